@@ -1,0 +1,21 @@
+# Every library that dlrun uses, found once. All are Debian packages; scripts/setup installs them.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+# A static archive where the distribution ships one: dlrun starts faster and runs on nodes that lack the library.
+function(dlrun_static_library target name header)
+  find_library(${target}_ARCHIVE NAMES lib${name}.a REQUIRED)
+  find_path(${target}_INCLUDE ${header} REQUIRED)
+  add_library(${target} STATIC IMPORTED GLOBAL)
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${target}_ARCHIVE})
+  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+endfunction()
+dlrun_static_library(sodium_static sodium sodium.h)
+dlrun_static_library(zlib_static z zlib.h)
+dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/yaml.h)
