@@ -1,0 +1,93 @@
+#pragma once
+// The decided job: everything a script, an interactive shell or a local run needs, as data. No clock, no cluster, no
+// files.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/load.h"
+#include "launcher/spec/spec.h"
+
+namespace dlrun {
+
+/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes". No value: a flag.
+struct PlannedOption {
+  std::string option;
+  std::optional<std::string> value;
+  std::string key;  ///< empty: dlrun's own
+  [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
+};
+
+/// A variable and what gives it its value: bytes for the script, a template for the rank agent.
+struct PlannedVariable {
+  std::string name, value;
+  std::string key;
+};
+
+/// What the batch shell does before the step.
+struct Prologue {
+  bool purge_modules = false;
+  std::vector<std::string> use_modules, load_modules;  ///< module use, module load
+  std::string module_init;                             ///< file to source for `module`; empty: searched
+  std::string conda_module, conda_name, venv;
+  std::vector<PlannedVariable> vars;  ///< exported byte for byte
+  std::string setup;                  ///< the user's shell lines
+};
+
+/// What was asked of Slurm, for GPU-hours; a number that the spec leaves to Slurm is absent.
+struct Requested {
+  std::optional<std::int64_t> nodes, tasks, gpus, cpus;
+  std::optional<std::int64_t> time_seconds;
+};
+
+/// Everything dlrun decided. The script is its only rendering; plan.json is the same as data.
+struct LaunchPlan {
+  std::string name;
+  std::string runs_dir, agent;            ///< absolute
+  std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
+  bool output_given = false;              ///< resources.output is the user's: submit leaves it alone
+  std::optional<std::string> clusters;    ///< -M of every query about the run
+  Prologue prologue;
+  std::vector<PlannedOption> step;        ///< srun's options, in order
+  std::vector<PlannedOption> container;   ///< those of them that put a task into its container
+  std::vector<PlannedVariable> rank_env;  ///< --env NAME=TEMPLATE of the rank agent
+  bool trusted = false;                   ///< the program is dlrun's own
+  std::vector<std::string> program;       ///< argv
+  std::string program_key;                ///< the key it came from
+  bool forward_usr1 = false;              ///< checkpoint.signal_before is given
+  std::int64_t local_ranks = 1;           ///< how many ranks `dlrun run` starts: tasks on one node
+  Requested requested;
+};
+
+enum class Target { kSlurm, kLocal };
+
+struct PlanInputs {
+  std::string runs_dir;            ///< absolute
+  std::string agent_path;          ///< absolute, where the nodes will find it
+  std::string trainer_path;        ///< absolute, beside the agent; used by the preset `trainer`
+  Target target = Target::kSlurm;  ///< kLocal: one node, no Slurm: `dlrun run`
+};
+
+/// Decides. All checks that need more than one key are made here and in load_spec's, and all their errors are returned.
+/// kLocal refuses a container other than none.
+[[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
+                                                                          const PlanInputs& inputs);
+
+/// The run's plan.json: an object with every field above, ended by a newline.
+[[nodiscard]] std::string plan_json(const LaunchPlan& plan);
+
+/// --runs, $DLRUN_RUNS, the site's, else current_dir/runs; absolute, without '.' and '..'.
+[[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
+                                         const SiteProfile& site, const std::filesystem::path& current_dir);
+
+/// What on this machine will not be there for the job: mount sources, the virtual environment, an image path,
+/// train.data.path, a program path. Warnings; for submit and check, since a file may exist on the nodes only.
+[[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
+
+}  // namespace dlrun

@@ -1,0 +1,37 @@
+#pragma once
+// A plan as text: the batch script that people read and edit, and the interactive shell's.
+
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/plan/plan.h"
+
+namespace dlrun {
+
+/// The whole job script, in the form of runtime/ENVIRONMENT.md: deterministic, shellcheck-clean, sbatch-able by hand.
+/// Fails with kInvalid on a directive's value that sbatch's tokenizer cannot carry, naming its key.
+[[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
+
+/// Modules, conda, venv, variables and setup lines: the part of the script before the step.
+[[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
+
+/// sbatch's directives as argv words ("--nodes=2"), for salloc. Those that only a batch job has are left out.
+[[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
+
+struct Interactive {
+  std::vector<std::string> argv;  ///< salloc ... srun --overlap --pty ... bash SCRIPT
+  std::string script;             ///< what script_path must hold, where the nodes can read it
+};
+
+/// A shell (or command) on the first node of a new allocation, inside the job's environment and container.
+[[nodiscard]] Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
+                                             const std::string& script_path);
+
+/// argv for a local run: agent lead --local N --runs DIR --name NAME -- agent rank ... -- PROGRAM...
+[[nodiscard]] std::vector<std::string> local_argv(const LaunchPlan& plan);
+
+/// A shell that sets the spec's environment up and then becomes argv: bash -c PROLOGUE; exec "$@". For `dlrun run`.
+[[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
+
+}  // namespace dlrun

@@ -1,0 +1,49 @@
+#pragma once
+// exp.yaml in, JobSpec out; or everything that is wrong with it at once.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "common/env.h"
+#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/preset.h"
+#include "launcher/spec/site_profile.h"
+#include "launcher/spec/spec.h"
+
+namespace dlrun {
+
+struct LoadRequest {
+  std::string file;                 ///< as the user named it: diagnostics show it, relative paths start at its folder
+  std::optional<std::string> text;  ///< the content, where it does not come from that file
+  std::vector<std::string>
+      sets;  ///< "resources.nodes=4", later ones win; the value is a YAML scalar or flow collection
+  Env env;   ///< for ${VAR}, DLRUN_SITE and the SBATCH_* defaults
+  std::filesystem::path current_dir;  ///< absolute; what `file` and paths given by --set are relative to
+  std::vector<std::filesystem::path>
+      config_dirs;           ///< searched for sites/NAME.yaml and presets/NAME.yaml before the built-in ones
+  std::string cluster_name;  ///< Slurm's ClusterName where the caller knows it, to match a site
+};
+
+struct LoadedSpec {
+  JobSpec spec;
+  SiteProfile site;
+  Preset preset;
+  std::string text;                  ///< the file as it was read, for the run's spec.yaml
+  std::vector<Diagnostic> warnings;  ///< in order of position
+};
+
+/// Reads, merges and checks. Asks nothing of a cluster, and of the machine only the spec, site and preset files.
+/// Specs above 1 MiB, 64 levels or 100,000 nodes after alias expansion are refused in bounded time and memory.
+[[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(const LoadRequest& request);
+
+/// Where the user's sites/ and presets/ may be: $DLRUN_CONFIG, $XDG_CONFIG_HOME/dlrun (else ~/.config/dlrun).
+[[nodiscard]] std::vector<std::filesystem::path> config_directories(const Env& env);
+
+/// Every effective value as YAML, each with its origin as a comment: the run's resolved.yaml.
+[[nodiscard]] std::string resolved_yaml(const LoadedSpec& loaded);
+
+}  // namespace dlrun

@@ -1,0 +1,112 @@
+#pragma once
+// The experiment as plain data: what exp.yaml says once its text, --set, the site and the environment are merged.
+// A field here has one row in launcher/spec/spec_keys.cc; nothing else knows its name, type or range.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dlrun {
+
+/// Where a value came from.
+struct Origin {
+  enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSet };
+  Kind kind = Kind::kDefault;
+  std::string source;  ///< kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSet: the argument
+  int line = 0;        ///< from 1; 0 where the source has no lines
+  int column = 0;      ///< from 1
+};
+
+/// "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT", "site generic", "default"
+[[nodiscard]] std::string describe(const Origin& origin);
+
+/// Key to origin, for every value that was set: "resources.nodes" -> exp.yaml:4:10.
+using Origins = std::map<std::string, Origin, std::less<>>;
+
+/// Pairs in the order they were written.
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+
+struct NodeRange {
+  std::int64_t min = 1;
+  std::int64_t max = 1;
+};
+
+/// GPUs as Slurm counts them, with the type where one is asked for: 4, a100:4, 1g.5gb:2.
+struct Gpus {
+  std::string type;
+  std::int64_t count = 0;
+};
+
+/// An option of sbatch or srun by its long name. No value: a flag.
+struct SlurmOption {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+struct Resources {
+  std::optional<NodeRange> nodes;
+  std::optional<std::int64_t> ntasks, tasks_per_node, cpus_per_task, cpus_per_gpu, threads_per_core;
+  std::optional<Gpus> gpus, gpus_per_node, gpus_per_task;
+  std::optional<std::string> gres, mem, mem_per_cpu, mem_per_gpu, time;
+  std::optional<std::string> partition, account, qos, reservation, constraint, nodelist, exclude, exclusive, licenses,
+      begin;
+  std::optional<std::string> clusters, hint, distribution, output, error, signal;
+};
+
+struct Environment {
+  std::optional<bool> modules_purge;
+  std::vector<std::string> modules_use, modules_load;
+  std::optional<std::string> conda_module, conda_name;
+  std::optional<std::string> venv;
+  NamedValues vars;
+  std::optional<std::string> setup;
+};
+
+struct Mount {
+  std::string source, target;
+  std::vector<std::string> flags;
+};
+
+struct ContainerSpec {
+  std::optional<std::string> runtime, image, workdir, name, save;
+  std::vector<Mount> mounts;
+  std::optional<bool> writable, mount_home, remap_root, entrypoint;
+};
+
+struct Launch {
+  std::optional<std::string> preset;
+  std::vector<std::string> command;
+  std::optional<std::string> mpi, cpu_bind, gpu_bind;
+  std::vector<SlurmOption> srun;
+};
+
+/// The bundled trainer's settings; an absent one is the trainer's own default.
+struct TrainSpec {
+  std::optional<std::string> dataset, data_path, model, optimizer, lr_scaling, shard, backend, device;
+  std::optional<double> lr, momentum, weight_decay;
+  std::optional<std::int64_t> batch, epochs, seed, threads;  ///< batch is per rank
+};
+
+struct CheckpointSpec {
+  std::optional<std::string> dir;    ///< absolute, or below the run directory
+  std::optional<std::string> every;  ///< "500 steps", "1 epoch"
+  std::optional<std::int64_t> keep;
+  std::optional<std::string> signal_before;  ///< seconds before the time limit, in Slurm's or our forms
+};
+
+struct JobSpec {
+  std::optional<std::string> name, site;
+  Resources resources;
+  std::vector<SlurmOption> slurm;
+  Environment environment;
+  ContainerSpec container;
+  Launch launch;
+  TrainSpec train;
+  CheckpointSpec checkpoint;
+  Origins origins;
+};
+
+}  // namespace dlrun
