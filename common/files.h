@@ -42,10 +42,12 @@ class UniqueFd {
 
 /// Writes path whole: a temporary file beside it, fsync, rename, fsync of the folder. A reader sees the old content or
 /// the new; after a failure the old file is untouched and the temporary is gone. mode is the new file's.
-[[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path, std::string_view content, mode_t mode = 0600);
+[[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path, std::string_view content,
+                                         mode_t mode = 0600);
 
 /// Creates path with O_EXCL | O_NOFOLLOW and writes content. Fails with kRefused when it exists already.
-[[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path, std::string_view content, mode_t mode = 0600);
+[[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path, std::string_view content,
+                                             mode_t mode = 0600);
 
 /// Creates path and the missing directories above it with mode 0700. An existing directory is left as it is.
 [[nodiscard]] Result<> make_private_directories(const std::filesystem::path& path);

@@ -14,7 +14,8 @@ namespace dlrun {
 /// The nodes that Slurm's expression names, in its order, duplicates kept, as `scontrol show hostnames` prints them.
 /// Several brackets in a name multiply, the last varying fastest. Fails with kInvalid on malformed input and on more
 /// than limit nodes, before it allocates them.
-[[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view expression, std::size_t limit = 100'000);
+[[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view expression,
+                                                               std::size_t limit = 100'000);
 
 /// A node list that expands to exactly hosts, in their order; consecutive numbers of one width are ranges.
 [[nodiscard]] std::string compress_hostlist(std::span<const std::string> hosts);

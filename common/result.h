@@ -48,9 +48,9 @@ template <typename... Args>
 }  // namespace dlrun
 
 /// Leave the function with the error of a Result<> expression that failed.
-#define DLRUN_TRY(expression)                                                    \
-  do {                                                                           \
-    if (auto dlrun_try_result = (expression); !dlrun_try_result) {               \
+#define DLRUN_TRY(expression)                                                     \
+  do {                                                                            \
+    if (auto dlrun_try_result = (expression); !dlrun_try_result) {                \
       return tl::unexpected<::dlrun::Error>(std::move(dlrun_try_result.error())); \
-    }                                                                            \
+    }                                                                             \
   } while (false)

@@ -13,10 +13,10 @@
 namespace dlrun {
 
 struct Command {
-  std::vector<std::string> argv;        ///< argv[0] is looked up in env's PATH unless it holds a '/'
-  Env env;                              ///< the child's whole environment
-  std::string stdin_text;               ///< written to the child's standard input, which is then closed
-  std::optional<std::string> directory; ///< working directory; the caller's by default
+  std::vector<std::string> argv;         ///< argv[0] is looked up in env's PATH unless it holds a '/'
+  Env env;                               ///< the child's whole environment
+  std::string stdin_text;                ///< written to the child's standard input, which is then closed
+  std::optional<std::string> directory;  ///< working directory; the caller's by default
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< for stdout and stderr each
 };

@@ -1,0 +1,205 @@
+#include "common/hostlist.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+struct Range {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::size_t width = 0;  ///< digits with leading zeros; 0 pads nothing
+  [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
+};
+
+/// A name is literal text and brackets in turn: n [1-3,7] -ib [0-1].
+struct Piece {
+  std::string literal;
+  std::vector<Range> ranges;  ///< empty: the literal alone
+};
+
+Result<std::uint64_t> parse_number(std::string_view digits, std::string_view expression) {
+  const bool is_decimal = !digits.empty() && digits.size() <= 18 &&
+                          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_decimal) {
+    return fail(Errc::kInvalid, "node list '{}': '{}' is not a number of at most 18 digits", printable(expression),
+                printable(digits));
+  }
+  return static_cast<std::uint64_t>(*parse_int(digits));
+}
+
+Result<std::vector<Range>> parse_ranges(std::string_view inside, std::string_view expression) {
+  std::vector<Range> ranges;
+  for (std::string_view part : split(inside, ',')) {
+    const std::size_t dash = part.find('-');
+    const std::string_view low = part.substr(0, dash);
+    const auto first = parse_number(low, expression);
+    if (!first) return tl::unexpected(first.error());
+    Range range{*first, *first, low.size()};
+    if (dash != std::string_view::npos) {
+      const auto last = parse_number(part.substr(dash + 1), expression);
+      if (!last) return tl::unexpected(last.error());
+      if (*last < *first) {
+        return fail(Errc::kInvalid, "node list '{}': range {} runs backwards", printable(expression), printable(part));
+      }
+      range.last = *last;
+    }
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view expression) {
+  std::vector<Piece> pieces;
+  while (!name.empty()) {
+    Piece piece;
+    const std::size_t open = name.find('[');
+    piece.literal = name.substr(0, open);
+    if (piece.literal.find(']') != std::string::npos) {
+      return fail(Errc::kInvalid, "node list '{}': ']' without '['", printable(expression));
+    }
+    if (open == std::string_view::npos) {
+      name = {};
+    } else {
+      const std::size_t close = name.find(']', open);
+      if (close == std::string_view::npos) {
+        return fail(Errc::kInvalid, "node list '{}': '[' is not closed", printable(expression));
+      }
+      auto ranges = parse_ranges(name.substr(open + 1, close - open - 1), expression);
+      if (!ranges) return tl::unexpected(ranges.error());
+      piece.ranges = std::move(*ranges);
+      name.remove_prefix(close + 1);
+    }
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+/// Commas inside brackets belong to the brackets.
+std::vector<std::string_view> split_names(std::string_view expression) {
+  std::vector<std::string_view> names;
+  std::size_t start = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    if (expression[i] == '[') inside = true;
+    if (expression[i] == ']') inside = false;
+    if (expression[i] == ',' && !inside) {
+      names.push_back(expression.substr(start, i - start));
+      start = i + 1;
+    }
+  }
+  names.push_back(expression.substr(start));
+  return names;
+}
+
+std::string padded(std::uint64_t number, std::size_t width) {
+  return fmt::format("{:0{}}", number, width);
+}
+
+void append_names(std::span<const Piece> pieces, const std::string& prefix, std::vector<std::string>& hosts) {
+  if (pieces.empty()) {
+    hosts.push_back(prefix);
+    return;
+  }
+  const Piece& piece = pieces.front();
+  if (piece.ranges.empty()) {
+    append_names(pieces.subspan(1), prefix + piece.literal, hosts);
+    return;
+  }
+  for (const Range& range : piece.ranges) {
+    for (std::uint64_t number = range.first; number <= range.last; ++number) {
+      append_names(pieces.subspan(1), prefix + piece.literal + padded(number, range.width), hosts);
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> expand_hostlist(std::string_view expression, std::size_t limit) {
+  std::vector<std::string> hosts;
+  if (expression.empty()) return hosts;
+  if (expression.size() > (1U << 20U)) return fail(Errc::kInvalid, "node list is longer than 1 MiB");
+  for (std::string_view name : split_names(expression)) {
+    if (name.empty()) return fail(Errc::kInvalid, "node list '{}': an empty name", printable(expression));
+    const auto pieces = parse_name(name, expression);
+    if (!pieces) return tl::unexpected(pieces.error());
+    if (pieces->size() > 8)
+      return fail(Errc::kInvalid, "node list '{}': more than 8 brackets in a name", printable(expression));
+    std::uint64_t count = 1;
+    for (const Piece& piece : *pieces) {
+      if (piece.ranges.empty()) continue;
+      std::uint64_t choices = 0;
+      for (const Range& range : piece.ranges) choices = std::min<std::uint64_t>(choices + range.count(), limit + 1);
+      count = std::min<std::uint64_t>(count * choices, limit + 1);
+    }
+    if (hosts.size() + count > limit) {
+      return fail(Errc::kInvalid, "node list '{}' names more than {} nodes", printable(expression.substr(0, 200)),
+                  limit);
+    }
+    append_names(*pieces, "", hosts);
+  }
+  return hosts;
+}
+
+namespace {
+
+/// A host as text before its last number, the number's digits, text after.
+struct Numbered {
+  std::string_view prefix;
+  std::string_view digits;
+  std::string_view suffix;
+};
+
+Numbered take_apart(std::string_view host) {
+  std::size_t end = host.find_last_of("0123456789");
+  if (end == std::string_view::npos) return {host, {}, {}};
+  ++end;
+  std::size_t start = end;
+  while (start > 0 && host[start - 1] >= '0' && host[start - 1] <= '9' && end - start < 18) --start;
+  return {host.substr(0, start), host.substr(start, end - start), host.substr(end)};
+}
+
+}  // namespace
+
+std::string compress_hostlist(std::span<const std::string> hosts) {
+  std::string list;
+  for (std::size_t i = 0; i < hosts.size();) {
+    if (!list.empty()) list += ',';
+    const Numbered first = take_apart(hosts[i]);
+    if (first.digits.empty()) {
+      list += hosts[i++];
+      continue;
+    }
+    // Take the neighbours that differ in the number alone; inside, runs of one width become ranges.
+    std::string inside;
+    std::size_t taken = 0;
+    while (i < hosts.size()) {
+      const Numbered start = take_apart(hosts[i]);
+      if (start.digits.empty() || start.prefix != first.prefix || start.suffix != first.suffix) break;
+      std::string_view last = start.digits;
+      std::size_t next = i + 1;
+      while (next < hosts.size()) {
+        const Numbered candidate = take_apart(hosts[next]);
+        if (candidate.prefix != first.prefix || candidate.suffix != first.suffix) break;
+        if (candidate.digits != padded(static_cast<std::uint64_t>(*parse_int(last)) + 1, last.size()) ||
+            candidate.digits.size() != last.size()) {
+          break;
+        }
+        last = candidate.digits;
+        ++next;
+      }
+      if (!inside.empty()) inside += ',';
+      inside += start.digits;
+      if (next - i > 1) inside += fmt::format("-{}", last);
+      taken += next - i;
+      i = next;
+    }
+    list += taken == 1 ? fmt::format("{}{}{}", first.prefix, inside, first.suffix)
+                       : fmt::format("{}[{}]{}", first.prefix, inside, first.suffix);
+  }
+  return list;
+}
+
+}  // namespace dlrun

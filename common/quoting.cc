@@ -1,0 +1,59 @@
+#include "common/quoting.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// Bytes that mean themselves in any word of the shell and of sbatch.
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_-./:,+=@%").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string shell_quote(std::string_view text) {
+  // A leading '=' is expanded by zsh; a '=' elsewhere could make an assignment of a first word, which callers never
+  // pass.
+  if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
+  std::string quoted = "'";
+  for (char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string shell_quote_all(std::span<const std::string> words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    line += shell_quote(word);
+  }
+  return line;
+}
+
+Result<std::string> sbatch_quote(std::string_view value) {
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (is_control(value[i])) {
+      return fail(Errc::kInvalid,
+                  "byte 0x{:02x} at offset {} cannot stand in an #SBATCH line: remove control characters",
+                  static_cast<unsigned char>(value[i]), i);
+    }
+  }
+  if (!value.empty() && std::all_of(value.begin(), value.end(), is_plain)) return std::string(value);
+  std::string quoted = "\"";
+  for (char c : value) {
+    if (c == '\\' || c == '"') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace dlrun

@@ -1,0 +1,221 @@
+#include "common/subprocess.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "common/files.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+/// In the child between fork and exec: only async-signal-safe calls.
+[[noreturn]] void start_program(const std::string& program, char** argv, char** envp, const char* directory, int in,
+                                int out, int err, int status_fd) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  if ((directory == nullptr || chdir(directory) == 0) && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0) {
+    execve(program.c_str(), argv, envp);
+  }
+  const int error = errno;
+  [[maybe_unused]] const ssize_t ignored = write(status_fd, &error, sizeof error);
+  _exit(127);
+}
+
+/// What one of the child's outputs has said so far.
+struct Capture {
+  UniqueFd fd;
+  std::string* text = nullptr;
+};
+
+/// Reads once. Closes the descriptor at its end.
+Result<> read_some(Capture& capture, std::size_t limit_bytes) {
+  std::array<char, 1U << 16U> buffer{};
+  const ssize_t got = read(capture.fd.get(), buffer.data(), buffer.size());
+  if (got < 0) {
+    if (errno == EINTR || errno == EAGAIN) return {};
+    return fail(Errc::kIo, "reading its output: {}", errno_text(errno));
+  }
+  if (got == 0) {
+    capture.fd.reset();
+    return {};
+  }
+  capture.text->append(buffer.data(), static_cast<std::size_t>(got));
+  if (capture.text->size() > limit_bytes) {
+    return fail(Errc::kInvalid, "printed more than {} bytes", limit_bytes);
+  }
+  return {};
+}
+
+/// Feeds stdin and collects both outputs until they close or the time is up.
+Result<> converse(const Command& command, UniqueFd input, Capture& out, Capture& err) {
+  const auto deadline = Clock::now() + command.timeout;
+  std::string_view pending = command.stdin_text;
+  if (pending.empty()) input.reset();
+  fcntl(input.get(), F_SETFL, O_NONBLOCK);
+  while (out.fd.is_open() || err.fd.is_open() || input.is_open()) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return fail(Errc::kTimeout, "gave no answer within {} ms", command.timeout.count());
+    std::array<pollfd, 3> waits{pollfd{out.fd.get(), POLLIN, 0}, pollfd{err.fd.get(), POLLIN, 0},
+                                pollfd{input.get(), POLLOUT, 0}};
+    if (poll(waits.data(), waits.size(), static_cast<int>(std::min<long long>(left, 1000))) < 0 && errno != EINTR) {
+      return fail(Errc::kIo, "poll: {}", errno_text(errno));
+    }
+    if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) DLRUN_TRY(read_some(out, command.output_limit_bytes));
+    if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) DLRUN_TRY(read_some(err, command.output_limit_bytes));
+    if ((waits[2].revents & (POLLOUT | POLLERR)) != 0) {
+      const ssize_t written = write(input.get(), pending.data(), pending.size());
+      if (written >= 0) pending.remove_prefix(static_cast<std::size_t>(written));
+      const bool is_broken =
+          written < 0 && errno != EINTR && errno != EAGAIN;  // the child closed its stdin: its choice
+      if (pending.empty() || is_broken) input.reset();
+    }
+  }
+  return {};
+}
+
+/// Reaps the child; kills it at the deadline. The outputs are closed, so this is short unless it daemonised its pipes
+/// away.
+Result<int> reap(pid_t child, Clock::time_point deadline) {
+  int status = 0;
+  for (;;) {
+    const pid_t done = waitpid(child, &status, WNOHANG);
+    if (done == child) return status;
+    if (done < 0 && errno != EINTR) return fail(Errc::kIo, "waitpid: {}", errno_text(errno));
+    if (Clock::now() >= deadline) {
+      kill(child, SIGKILL);
+      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      return fail(Errc::kTimeout, "did not end in time and was killed");
+    }
+    const timespec pause{0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+/// SIGPIPE off while we write to a child that may be gone; restored on leaving.
+class IgnoreSigpipe {
+ public:
+  IgnoreSigpipe() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, &before_);
+  }
+  ~IgnoreSigpipe() { sigaction(SIGPIPE, &before_, nullptr); }
+  IgnoreSigpipe(const IgnoreSigpipe&) = delete;
+  IgnoreSigpipe& operator=(const IgnoreSigpipe&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+}  // namespace
+
+std::optional<std::string> find_program(std::string_view name, const Env& env) {
+  const auto is_program = [](const std::string& path) {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
+  };
+  if (name.empty()) return std::nullopt;
+  if (name.find('/') != std::string_view::npos) {
+    std::string path(name);
+    return is_program(path) ? std::optional(path) : std::nullopt;
+  }
+  for (std::string_view directory : split(env.get_or("PATH", "/usr/local/bin:/usr/bin:/bin"), ':')) {
+    std::string path = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
+    if (is_program(path)) return path;
+  }
+  return std::nullopt;
+}
+
+Result<Finished> run_command(const Command& command) {
+  if (command.argv.empty()) return fail(Errc::kInternal, "an empty command");
+  const std::string& name = command.argv[0];
+  const auto program = find_program(name, command.env);
+  if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", name);
+
+  auto in = make_pipe();
+  auto out = make_pipe();
+  auto err = make_pipe();
+  auto status = make_pipe();
+  if (!in || !out || !err || !status) return fail(Errc::kIo, "{}: no pipes left: {}", name, errno_text(errno));
+
+  const std::vector<std::string> entries = command.env.entries();
+  std::vector<char*> argv = pointers(command.argv);
+  std::vector<char*> envp = pointers(entries);
+  const auto deadline = Clock::now() + command.timeout;
+  const IgnoreSigpipe ignore_sigpipe;
+  const pid_t child = fork();
+  if (child < 0) return fail(Errc::kIo, "{}: fork: {}", name, errno_text(errno));
+  if (child == 0) {
+    start_program(*program, argv.data(), envp.data(), command.directory ? command.directory->c_str() : nullptr,
+                  in->read_end.get(), out->write_end.get(), err->write_end.get(), status->write_end.get());
+  }
+  in->read_end.reset();
+  out->write_end.reset();
+  err->write_end.reset();
+  status->write_end.reset();
+  int exec_error = 0;
+  ssize_t got = 0;
+  while ((got = read(status->read_end.get(), &exec_error, sizeof exec_error)) < 0 && errno == EINTR) {
+  }
+
+  Finished finished;
+  Capture captured_out{std::move(out->read_end), &finished.out};
+  Capture captured_err{std::move(err->read_end), &finished.err};
+  const auto conversed = converse(command, std::move(in->write_end), captured_out, captured_err);
+  if (!conversed) kill(child, SIGKILL);
+  const auto reaped = reap(child, conversed ? deadline : Clock::now() + std::chrono::seconds(5));
+  if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));
+  if (!conversed) return within(name, conversed.error());
+  if (!reaped) return within(name, reaped.error());
+  if (WIFSIGNALED(*reaped)) {
+    finished.signal = WTERMSIG(*reaped);
+    finished.exit_code = 128 + finished.signal;
+  } else {
+    finished.exit_code = WEXITSTATUS(*reaped);
+  }
+  return finished;
+}
+
+std::string signal_name(int signal) {
+  const char* abbreviation = signal > 0 ? sigabbrev_np(signal) : nullptr;
+  if (abbreviation != nullptr) return fmt::format("SIG{}", abbreviation);
+  if (signal >= SIGRTMIN && signal <= SIGRTMAX) {
+    return signal == SIGRTMIN ? "SIGRTMIN" : fmt::format("SIGRTMIN+{}", signal - SIGRTMIN);
+  }
+  return fmt::format("signal {}", signal);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,55 @@
+#include "common/hostlist.h"
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+namespace {
+
+using Hosts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("node lists expand in Slurm's order") {
+  CHECK(*expand_hostlist("") == Hosts{});
+  CHECK(*expand_hostlist("n1") == Hosts{"n1"});
+  CHECK(*expand_hostlist("n[1-3,7],login") == Hosts{"n1", "n2", "n3", "n7", "login"});
+  CHECK(*expand_hostlist("gpu[08-11]-ib") == Hosts{"gpu08-ib", "gpu09-ib", "gpu10-ib", "gpu11-ib"});
+  CHECK(*expand_hostlist("r[0-1]n[1-2]") == Hosts{"r0n1", "r0n2", "r1n1", "r1n2"});
+  CHECK(*expand_hostlist("n2,n1,n2") == Hosts{"n2", "n1", "n2"});
+}
+
+TEST_CASE("a huge node list is refused before it is built") {
+  for (const char* list : {"n[0-999999999]", "n[0-9999][0-9999][0-9999][0-9999][0-9999]", "a,n[1-100000]"}) {
+    const auto hosts = expand_hostlist(list);
+    REQUIRE_FALSE(hosts.has_value());
+    CHECK(hosts.error().message.find("more than 100000 nodes") != std::string::npos);
+  }
+}
+
+TEST_CASE("malformed node lists are refused with their text") {
+  for (const char* list :
+       {"n[1-", "n]1", "n[3-1]", "n[a]", "n[]", "n[1,]", ",", "n1,", "n[12345678901234567890]", "n[-1]"}) {
+    CAPTURE(list);
+    const auto hosts = expand_hostlist(list);
+    REQUIRE_FALSE(hosts.has_value());
+    CHECK(hosts.error().message.find("node list '") == 0);
+  }
+}
+
+TEST_CASE("compressed lists expand to the same nodes") {
+  const std::vector<std::pair<Hosts, std::string>> cases{
+      {{}, ""},
+      {{"n1"}, "n1"},
+      {{"n1", "n2", "n3", "n7"}, "n[1-3,7]"},
+      {{"n8", "n9", "n10"}, "n[8-9,10]"},
+      {{"g08", "g09", "g10"}, "g[08-10]"},
+      {{"n2", "n1"}, "n[2,1]"},
+      {{"login", "n1-ib", "n2-ib"}, "login,n[1-2]-ib"},
+  };
+  for (const auto& [hosts, list] : cases) {
+    CHECK(compress_hostlist(hosts) == list);
+    CHECK(*expand_hostlist(list) == hosts);
+  }
+}
+
+}  // namespace dlrun

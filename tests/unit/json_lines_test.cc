@@ -1,0 +1,57 @@
+#include "common/json_lines.h"
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+namespace {
+
+std::string two_lines() {
+  return to_checked_line({{"event", "started"}, {"ranks", 8}}) +
+         to_checked_line({{"event", "ended"}, {"text", "a\nb"}});
+}
+
+}  // namespace
+
+TEST_CASE("checked lines survive the round trip") {
+  const std::string text = two_lines();
+  const CheckedLines lines = parse_checked_lines(text);
+  REQUIRE(lines.objects.size() == 2);
+  CHECK(lines.objects[0]["ranks"] == 8);
+  CHECK(lines.objects[1]["text"] == "a\nb");
+  CHECK_FALSE(lines.objects[1].contains("crc"));
+  CHECK(lines.valid_bytes == text.size());
+  CHECK_FALSE(lines.has_torn_tail);
+}
+
+TEST_CASE("a tail cut at any byte loses the last line alone") {
+  const std::string text = two_lines();
+  const std::size_t first = text.find('\n') + 1;
+  for (std::size_t cut = first + 1; cut < text.size(); ++cut) {
+    const CheckedLines lines = parse_checked_lines(std::string_view(text).substr(0, cut));
+    CAPTURE(cut);
+    REQUIRE(lines.objects.size() == 1);
+    CHECK(lines.has_torn_tail);
+    CHECK(lines.valid_bytes == first);
+  }
+}
+
+TEST_CASE("a flipped bit is noticed in every byte of a line") {
+  const std::string text = two_lines();
+  const std::size_t first = text.find('\n') + 1;
+  for (std::size_t i = 0; i + 1 < first; ++i) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    if (damaged[i] == '\n') continue;
+    const CheckedLines lines = parse_checked_lines(damaged);
+    CAPTURE(i);
+    CHECK(lines.objects.size() == 1);
+    CHECK(lines.damaged_lines == 1);
+  }
+}
+
+TEST_CASE("bytes that are not UTF-8 are replaced, not thrown") {
+  const CheckedLines lines = parse_checked_lines(to_checked_line({{"text", "a\xff"}}));
+  REQUIRE(lines.objects.size() == 1);
+}
+
+}  // namespace dlrun

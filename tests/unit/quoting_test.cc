@@ -1,0 +1,72 @@
+#include "common/quoting.h"
+
+#include <doctest/doctest.h>
+
+#include "common/subprocess.h"
+
+namespace dlrun {
+namespace {
+
+const std::vector<std::string>& hostile() {
+  static const std::vector<std::string> kTexts{"",
+                                               " ",
+                                               "a b",
+                                               "'",
+                                               "\"",
+                                               "\\",
+                                               "$HOME",
+                                               "$(touch canary)",
+                                               "`id`",
+                                               "#x",
+                                               "-n",
+                                               "a\nb",
+                                               "\\'\"\n touch canary",
+                                               "*",
+                                               "~",
+                                               "!!",
+                                               "gr\xc3\xbc\xc3\x9f",
+                                               "a\tb",
+                                               "=x",
+                                               "{a,b}",
+                                               "x;y",
+                                               "x&y",
+                                               "\xff\xfe",
+                                               "end\\"};
+  return kTexts;
+}
+
+}  // namespace
+
+TEST_CASE("a shell reads back every quoted text byte for byte") {
+  for (const std::string& text : hostile()) {
+    Command command{.argv = {"sh", "-c", "printf %s " + shell_quote(text)},
+                    .env = Env::of_process(),
+                    .stdin_text = {},
+                    .directory = {}};
+    const auto finished = run_command(command);
+    REQUIRE(finished.has_value());
+    CHECK(finished->out == text);
+  }
+}
+
+TEST_CASE("plain words stay readable") {
+  CHECK(shell_quote("/scratch/x-1.0:ro") == "/scratch/x-1.0:ro");
+  CHECK(shell_quote_all(std::vector<std::string>{"python", "-u", "my file.py"}) == "python -u 'my file.py'");
+}
+
+TEST_CASE("an #SBATCH value escapes backslash and quote in double quotes") {
+  CHECK(*sbatch_quote("gpu:4") == "gpu:4");
+  CHECK(*sbatch_quote("") == "\"\"");
+  CHECK(*sbatch_quote("a#b") == "\"a#b\"");
+  CHECK(*sbatch_quote("it's $(x)") == "\"it's $(x)\"");
+  CHECK(*sbatch_quote("\\\"") == "\"\\\\\\\"\"");
+}
+
+TEST_CASE("an #SBATCH value with a control character is refused, with where it is") {
+  const auto refused = sbatch_quote("ab\ncd");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message.find("0x0a at offset 2") != std::string::npos);
+  CHECK_FALSE(sbatch_quote("\x7f").has_value());
+}
+
+}  // namespace dlrun

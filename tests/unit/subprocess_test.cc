@@ -1,0 +1,79 @@
+#include "common/subprocess.h"
+
+#include <csignal>
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+namespace {
+
+Command shell(std::string script) {
+  Command command;
+  command.argv = {"sh", "-c", std::move(script)};
+  command.env = Env::of_process();
+  return command;
+}
+
+}  // namespace
+
+TEST_CASE("a command's outputs, code and signal are told apart") {
+  const auto finished = run_command(shell("echo out; echo err >&2; exit 3"));
+  REQUIRE(finished.has_value());
+  CHECK(finished->out == "out\n");
+  CHECK(finished->err == "err\n");
+  CHECK(finished->exit_code == 3);
+  const auto killed = run_command(shell("kill -9 $$"));
+  REQUIRE(killed.has_value());
+  CHECK(killed->signal == SIGKILL);
+  CHECK(killed->exit_code == 137);
+}
+
+TEST_CASE("words reach the program without a shell between") {
+  Command command;
+  command.argv = {"printf", "%s|", "a b", "$HOME", ""};
+  command.env = Env::of_process();
+  CHECK(run_command(command)->out == "a b|$HOME||");
+}
+
+TEST_CASE("a large input and a large output do not block each other") {
+  Command command;
+  command.argv = {"cat"};
+  command.env = Env::of_process();
+  command.stdin_text = std::string(4U << 20U, 'x');
+  CHECK(run_command(command)->out == command.stdin_text);
+}
+
+TEST_CASE("the environment is exactly the one given") {
+  Command command;
+  command.argv = {"/usr/bin/env"};
+  command.env.set("ONLY", "this");
+  CHECK(run_command(command)->out == "ONLY=this\n");
+}
+
+TEST_CASE("a program that does not exist is said, not started") {
+  Command command;
+  command.argv = {"no-such-program-here"};
+  CHECK(run_command(command).error().code == Errc::kNotFound);
+  command.argv = {"/etc/passwd"};
+  CHECK(run_command(command).error().code == Errc::kNotFound);
+}
+
+TEST_CASE("a silent program is killed at its bound") {
+  Command command = shell("exec sleep 100");
+  command.timeout = std::chrono::milliseconds(100);
+  CHECK(run_command(command).error().code == Errc::kTimeout);
+}
+
+TEST_CASE("output beyond its limit is refused") {
+  Command command = shell("yes");
+  command.output_limit_bytes = 1000;
+  CHECK(run_command(command).error().code == Errc::kInvalid);
+}
+
+TEST_CASE("signals have names") {
+  CHECK(signal_name(SIGKILL) == "SIGKILL");
+  CHECK(signal_name(SIGRTMIN + 2) == "SIGRTMIN+2");
+  CHECK(signal_name(99) == "signal 99");
+}
+
+}  // namespace dlrun

@@ -1,0 +1,73 @@
+#include "common/text.h"
+
+#include <array>
+#include <cctype>
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+
+TEST_CASE("split keeps empty parts") {
+  CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
+  CHECK(split("", ',') == std::vector<std::string_view>{""});
+}
+
+TEST_CASE("parse_int takes whole decimal numbers only") {
+  CHECK(parse_int("-12") == -12);
+  CHECK(parse_int("+7") == 7);
+  CHECK(parse_int("9223372036854775807") == INT64_MAX);
+  for (const char* bad : {"", "+", "-", "+-1", "1 ", " 1", "1x", "0x10", "9223372036854775808"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_int(bad).has_value());
+  }
+}
+
+TEST_CASE("parse_double refuses what is not finite") {
+  CHECK(parse_double("1e-3") == doctest::Approx(0.001));
+  for (const char* bad : {"", "nan", "inf", "1e999", "1,5", "1.0f"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_double(bad).has_value());
+  }
+}
+
+TEST_CASE("a swapped pair of letters is one edit") {
+  CHECK(edit_distance("pratition", "partition") == 1);
+}
+
+TEST_CASE("nearest suggests a spelling error and nothing far away") {
+  constexpr std::array<std::string_view, 3> kKeys{"gpus_per_node", "tasks_per_node", "time"};
+  CHECK(nearest("gpus_per_nod", kKeys) == "gpus_per_node");
+  CHECK(nearest("tine", kKeys) == "time");
+  CHECK_FALSE(nearest("walltime", kKeys).has_value());
+}
+
+TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
+  CHECK(is_utf8("gr\xc3\xbc\xc3\x9f \xf0\x9f\x8c\x8d"));
+  for (const char* bad : {"\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\x80", "\xe0\x80\x80"}) {
+    CHECK_FALSE(is_utf8(bad));
+  }
+}
+
+TEST_CASE("printable shows control characters and broken UTF-8 as escapes") {
+  CHECK(printable("a\x1b[31m\xff\xc3\xa9") == "a\\x1b[31m\\xff\xc3\xa9");
+}
+
+TEST_CASE("hex survives the round trip and refuses odd input") {
+  const std::vector<std::uint8_t> bytes{0x00, 0xff, 0x1a};
+  CHECK(to_hex(bytes) == "00ff1a");
+  CHECK(from_hex("00FF1a") == bytes);
+  CHECK_FALSE(from_hex("0").has_value());
+  CHECK_FALSE(from_hex("zz").has_value());
+}
+
+TEST_CASE("random_hex has the asked length and differs each time") {
+  CHECK(random_hex(16).size() == 32);
+  CHECK(random_hex(16) != random_hex(16));
+}
+
+TEST_CASE("timestamps are UTC with milliseconds") {
+  CHECK(utc_timestamp(std::chrono::system_clock::time_point(std::chrono::milliseconds(1'000))) ==
+        "1970-01-01T00:00:01.000Z");
+}
+
+}  // namespace dlrun
