@@ -1,0 +1,115 @@
+// The house rules of ARCHITECTURE.md, held against every #include of the tree.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Include {
+  std::string file;    ///< relative to the repository, generic separators
+  std::string target;  ///< as written between the quotes or brackets
+};
+
+bool is_source(const fs::path& path) {
+  const std::string extension = path.extension();
+  return extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh";
+}
+
+std::vector<Include> includes_of(std::string_view room) {
+  std::vector<Include> includes;
+  const fs::path top(DLRUN_SOURCE_DIR);
+  for (const auto& entry : fs::recursive_directory_iterator(top / room)) {
+    if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+    std::ifstream source(entry.path());
+    for (std::string line; std::getline(source, line);) {
+      if (!line.starts_with("#include")) continue;
+      const std::size_t open = line.find_first_of("\"<");
+      const std::size_t close = line.find_last_of("\">");
+      if (open == std::string::npos || close <= open) continue;
+      includes.push_back({fs::relative(entry.path(), top).generic_string(), line.substr(open + 1, close - open - 1)});
+    }
+  }
+  return includes;
+}
+
+const std::vector<std::string_view> kRooms{"cli", "launcher", "container", "runtime", "common"};
+
+std::string_view room_of(std::string_view include) {
+  const std::string_view top = include.substr(0, include.find('/'));
+  const auto found = std::find(kRooms.begin(), kRooms.end(), top);
+  return found == kRooms.end() ? std::string_view() : *found;
+}
+
+void check_room(std::string_view room, const std::vector<std::string_view>& may_include) {
+  const auto includes = includes_of(room);
+  CHECK_FALSE(includes.empty());
+  for (const Include& include : includes) {
+    const std::string_view target = room_of(include.target);
+    if (target.empty() || target == room) continue;
+    CAPTURE(include.file);
+    CAPTURE(include.target);
+    CHECK(std::find(may_include.begin(), may_include.end(), target) != may_include.end());
+  }
+}
+
+/// Every include that starts with one of headers stands in a file that starts with one of files.
+void check_library(const std::vector<std::string_view>& headers, const std::vector<std::string_view>& files) {
+  bool is_used = false;
+  for (std::string_view room : kRooms) {
+    for (const Include& include : includes_of(room)) {
+      const auto starts = [](std::string_view text) {
+        return [text](std::string_view start) { return text.starts_with(start); };
+      };
+      if (std::none_of(headers.begin(), headers.end(), starts(include.target))) continue;
+      is_used = true;
+      CAPTURE(include.file);
+      CAPTURE(include.target);
+      CHECK(std::any_of(files.begin(), files.end(), starts(include.file)));
+    }
+  }
+  CHECK(is_used);  // a rule about nothing guards nothing
+}
+
+}  // namespace
+
+TEST_CASE("includes point down: cli, launcher, container, common; runtime, common") {
+  check_room("cli", {"launcher", "container", "common"});
+  check_room("launcher", {"container", "common"});
+  check_room("container", {"common"});
+  check_room("runtime", {"common"});
+  check_room("common", {});
+}
+
+TEST_CASE("CLI11 stays in cli, yaml-cpp in the spec's loaders") {
+  check_library({"CLI/"}, {"cli/"});
+  check_library({"yaml-cpp/"}, {"launcher/spec/"});
+}
+
+TEST_CASE("MPI, Gloo, NCCL and CUDA stay behind the communicators and the CUDA device") {
+  check_library({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
+  check_library({"nccl.h", "cuda", "cublas"}, {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
+}
+
+TEST_CASE("nothing but a main ends the process") {
+  for (std::string_view room : kRooms) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+      if (!entry.is_regular_file() || !is_source(entry.path()) || entry.path().filename() == "main.cc") continue;
+      std::ifstream source(entry.path());
+      for (std::string line; std::getline(source, line);) {
+        CAPTURE(entry.path().string());
+        CAPTURE(line);
+        for (std::string_view call : {" exit(", "std::exit(", " abort(", "std::abort(", "quick_exit("}) {
+          CHECK(line.find(call) == std::string::npos);
+        }
+      }
+    }
+  }
+}
