@@ -1,0 +1,55 @@
+#pragma once
+// From a backend's name to a connected communicator.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+#include "runtime/comm/communicator.h"
+
+namespace dlrun {
+
+class Store;
+
+struct CommunicatorOptions {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  ///< chooses the GPU where this process sees several (nccl)
+
+  /// Where ranks find each other; not owned, must outlive the communicator. mpi and single need none.
+  Store* store = nullptr;
+  /// Distinguishes several communicators over one store; the same on every rank.
+  std::string prefix = "world";
+  /// This rank's IP literal, as other ranks reach it (DLRUN_ADDR); empty: the loopback address, for one machine (gloo).
+  std::string address;
+
+  /// Bound on connecting, and on each collective (gloo, nccl). An MPI rank that waits for a dead peer is ended by the
+  /// launcher.
+  std::chrono::milliseconds timeout{std::chrono::minutes(10)};
+
+  /// The first so many calls are compared among ranks before they run, so that a rank that calls something else, or the
+  /// same with another size, is named instead of hanging all. A check costs one 16-byte all-reduce and stops overlap.
+  std::uint64_t checked_calls = kCheckedCallsDefault;
+
+#ifdef NDEBUG
+  static constexpr std::uint64_t kCheckedCallsDefault = 64;
+#else
+  static constexpr std::uint64_t kCheckedCallsDefault = ~std::uint64_t{0};
+#endif
+};
+
+/// backend: "single", "mpi", "gloo", "nccl", or "auto": single for a world of one, mpi where an MPI launcher or PMIx
+/// started this process and this build has it, else gloo where there is a store. Blocks until all ranks are connected.
+/// Fails with kUsage (no such backend), kUnavailable (not in this installation, or a library is missing: which),
+/// kInvalid (the world that the backend finds is not options'), kTimeout or kPeer.
+[[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
+                                                                      const CommunicatorOptions& options);
+
+/// Every name that make_communicator knows, except "auto".
+[[nodiscard]] std::span<const std::string_view> communicator_backends();
+
+}  // namespace dlrun
