@@ -30,6 +30,12 @@ struct PlannedVariable {
   std::string key;
 };
 
+/// Words of the program's argv that belong together: the user's command, or one flag and its value.
+struct PlannedWords {
+  std::vector<std::string> words;
+  std::string key;
+};
+
 /// What the batch shell does before the step.
 struct Prologue {
   bool purge_modules = false;
@@ -46,8 +52,11 @@ struct Requested {
   std::optional<std::int64_t> time_seconds;
 };
 
+enum class Target { kSlurm, kLocal };
+
 /// Everything dlrun decided. The script is its only rendering; plan.json is the same as data.
 struct LaunchPlan {
+  Target target = Target::kSlurm;
   std::string name;
   std::string runs_dir, agent;            ///< absolute
   std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
@@ -58,14 +67,13 @@ struct LaunchPlan {
   std::vector<PlannedOption> container;   ///< those of them that put a task into its container
   std::vector<PlannedVariable> rank_env;  ///< --env NAME=TEMPLATE of the rank agent
   bool trusted = false;                   ///< the program is dlrun's own
-  std::vector<std::string> program;       ///< argv
-  std::string program_key;                ///< the key it came from
-  bool forward_usr1 = false;              ///< checkpoint.signal_before is given
-  std::int64_t local_ranks = 1;           ///< how many ranks `dlrun run` starts: tasks on one node
+  std::vector<PlannedWords> program;
+  bool forward_usr1 = false;     ///< checkpoint.signal_before is given
+  std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: tasks on one node
   Requested requested;
-};
 
-enum class Target { kSlurm, kLocal };
+  [[nodiscard]] std::vector<std::string> program_argv() const;
+};
 
 struct PlanInputs {
   std::string runs_dir;            ///< absolute

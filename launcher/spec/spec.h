@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "container/container.h"
+
 namespace dlrun {
 
 /// Where a value came from.
@@ -63,17 +65,6 @@ struct Environment {
   std::optional<std::string> venv;
   NamedValues vars;
   std::optional<std::string> setup;
-};
-
-struct Mount {
-  std::string source, target;
-  std::vector<std::string> flags;
-};
-
-struct ContainerSpec {
-  std::optional<std::string> runtime, image, workdir, name, save;
-  std::vector<Mount> mounts;
-  std::optional<bool> writable, mount_home, remap_root, entrypoint;
 };
 
 struct Launch {

@@ -1,0 +1,70 @@
+#pragma once
+// How a step enters a container: one backend a file, one table of them in backends.cc.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun {
+
+struct Mount {
+  std::string source, target;      ///< absolute
+  std::vector<std::string> flags;  ///< ro, rprivate, ...
+};
+
+/// The keys `container.*` of a spec.
+struct ContainerSpec {
+  std::optional<std::string> runtime, image, workdir, name, save;
+  std::vector<Mount> mounts;
+  std::optional<bool> writable, mount_home, remap_root, entrypoint;
+};
+
+/// What a step needs of its container: the user's wishes, and what dlrun adds.
+struct ContainerStep {
+  ContainerSpec spec;
+  std::vector<Mount> own_mounts;  ///< the runs folder, the agent: each is left out where a user's mount has its target
+  std::vector<std::string> env_names;  ///< variables whose job value must beat the image's
+};
+
+/// One srun option: name, value (none: a flag) and the spec's key that made it.
+struct ContainerOption {
+  std::string option;
+  std::optional<std::string> value;
+  std::string key;
+};
+
+/// A word of the user's own about the container's options (launch.srun), without the leading dashes.
+using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
+
+struct ContainerProblem {
+  std::string key;  ///< "container.mounts[0]"
+  std::string message;
+  bool is_warning = false;
+};
+
+class ContainerBackend {
+ public:
+  virtual ~ContainerBackend() = default;
+  ContainerBackend() = default;
+  ContainerBackend(const ContainerBackend&) = delete;
+  ContainerBackend& operator=(const ContainerBackend&) = delete;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// What this backend cannot express, or would read otherwise than the user means.
+  [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
+  /// srun's options. Each list option appears once: the user's words of the same option are merged into it and taken
+  /// out of user_options.
+  [[nodiscard]] virtual std::vector<ContainerOption> step_options(
+      const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const = 0;
+};
+
+/// Nothing for a name that no backend has.
+[[nodiscard]] const ContainerBackend* find_container_backend(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> container_backend_names();
+
+}  // namespace dlrun
