@@ -1,0 +1,162 @@
+#include "runtime/bootstrap/world.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr int kMaxRanks = 1 << 24;  // more is not a cluster but a broken variable
+
+/// A whole number in [least, kMaxRanks] that must be there.
+Result<int> number(const Env& env, std::string_view name, int least) {
+  const auto text = env.get(name);
+  if (!text) return fail(Errc::kInvalid, "{} is not set, but the variables beside it are", name);
+  const auto value = parse_int(*text);
+  if (!value || *value < least || *value > kMaxRanks) {
+    return fail(Errc::kInvalid, "{}='{}' is not a whole number from {} to {}", name, printable(*text), least,
+                kMaxRanks);
+  }
+  return static_cast<int>(*value);
+}
+
+Result<int> number_or(const Env& env, std::string_view name, int least, int fallback) {
+  if (!env.has(name)) return fallback;
+  return number(env, name, least);
+}
+
+/// The node's count in Slurm's form "2(x3),1": 2 tasks on each of three nodes, then 1.
+Result<int> tasks_on_node(std::string_view name, std::string_view text, int node) {
+  std::int64_t before = 0;  // nodes that the groups so far cover
+  for (const auto group : split(text, ',')) {
+    const auto open = group.find("(x");
+    const auto tasks = parse_int(group.substr(0, open));
+    std::optional<std::int64_t> repeats = 1;
+    if (open != std::string_view::npos) {
+      repeats = group.ends_with(')') ? parse_int(group.substr(open + 2, group.size() - open - 3)) : std::nullopt;
+    }
+    if (!tasks || *tasks < 0 || *tasks > kMaxRanks || !repeats || *repeats < 1 || *repeats > kMaxRanks) {
+      return fail(Errc::kInvalid, "{}='{}' is not of Slurm's form 'TASKS[(xNODES)],...'", name, printable(text));
+    }
+    before += *repeats;
+    if (node < before) return static_cast<int>(*tasks);
+  }
+  return fail(Errc::kInvalid, "{}='{}' has no node {}", name, printable(text), node);
+}
+
+/// Contradictions between the six numbers; otherwise the world itself.
+Result<World> checked(const World& world) {
+  const auto source = to_string(world.source);
+  if (world.rank >= world.size) {
+    return fail(Errc::kInvalid, "{}: rank {} is not below the world size {}", source, world.rank, world.size);
+  }
+  if (world.local_rank >= world.local_size) {
+    return fail(Errc::kInvalid, "{}: local rank {} is not below the {} ranks of this node", source, world.local_rank,
+                world.local_size);
+  }
+  if (world.local_size > world.size) {
+    return fail(Errc::kInvalid, "{}: {} ranks on this node, but only {} in the world", source, world.local_size,
+                world.size);
+  }
+  if (world.node_rank >= world.nnodes) {
+    return fail(Errc::kInvalid, "{}: node rank {} is not below the {} nodes", source, world.node_rank, world.nnodes);
+  }
+  return world;
+}
+
+#define DLRUN_ASSIGN(target, expression)                                               \
+  do {                                                                                 \
+    auto assigned = (expression);                                                      \
+    if (!assigned) return tl::unexpected<::dlrun::Error>(std::move(assigned.error())); \
+    target = *assigned;                                                                \
+  } while (false)
+
+Result<World> of_dlrun(const Env& env) {
+  World world{.source = WorldSource::kDlrun};
+  DLRUN_ASSIGN(world.rank, number(env, "DLRUN_RANK", 0));
+  DLRUN_ASSIGN(world.size, number(env, "DLRUN_WORLD_SIZE", 1));
+  DLRUN_ASSIGN(world.local_rank, number_or(env, "DLRUN_LOCAL_RANK", 0, world.rank));
+  DLRUN_ASSIGN(world.local_size, number_or(env, "DLRUN_LOCAL_WORLD_SIZE", 1, world.size));
+  DLRUN_ASSIGN(world.node_rank, number_or(env, "DLRUN_NODE_RANK", 0, 0));
+  DLRUN_ASSIGN(world.nnodes, number_or(env, "DLRUN_NNODES", 1, 1));
+  return checked(world);
+}
+
+Result<World> of_slurm(const Env& env) {
+  World world{.source = WorldSource::kSlurm};
+  DLRUN_ASSIGN(world.rank, number(env, "SLURM_PROCID", 0));
+  DLRUN_ASSIGN(world.size, number(env, env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", 1));
+  DLRUN_ASSIGN(world.local_rank, number(env, "SLURM_LOCALID", 0));
+  DLRUN_ASSIGN(world.node_rank, number(env, "SLURM_NODEID", 0));
+  const std::string_view nodes = env.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+  DLRUN_ASSIGN(world.nnodes, number_or(env, nodes, 1, 1));
+  const std::string_view tasks =
+      env.has("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
+  if (const auto counts = env.get(tasks)) {
+    DLRUN_ASSIGN(world.local_size, tasks_on_node(tasks, *counts, world.node_rank));
+  } else if (world.nnodes == 1) {
+    world.local_size = world.size;
+  } else {
+    return fail(Errc::kInvalid, "{} is not set, but the variables beside it are", tasks);
+  }
+  return checked(world);
+}
+
+Result<World> of_open_mpi(const Env& env) {
+  World world{.source = WorldSource::kOpenMpi};
+  DLRUN_ASSIGN(world.rank, number(env, "OMPI_COMM_WORLD_RANK", 0));
+  DLRUN_ASSIGN(world.size, number(env, "OMPI_COMM_WORLD_SIZE", 1));
+  DLRUN_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
+  DLRUN_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
+  // Open MPI numbers no nodes. Ranks spread evenly in blocks are the rule, and all that can be told from one rank.
+  world.nnodes = (world.size + world.local_size - 1) / world.local_size;
+  world.node_rank = world.rank / world.local_size;
+  return checked(world);
+}
+
+Result<World> of_pmi(const Env& env) {
+  World world{.source = WorldSource::kPmi};
+  DLRUN_ASSIGN(world.rank, number(env, "PMI_RANK", 0));
+  DLRUN_ASSIGN(world.size, number(env, "PMI_SIZE", 1));
+  DLRUN_ASSIGN(world.local_rank, number_or(env, "MPI_LOCALRANKID", 0, world.rank));
+  DLRUN_ASSIGN(world.local_size, number_or(env, "MPI_LOCALNRANKS", 1, world.size));
+  world.nnodes = (world.size + world.local_size - 1) / world.local_size;
+  world.node_rank = world.rank / world.local_size;
+  return checked(world);
+}
+
+bool is_task_of_a_step(const Env& env) {
+  return env.has("SLURM_PROCID") && (env.has("SLURM_STEP_NUM_TASKS") || env.has("SLURM_STEP_ID"));
+}
+
+}  // namespace
+
+Result<World> read_world(const Env& env, WorldReader reader) {
+  if (reader == WorldReader::kRankAgent && is_task_of_a_step(env)) return of_slurm(env);
+  if (env.has("DLRUN_RANK")) return of_dlrun(env);
+  if (is_task_of_a_step(env)) return of_slurm(env);
+  if (env.has("OMPI_COMM_WORLD_RANK")) return of_open_mpi(env);
+  if (env.has("PMI_RANK")) return of_pmi(env);
+  return World{};
+}
+
+std::string_view to_string(WorldSource source) {
+  switch (source) {
+    case WorldSource::kDlrun:
+      return "DLRUN_*";
+    case WorldSource::kSlurm:
+      return "SLURM_*";
+    case WorldSource::kOpenMpi:
+      return "OMPI_COMM_WORLD_*";
+    case WorldSource::kPmi:
+      return "PMI_*";
+    case WorldSource::kSingle:
+      return "no launcher";
+  }
+  return "";
+}
+
+}  // namespace dlrun

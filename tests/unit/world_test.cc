@@ -1,0 +1,108 @@
+#include "runtime/bootstrap/world.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+namespace {
+
+Env task_of_step() {
+  return Env({{"SLURM_PROCID", "5"},
+              {"SLURM_STEP_ID", "0"},
+              {"SLURM_STEP_NUM_TASKS", "7"},
+              {"SLURM_NTASKS", "99"},
+              {"SLURM_LOCALID", "1"},
+              {"SLURM_NODEID", "2"},
+              {"SLURM_STEP_NUM_NODES", "4"},
+              {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}});
+}
+
+TEST_CASE("an empty environment is a world of one") {
+  const auto world = read_world(Env{}, WorldReader::kProgram);
+  REQUIRE(world);
+  CHECK(*world == World{});
+  CHECK(to_string(world->source) == "no launcher");
+}
+
+TEST_CASE("a task of a step reads the step's numbers, not the job's") {
+  for (const auto reader : {WorldReader::kProgram, WorldReader::kRankAgent}) {
+    const auto world = read_world(task_of_step(), reader);
+    REQUIRE(world);
+    CHECK(*world == World{5, 7, 1, 2, 2, 4, WorldSource::kSlurm});
+  }
+}
+
+TEST_CASE("the node's own count is taken from Slurm's repeated groups") {
+  auto env = task_of_step();
+  env.set("SLURM_PROCID", "6");
+  env.set("SLURM_LOCALID", "0");
+  env.set("SLURM_NODEID", "3");
+  CHECK(read_world(env, WorldReader::kRankAgent)->local_size == 1);
+}
+
+TEST_CASE("DLRUN_* wins for a program, SLURM_* for the rank agent") {
+  auto env = task_of_step();
+  env.set("DLRUN_RANK", "3");
+  env.set("DLRUN_WORLD_SIZE", "4");
+  env.set("DLRUN_LOCAL_RANK", "1");
+  env.set("DLRUN_LOCAL_WORLD_SIZE", "2");
+  env.set("DLRUN_NODE_RANK", "1");
+  env.set("DLRUN_NNODES", "2");
+  CHECK(*read_world(env, WorldReader::kProgram) == World{3, 4, 1, 2, 1, 2, WorldSource::kDlrun});
+  CHECK(read_world(env, WorldReader::kRankAgent)->source == WorldSource::kSlurm);
+}
+
+TEST_CASE("a batch script is no task of a step, whatever SLURM_PROCID says") {
+  const Env batch({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"}});
+  CHECK(*read_world(batch, WorldReader::kProgram) == World{});
+  CHECK(*read_world(batch, WorldReader::kRankAgent) == World{});
+}
+
+TEST_CASE("Open MPI's and PMI's variables are read when nothing nearer is there") {
+  const Env open_mpi({{"OMPI_COMM_WORLD_RANK", "5"},
+                      {"OMPI_COMM_WORLD_SIZE", "6"},
+                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  CHECK(*read_world(open_mpi, WorldReader::kProgram) == World{5, 6, 1, 2, 2, 3, WorldSource::kOpenMpi});
+  const Env pmi({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
+  CHECK(*read_world(pmi, WorldReader::kProgram) == World{1, 2, 1, 2, 0, 1, WorldSource::kPmi});
+}
+
+TEST_CASE("incomplete and contradicting variables are refused by name") {
+  struct Case {
+    const char* name;
+    const char* value;
+    const char* says;
+  };
+  for (const auto& wrong : {
+           Case{"SLURM_PROCID", "7", "rank 7 is not below the world size 7"},
+           Case{"SLURM_PROCID", "-1", "SLURM_PROCID='-1'"},
+           Case{"SLURM_PROCID", "1x", "SLURM_PROCID='1x'"},
+           Case{"SLURM_PROCID", "", "SLURM_PROCID=''"},
+           Case{"SLURM_LOCALID", "2", "local rank 2"},
+           Case{"SLURM_NODEID", "9", "no node 9"},
+           Case{"SLURM_STEP_NUM_TASKS", "99999999999", "SLURM_STEP_NUM_TASKS='99999999999'"},
+           Case{"SLURM_STEP_TASKS_PER_NODE", "2(x3", "'2(x3'"},
+           Case{"SLURM_STEP_TASKS_PER_NODE", "2(x0),1", "'2(x0),1'"},
+           Case{"SLURM_STEP_TASKS_PER_NODE", "(x3)", "'(x3)'"},
+           Case{"SLURM_STEP_TASKS_PER_NODE", "", "''"},
+       }) {
+    CAPTURE(wrong.name);
+    CAPTURE(wrong.value);
+    auto env = task_of_step();
+    env.set(wrong.name, wrong.value);
+    const auto world = read_world(env, WorldReader::kRankAgent);
+    REQUIRE_FALSE(world);
+    CHECK(world.error().code == Errc::kInvalid);
+    CHECK(world.error().message.find(wrong.says) != std::string::npos);
+  }
+  Env only_rank;
+  only_rank.set("DLRUN_RANK", "0");
+  const auto alone = read_world(only_rank, WorldReader::kProgram);
+  REQUIRE_FALSE(alone);
+  CHECK(alone.error().message.find("DLRUN_WORLD_SIZE is not set") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlrun
