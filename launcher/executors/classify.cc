@@ -1,0 +1,89 @@
+#include "launcher/executors/classify.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
+                     [&](std::string_view phrase) { return text.find(phrase) != std::string_view::npos; });
+}
+
+/// "sbatch: error: ", "squeue: fatal: " and the like, as often as they stand there.
+std::string_view without_prefix(std::string_view line) {
+  constexpr std::array<std::string_view, 11> kPrefixes = {"sbatch: ",
+                                                          "salloc: ",
+                                                          "srun: ",
+                                                          "squeue: ",
+                                                          "sacct: ",
+                                                          "scancel: ",
+                                                          "scontrol: ",
+                                                          "error: ",
+                                                          "fatal: ",
+                                                          "warning: ",
+                                                          "allocation failure: "};
+  for (bool again = true; again;) {
+    again = false;
+    for (const auto prefix : kPrefixes) {
+      if (line.starts_with(prefix)) {
+        line.remove_prefix(prefix.size());
+        again = true;
+      }
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string slurm_words(std::string_view err) {
+  std::vector<std::string> lines;
+  for (const auto line : split(err, '\n')) {
+    const auto words = trim(without_prefix(trim(line)));
+    if (words.empty()) continue;
+    std::string text = printable(words);
+    if (std::find(lines.begin(), lines.end(), text) == lines.end()) lines.push_back(std::move(text));
+  }
+  return join(lines, "; ");
+}
+
+bool says_unreachable(std::string_view err) {
+  return contains_any(err, {"Unable to contact slurm controller",
+                            "Unable to contact slurmdbd",
+                            "Connection refused",
+                            "Socket timed out",
+                            "Communication connection failure",
+                            "Could not establish a configuration source",
+                            "Unable to establish configuration source",
+                            "Zero Bytes were transmitted",
+                            "Transport endpoint is not connected",
+                            "Slurm backup controller in standby mode",
+                            "Munge encode failed",
+                            "munge.socket",
+                            "Unexpected missing socket",
+                            "Connection timed out",
+                            "No route to host",
+                            "Network is unreachable",
+                            "Insane message length",
+                            "Problem talking to the database",
+                            "slurm_persist_conn_open",
+                            "Sending PersistInit msg"});
+}
+
+bool says_unknown_job(std::string_view err) {
+  return contains_any(err, {"Invalid job id specified", "Invalid job id"});
+}
+
+Error slurm_error(std::string_view program, std::string_view err, int exit_code) {
+  std::string words = slurm_words(err);
+  if (words.empty()) words = fmt::format("{} ended with code {} and said nothing", program, exit_code);
+  if (says_unreachable(err)) return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", words)};
+  return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, words)};
+}
+
+}  // namespace dlrun

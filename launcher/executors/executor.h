@@ -1,0 +1,83 @@
+#pragma once
+// The seam between deciding and acting: whoever starts a job, asks about it and ends it.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The cluster name of jobs that dlrun runs on this machine itself.
+inline constexpr std::string_view kLocalCluster = "local";
+
+struct JobId {
+  std::string cluster;  ///< empty: the default cluster; kLocalCluster: this machine
+  std::string id;       ///< as Slurm prints it ("42", "42_7"); HOST:PID:STARTTIME for a local job
+  friend bool operator==(const JobId&, const JobId&) = default;
+};
+
+enum class JobPhase { kPending, kRunning, kEnded };
+
+/// What an executor says of one job.
+struct JobReport {
+  JobId job;
+  JobPhase phase = JobPhase::kPending;
+  std::string state;   ///< the executor's own word: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
+  std::string reason;  ///< why it is pending, or ended so; empty where there is none
+  std::string nodes;   ///< compressed node list; empty while pending
+  std::string start;   ///< when it started or is expected to; empty where unknown
+  std::string comment;
+  std::optional<int> exit_code;  ///< the batch script's, once ended and where it is known
+  int signal = 0;                ///< the signal that ended the script, 0 for none
+};
+
+struct QueryAnswer {
+  std::vector<JobReport> reports;  ///< jobs that nobody knows any more are left out
+  std::string accounting;          ///< why accounting could not be asked for the missing ones; empty where it could
+};
+
+struct SubmitRequest {
+  std::filesystem::path script;      ///< absolute
+  std::vector<std::string> options;  ///< words of sbatch's command line, before the script
+  std::filesystem::path directory;   ///< the job's working directory
+  Env env;                           ///< the job's whole environment
+};
+
+/// Every call may block on the network, for a bounded time.
+class Executor {
+ public:
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  virtual ~Executor() = default;
+
+  /// Starts a job. kRefused: it was not taken, in the executor's own words. kUnavailable, kTimeout, kInterrupted: it is
+  /// not known whether the job was taken; find() tells.
+  [[nodiscard]] virtual Result<JobId> submit(const SubmitRequest& request) = 0;
+
+  /// Would submit() be taken? What the executor says about it: the expected start, for one.
+  [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
+
+  /// The job submitted with this comment, if there is one. kUnavailable when that cannot be known now.
+  [[nodiscard]] virtual Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster) = 0;
+
+  [[nodiscard]] virtual Result<QueryAnswer> query(std::span<const JobId> jobs) = 0;
+
+  /// Asks for the job's end; does not wait for it.
+  [[nodiscard]] virtual Result<> cancel(const JobId& job) = 0;
+};
+
+/// Drives Slurm through its own commands; env is the submitter's, not scrubbed.
+[[nodiscard]] std::unique_ptr<Executor> make_slurm_cli(const Env& env);
+
+/// Jobs on this machine.
+[[nodiscard]] std::unique_ptr<Executor> make_local(const Env& env);
+
+}  // namespace dlrun

@@ -1,0 +1,169 @@
+#include "launcher/executors/foreground.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+// Written by the handler, read by wait(): the only process-wide state here, since a handler can reach nothing else.
+volatile sig_atomic_t g_child = -1;
+volatile sig_atomic_t g_forwards = 0;
+volatile sig_atomic_t g_count = 0;
+volatile sig_atomic_t g_first = 0;
+
+extern "C" void on_foreground_signal(int signal) {
+  const int saved = errno;
+  if (g_first == 0) g_first = signal;
+  g_count = g_count + 1;
+  if (g_child > 0 && g_forwards != 0) ::kill(static_cast<pid_t>(g_child), g_count >= 3 ? SIGKILL : SIGTERM);
+  errno = saved;
+}
+
+constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+/// Installs the handler for as long as it lives.
+class Handlers {
+ public:
+  Handlers() {
+    struct sigaction action {};
+    action.sa_handler = on_foreground_signal;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = 0;  // no SA_RESTART: waitpid returns with EINTR
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+  }
+  Handlers(const Handlers&) = delete;
+  Handlers& operator=(const Handlers&) = delete;
+  ~Handlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
+
+ private:
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+}  // namespace
+
+ForegroundProcess::ForegroundProcess(pid_t pid, UniqueFd gate, OnSignal on_signal)
+    : pid_(pid), gate_(std::move(gate)), on_signal_(on_signal) {}
+
+ForegroundProcess::ForegroundProcess(ForegroundProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), gate_(std::move(other.gate_)), on_signal_(other.on_signal_) {}
+
+ForegroundProcess::~ForegroundProcess() {
+  if (pid_ <= 0) return;
+  gate_.reset();
+  ::kill(pid_, SIGTERM);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string>& argv, const Env& env,
+                                                   const std::filesystem::path& directory, OnSignal on_signal) {
+  const auto program = find_program(argv[0], env);
+  if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", argv[0]);
+  std::array<int, 2> gate{};
+  if (::pipe2(gate.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
+  UniqueFd read_end(gate[0]);
+  UniqueFd write_end(gate[1]);
+
+  // All that allocates happens before the fork.
+  std::vector<char*> arguments;
+  for (const auto& word : argv) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const auto entries = env.entries();
+  std::vector<char*> environment;
+  for (const auto& entry : entries) environment.push_back(const_cast<char*>(entry.c_str()));
+  environment.push_back(nullptr);
+  const std::string folder = directory.string();
+  const pid_t parent = ::getpid();
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(Errc::kIo, "cannot start {}: {}", argv[0], errno_text(errno));
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(143);
+    write_end.reset();
+    char byte = 0;
+    ssize_t got = 0;
+    while ((got = ::read(read_end.get(), &byte, 1)) < 0 && errno == EINTR) {
+    }
+    if (got != 1) ::_exit(143);  // never released
+    if (!folder.empty() && ::chdir(folder.c_str()) != 0) ::_exit(126);
+    ::execve(program->c_str(), arguments.data(), environment.data());
+    ::_exit(errno == ENOENT ? 127 : 126);
+  }
+  return ForegroundProcess(pid, std::move(write_end), on_signal);
+}
+
+void ForegroundProcess::release() {
+  if (gate_.is_open()) {
+    // A failure means that the child is gone already; wait() reports it.
+    [[maybe_unused]] const ssize_t written = ::write(gate_.get(), "g", 1);
+    gate_.reset();
+  }
+}
+
+Result<ForegroundEnd> ForegroundProcess::wait() {
+  g_first = 0;
+  g_count = 0;
+  g_forwards = on_signal_ == OnSignal::kTerminate ? 1 : 0;
+  g_child = pid_;
+  const Handlers handlers;
+  release();
+  int status = 0;
+  pid_t reaped = 0;
+  while ((reaped = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {
+  }
+  g_child = -1;
+  pid_ = -1;
+  if (reaped < 0) return fail(Errc::kInternal, "waitpid: {}", errno_text(errno));
+  ForegroundEnd end;
+  end.interrupted = static_cast<int>(g_first);
+  if (WIFSIGNALED(status)) {
+    end.signal = WTERMSIG(status);
+    end.exit_code = 128 + end.signal;
+  } else {
+    end.exit_code = WEXITSTATUS(status);
+  }
+  return end;
+}
+
+std::optional<std::uint64_t> process_start_ticks(pid_t pid) {
+  // read_file wants regular files with a size; /proc has none.
+  const UniqueFd fd(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) return std::nullopt;
+  std::array<char, 1024> buffer{};
+  const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+  if (got <= 0) return std::nullopt;
+  std::string_view text(buffer.data(), static_cast<std::size_t>(got));
+  // The second field is the program's name in parentheses and may hold anything.
+  const auto close = text.rfind(')');
+  if (close == std::string_view::npos || close + 2 >= text.size()) return std::nullopt;
+  const auto fields = split(trim(text.substr(close + 2)), ' ');
+  constexpr std::size_t kState = 0;       // field 3 of proc(5)
+  constexpr std::size_t kStartTime = 19;  // field 22
+  if (fields.size() <= kStartTime || fields[kState] == "Z" || fields[kState] == "X") return std::nullopt;
+  const auto ticks = parse_int(fields[kStartTime]);
+  if (!ticks) return std::nullopt;
+  return static_cast<std::uint64_t>(*ticks);
+}
+
+std::optional<std::string> local_job_id(pid_t pid) {
+  const auto start = process_start_ticks(pid);
+  std::array<char, 256> host{};
+  if (!start || ::gethostname(host.data(), host.size() - 1) != 0) return std::nullopt;
+  return fmt::format("{}:{}:{}", host.data(), pid, *start);
+}
+
+}  // namespace dlrun

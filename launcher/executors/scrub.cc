@@ -1,0 +1,43 @@
+#include "launcher/executors/scrub.h"
+
+#include <sys/stat.h>
+
+#include <string_view>
+#include <vector>
+
+namespace dlrun {
+namespace {
+
+const std::vector<std::string_view>& denied() {
+  static const std::vector<std::string_view> patterns = {
+      // Slurm's own: what an outer job exports, and defaults that override the script.
+      "SLURM_*", "SBATCH_*", "SALLOC_*", "SRUN_*", "SQUEUE_*", "SACCT_*", "SINFO_*",
+      // How an outer job's ranks find each other.
+      "PMI*", "OMPI_*", "PYXIS_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_*",
+      "HOROVOD_*",
+      // The same of an outer dlrun job; DLRUN_RUNS and DLRUN_SITE are the user's and stay.
+      "DLRUN_RUN", "DLRUN_TOKEN", "DLRUN_ATTEMPT", "DLRUN_LEAD", "DLRUN_SECRET", "DLRUN_RANK", "DLRUN_WORLD_SIZE",
+      "DLRUN_LOCAL_RANK", "DLRUN_LOCAL_WORLD_SIZE", "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR",
+      "DLRUN_MASTER_ADDR", "DLRUN_MASTER_PORT", "DLRUN_STORE"};
+  return patterns;
+}
+
+}  // namespace
+
+Env scrubbed_for_slurm(const Env& env, bool munge_is_available) {
+  std::vector<std::string_view> keep = {"SLURM_CONF", "SLURM_CLUSTERS"};
+  if (!munge_is_available) keep.push_back("SLURM_JWT");
+  Env result = env;
+  result.remove_matching(denied(), keep);
+  return result;
+}
+
+bool munge_is_available() {
+  struct stat info {};
+  for (const char* path : {"/run/munge/munge.socket.2", "/var/run/munge/munge.socket.2"}) {
+    if (::stat(path, &info) == 0 && S_ISSOCK(info.st_mode)) return true;
+  }
+  return false;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,172 @@
+// Slurm through its own commands. Each call is one short process with a bounded time; nothing is retried here.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/executors/classify.h"
+#include "launcher/executors/executor.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_parse.h"
+
+namespace dlrun {
+namespace {
+
+using std::chrono::seconds;
+
+/// sbatch itself waits and tries again while a controller restarts; past this it is taken as lost.
+constexpr seconds kSubmitTimeout{120};
+constexpr seconds kQueryTimeout{30};
+
+class SlurmCli final : public Executor {
+ public:
+  explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {
+    // The user's own format could be relative ("12:30") and so wrong at midnight.
+    env_.set("SLURM_TIME_FORMAT", "standard");
+  }
+
+  Result<JobId> submit(const SubmitRequest& request) override {
+    std::vector<std::string> argv = {"sbatch", "--parsable"};
+    argv.insert(argv.end(), request.options.begin(), request.options.end());
+    argv.push_back(request.script.string());
+    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string());
+    if (!done) return tl::unexpected(done.error());
+    if (done->signal != 0) {
+      return fail(Errc::kInterrupted, "sbatch was ended by {} before it answered", signal_name(done->signal));
+    }
+    if (done->exit_code != 0) return tl::unexpected(slurm_error("sbatch", done->err, done->exit_code));
+    return parse_sbatch(done->out);
+  }
+
+  Result<std::string> test(const SubmitRequest& request) override {
+    std::vector<std::string> argv = {"sbatch", "--test-only"};
+    argv.insert(argv.end(), request.options.begin(), request.options.end());
+    argv.push_back(request.script.string());
+    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string());
+    if (!done) return tl::unexpected(done.error());
+    if (done->exit_code != 0) return tl::unexpected(slurm_error("sbatch --test-only", done->err, done->exit_code));
+    return slurm_words(done->err + done->out);
+  }
+
+  Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster) override {
+    std::vector<std::string> argv = {
+        "squeue", "-h", "-t", "all", "-u", std::to_string(::getuid()), "-o", std::string(kSqueueFormat)};
+    add_cluster(argv, cluster);
+    auto queue = call(std::move(argv), kQueryTimeout, env_);
+    if (!queue) return tl::unexpected(queue.error());
+    if (queue->exit_code != 0) return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
+    for (const auto& report : parse_squeue(queue->out, cluster)) {
+      if (report.comment == comment) return report.job;
+    }
+    // Ended and purged already? Only accounting can tell, and many clusters have none or keep no comments.
+    std::vector<std::string> past = {"sacct", "-P",
+                                     "-n",    "-X",
+                                     "-u",    std::to_string(::getuid()),
+                                     "-S",    "now-7days",
+                                     "-o",    std::string(kSacctFormat)};
+    add_cluster(past, cluster);
+    auto accounting = call(std::move(past), kQueryTimeout, env_);
+    if (accounting && accounting->exit_code == 0) {
+      for (const auto& report : parse_sacct(accounting->out, cluster)) {
+        if (report.comment == comment) return report.job;
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result<QueryAnswer> query(std::span<const JobId> jobs) override {
+    std::map<std::string, std::vector<std::string>> by_cluster;
+    for (const auto& job : jobs) by_cluster[job.cluster].push_back(job.id);
+    QueryAnswer answer;
+    for (const auto& [cluster, ids] : by_cluster) DLRUN_TRY(query_cluster(cluster, ids, answer));
+    return answer;
+  }
+
+  Result<> cancel(const JobId& job) override {
+    std::vector<std::string> argv = {"scancel"};
+    add_cluster(argv, job.cluster);
+    argv.push_back(job.id);
+    auto done = call(std::move(argv), kQueryTimeout, env_);
+    if (!done) return tl::unexpected(done.error());
+    if (done->exit_code != 0 && says_unknown_job(done->err)) {
+      return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
+    }
+    if (done->exit_code != 0) return tl::unexpected(slurm_error("scancel", done->err, done->exit_code));
+    return {};
+  }
+
+ private:
+  static void add_cluster(std::vector<std::string>& argv, const std::string& cluster) {
+    if (!cluster.empty()) argv.insert(argv.begin() + 1, {"-M", cluster});
+  }
+
+  static Result<Finished> call(std::vector<std::string> argv, std::chrono::milliseconds timeout, const Env& env,
+                               std::optional<std::string> directory = std::nullopt) {
+    const std::string program = argv[0];
+    if (!find_program(program, env)) {
+      return fail(
+          Errc::kNotFound,
+          "{}: no such program in PATH. On a cluster, load the module that brings Slurm or submit from a login node; "
+          "without Slurm, start the job on this machine with `dlrun run`",
+          program);
+    }
+    Command command;
+    command.argv = std::move(argv);
+    command.env = env;
+    command.directory = std::move(directory);
+    command.timeout = timeout;
+    auto done = run_command(command);
+    if (!done && done.error().code == Errc::kTimeout) {
+      return fail(Errc::kUnavailable, "{} did not answer within {} s", program,
+                  std::chrono::duration_cast<seconds>(timeout).count());
+    }
+    return done;
+  }
+
+  Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids, QueryAnswer& answer) {
+    const std::string list = join(ids, ",");
+    std::vector<std::string> argv = {"squeue", "-h", "-t", "all", "-o", std::string(kSqueueFormat), "-j", list};
+    add_cluster(argv, cluster);
+    auto queue = call(std::move(argv), kQueryTimeout, env_);
+    if (!queue) return tl::unexpected(queue.error());
+    std::vector<std::string> missing = ids;
+    if (queue->exit_code == 0) {
+      for (auto& report : parse_squeue(queue->out, cluster)) {
+        std::erase(missing, report.job.id);
+        // The queue keeps an ended job for some minutes but has no exit code: accounting may.
+        report.job.cluster = cluster;
+        answer.reports.push_back(std::move(report));
+      }
+    } else if (!says_unknown_job(queue->err)) {
+      return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
+    }
+    if (missing.empty()) return {};
+    std::vector<std::string> past = {"sacct",           "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j",
+                                     join(missing, ",")};
+    add_cluster(past, cluster);
+    auto accounting = call(std::move(past), kQueryTimeout, env_);
+    if (!accounting) {
+      answer.accounting = accounting.error().message;
+    } else if (accounting->exit_code != 0) {
+      answer.accounting = slurm_words(accounting->err);
+    } else {
+      for (auto& report : parse_sacct(accounting->out, cluster)) answer.reports.push_back(std::move(report));
+    }
+    return {};
+  }
+
+  Env env_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_slurm_cli(const Env& env) {
+  return std::make_unique<SlurmCli>(env);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,121 @@
+#include "launcher/executors/slurm_parse.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+bool looks_like_job_id(std::string_view text) {
+  return !text.empty() && text.front() >= '0' && text.front() <= '9' &&
+         text.find_first_not_of("0123456789_+[]-,%") == std::string_view::npos;
+}
+
+/// The first count-1 fields and the rest as the last one; nothing when there are fewer.
+std::optional<std::vector<std::string_view>> fields(std::string_view line, std::size_t count) {
+  std::vector<std::string_view> result;
+  while (result.size() + 1 < count) {
+    const auto bar = line.find('|');
+    if (bar == std::string_view::npos) return std::nullopt;
+    result.push_back(trim(line.substr(0, bar)));
+    line.remove_prefix(bar + 1);
+  }
+  result.push_back(trim(line));
+  return result;
+}
+
+/// Slurm's several ways to say that there is nothing to say.
+std::string known(std::string_view text) {
+  constexpr std::array<std::string_view, 7> kNothing = {"(null)", "None",          "N/A", "Unknown",
+                                                        "NONE",   "None assigned", "none"};
+  return std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end() ? std::string(text) : std::string();
+}
+
+}  // namespace
+
+std::string state_word(std::string_view text) {
+  return std::string(text.substr(0, text.find_first_of(" +")));
+}
+
+JobPhase phase_of(std::string_view word) {
+  constexpr std::array<std::string_view, 6> kWaiting = {"PENDING",     "CONFIGURING",  "REQUEUED",
+                                                        "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"};
+  constexpr std::array<std::string_view, 8> kGoing = {"RUNNING",  "COMPLETING", "SUSPENDED", "STAGE_OUT",
+                                                      "RESIZING", "SIGNALING",  "STOPPED",   "RESV_DEL_HOLD"};
+  if (std::find(kWaiting.begin(), kWaiting.end(), word) != kWaiting.end()) return JobPhase::kPending;
+  if (std::find(kGoing.begin(), kGoing.end(), word) != kGoing.end()) return JobPhase::kRunning;
+  return JobPhase::kEnded;
+}
+
+Result<JobId> parse_sbatch(std::string_view out) {
+  std::optional<JobId> job;
+  for (const auto line : split(out, '\n')) {
+    const auto parts = split(trim(line), ';');
+    if (parts.size() <= 2 && parse_int(parts[0]).value_or(0) > 0) {
+      job = JobId{parts.size() == 2 ? std::string(parts[1]) : std::string(), std::string(parts[0])};
+    }
+  }
+  if (!job) {
+    return fail(Errc::kInternal, "sbatch succeeded, but no job id is in what it printed: '{}'",
+                printable(out.substr(0, 200)));
+  }
+  return *job;
+}
+
+std::vector<JobReport> parse_squeue(std::string_view out, const std::string& cluster) {
+  std::vector<JobReport> reports;
+  std::string current = cluster;
+  for (const auto line : split(out, '\n')) {
+    if (line.starts_with("CLUSTER: ")) {
+      current = trim(line.substr(9));
+      continue;
+    }
+    const auto columns = fields(line, 6);
+    if (!columns || !looks_like_job_id((*columns)[0])) continue;
+    const auto& c = *columns;
+    JobReport report;
+    report.job = {current, std::string(c[0])};
+    report.state = state_word(c[1]);
+    report.phase = phase_of(report.state);
+    report.reason = known(c[2]);
+    report.nodes = known(c[3]);
+    report.start = known(c[4]);
+    report.comment = known(c[5]);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster) {
+  std::vector<JobReport> reports;
+  for (const auto line : split(out, '\n')) {
+    const auto columns = fields(line, 7);
+    if (!columns || !looks_like_job_id((*columns)[0])) continue;
+    const auto& c = *columns;
+    JobReport report;
+    report.job = {cluster, std::string(c[0])};
+    report.state = state_word(c[1]);
+    report.phase = phase_of(report.state);
+    const auto code = split(c[2], ':');
+    if (report.phase == JobPhase::kEnded && code.size() == 2) {
+      if (const auto value = parse_int(code[0])) report.exit_code = static_cast<int>(*value);
+      report.signal = static_cast<int>(parse_int(code[1]).value_or(0));
+    }
+    report.nodes = known(c[3]);
+    report.start = known(c[4]);
+    report.reason = known(c[5]);
+    report.comment = known(c[6]);
+    const auto same = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.job == report.job; });
+    if (same == reports.end()) {
+      reports.push_back(std::move(report));
+    } else {
+      *same = std::move(report);
+    }
+  }
+  return reports;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,31 @@
+#pragma once
+// What Slurm's commands print, read tolerantly: fields of other versions are passed over, lines that do not fit as
+// well.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/executors/executor.h"
+
+namespace dlrun {
+
+/// The formats that the parsers below read. The comment is last: it may hold a '|'.
+inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%k";
+inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
+
+/// sbatch --parsable: "42" or "42;cluster". Lines that a job_submit plugin printed before are passed over.
+[[nodiscard]] Result<JobId> parse_sbatch(std::string_view out);
+
+/// squeue -h -o kSqueueFormat; with -M a line "CLUSTER: name" goes before each cluster's jobs.
+[[nodiscard]] std::vector<JobReport> parse_squeue(std::string_view out, const std::string& cluster);
+
+/// sacct -P -n -X -o kSacctFormat. Of a requeued job's several records the last counts.
+[[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
+
+/// Slurm's state word without what follows it ("CANCELLED by 1000", "PENDING+").
+[[nodiscard]] std::string state_word(std::string_view text);
+[[nodiscard]] JobPhase phase_of(std::string_view state_word);
+
+}  // namespace dlrun
