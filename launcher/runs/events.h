@@ -1,0 +1,64 @@
+#pragma once
+// What a run's own record says: events.jsonl (runtime/ENVIRONMENT.md), summed up.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun {
+
+struct RankFailure {
+  std::int64_t rank = -1;  ///< -1: not known
+  std::string host;
+  std::int64_t code = 0;
+  std::string signal;  ///< "SIGKILL"; empty: it exited
+  std::string error;
+};
+
+struct Progress {
+  std::string time;
+  std::optional<std::int64_t> epoch, epochs, step, steps;
+  std::optional<double> loss, accuracy, samples_per_s;
+};
+
+struct RunWarning {
+  std::string message, host;
+  std::optional<std::int64_t> rank;
+};
+
+/// The sum of all events of the latest attempt, and of the run.
+struct RunRecord {
+  bool has_events = false;
+  std::int64_t attempt = 0;
+  std::string claimed_at, claimed_by;  ///< UTC; the job's id
+  std::string lead_host;
+  std::int64_t ranks = 0;  ///< 0: not known yet
+  std::string hosts;       ///< compressed node list of the ranks that joined
+  bool joined = false;
+  std::vector<std::int64_t> missing;  ///< ranks that did not say hello in time
+  std::optional<Progress> progress;
+  std::string result;                       ///< a JSON object, empty where the program reported none
+  std::optional<RankFailure> first_failed;  ///< of the latest attempt
+  std::vector<RankFailure> failed;          ///< of the latest attempt, in order
+  std::vector<RunWarning> warnings;
+  std::string attempt_reason;  ///< of the latest attempt's end, empty while it runs
+  bool ended = false;          ///< the latest event that says anything about it is `ended`
+  std::string end_state, end_message, end_time;
+  std::int64_t end_code = 0;
+  std::string last_time;          ///< of the last event
+  std::size_t damaged_lines = 0;  ///< lines whose checksum does not fit; they count for nothing
+  bool has_torn_tail = false;
+};
+
+/// Never fails: events of a later version and damaged lines are passed over, and counted.
+[[nodiscard]] RunRecord sum_up_events(std::string_view text);
+
+/// No file: an empty record.
+[[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
+
+}  // namespace dlrun

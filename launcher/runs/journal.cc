@@ -1,0 +1,108 @@
+#include "launcher/runs/journal.h"
+
+#include <chrono>
+#include <utility>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kJournalLimit = 1U << 20U;
+
+std::string_view word_of(Submission::State state) {
+  switch (state) {
+    case Submission::State::kIntent:
+      return "intent";
+    case Submission::State::kSubmitted:
+      return "submitted";
+    case Submission::State::kRefused:
+      return "refused";
+  }
+  return "";
+}
+
+std::optional<Submission::State> state_of(std::string_view word) {
+  for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted, Submission::State::kRefused}) {
+    if (word_of(state) == word) return state;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string comment_of(const Submission& submission) {
+  return "dlrun:" + submission.token;
+}
+
+Result<std::optional<Submission>> read_submission(const std::filesystem::path& run) {
+  const auto path = run / "submission.json";
+  const auto text = read_file(path, kJournalLimit);
+  if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
+  if (!text) return tl::unexpected(text.error());
+  const auto json = json_read::object_of(*text);
+  const auto state = json ? state_of(json_read::text(*json, "state")) : std::nullopt;
+  if (!state) {
+    return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object whose state is intent, submitted or refused",
+                path.string());
+  }
+  Submission submission;
+  submission.state = *state;
+  submission.token = json_read::text(*json, "token");
+  submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
+  submission.time = json_read::text(*json, "time");
+  submission.message = json_read::text(*json, "message");
+  submission.log = json_read::text(*json, "log");
+  if (const auto argv = json->find("argv"); argv != json->end() && argv->is_array()) {
+    for (const auto& word : *argv) {
+      if (word.is_string()) submission.argv.push_back(word.get<std::string>());
+    }
+  }
+  return submission;
+}
+
+Result<> write_submission(const std::filesystem::path& run, Submission submission) {
+  nlohmann::ordered_json json;
+  json["token"] = submission.token;
+  json["state"] = word_of(submission.state);
+  json["cluster"] = submission.job.cluster;
+  json["job"] = submission.job.id;
+  json["argv"] = submission.argv;
+  json["time"] = utc_timestamp(std::chrono::system_clock::now());
+  if (!submission.message.empty()) json["message"] = submission.message;
+  if (!submission.log.empty()) json["log"] = submission.log;
+  return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
+}
+
+Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
+  const auto path = run / "claim";
+  const auto text = read_file(path, kJournalLimit);
+  if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
+  if (!text) return tl::unexpected(text.error());
+  const auto json = json_read::object_of(*text);
+  if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
+  return Claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")}, json_read::text(*json, "token")};
+}
+
+Result<Submission> settle(const std::filesystem::path& run, Submission submission, Executor& executor) {
+  if (submission.state != Submission::State::kIntent) return submission;
+  std::optional<JobId> found;
+  // The job's own word first: it needs no controller and outlives the queue's memory.
+  if (const auto claim = read_claim(run); claim && *claim && (*claim)->token == submission.token) {
+    found = JobId{submission.job.cluster, (*claim)->job.id};
+  }
+  if (!found) {
+    auto known = executor.find(comment_of(submission), submission.job.cluster);
+    if (!known) return tl::unexpected(known.error());
+    found = *known;
+  }
+  if (!found) return submission;
+  submission.job = *found;
+  submission.state = Submission::State::kSubmitted;
+  DLRUN_TRY(write_submission(run, submission));
+  return submission;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,46 @@
+#pragma once
+// submission.json: the journal that makes a submission happen once. The intent and its token are on disk before sbatch
+// is called; whoever finds an intent later looks the token up before anything is sent again.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/executors/executor.h"
+
+namespace dlrun {
+
+struct Submission {
+  enum class State { kIntent, kSubmitted, kRefused };
+  std::string token;  ///< 32 hex digits
+  State state = State::kIntent;
+  JobId job;                      ///< cluster as queries need it (-M), kLocalCluster for a run on this machine
+  std::vector<std::string> argv;  ///< what is or was called
+  std::string time;               ///< UTC, of the last change
+  std::string message;            ///< kRefused: why
+  std::string log;                ///< the job's output where it is not slurm-JOBID.out here; sbatch's pattern
+};
+
+/// The comment under which Slurm knows the submission.
+[[nodiscard]] std::string comment_of(const Submission& submission);
+
+/// Nothing when there is no journal (a run that a script submitted by hand made). kInvalid when it cannot be read as
+/// one.
+[[nodiscard]] Result<std::optional<Submission>> read_submission(const std::filesystem::path& run);
+[[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);
+
+/// The job that claimed the run, with the token it showed.
+struct Claim {
+  JobId job;
+  std::string token;
+};
+[[nodiscard]] Result<std::optional<Claim>> read_claim(const std::filesystem::path& run);
+
+/// An intent whose outcome is not known is settled: by the claim, else by what the executor finds. Returns the
+/// submission as it is now: kSubmitted and written down when the job exists, still kIntent when nobody knows one.
+/// Fails with kUnavailable when that cannot be known now.
+[[nodiscard]] Result<Submission> settle(const std::filesystem::path& run, Submission submission, Executor& executor);
+
+}  // namespace dlrun

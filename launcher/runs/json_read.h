@@ -1,0 +1,55 @@
+#pragma once
+// Reading fields of JSON that may be anybody's: a missing or wrong-typed field is an absent one, never an exception.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace dlrun::json_read {
+
+template <typename Json>
+[[nodiscard]] std::string text(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->template get<std::string>() : std::string();
+}
+
+template <typename Json>
+[[nodiscard]] std::optional<std::int64_t> integer(const Json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->template get<std::int64_t>();
+}
+
+template <typename Json>
+[[nodiscard]] std::optional<double> number(const Json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->template get<double>();
+}
+
+template <typename Json>
+[[nodiscard]] bool truth(const Json& object, const char* key) {
+  if (!object.is_object()) return false;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->template get<bool>();
+}
+
+/// The text as an object; nothing when it is not one.
+[[nodiscard]] inline std::optional<nlohmann::ordered_json> object_of(std::string_view text) {
+  auto parsed = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return std::nullopt;
+  return parsed;
+}
+
+/// Compact text; bytes that are not UTF-8 are replaced instead of thrown about.
+template <typename Json>
+[[nodiscard]] std::string dump(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace dlrun::json_read

@@ -1,0 +1,46 @@
+#pragma once
+// Where a run's logs lie, and reading one while it grows.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// The job's own output; nothing before the job's id is known.
+[[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, const RunFacts& facts);
+
+[[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt, std::int64_t rank);
+
+/// sbatch's output pattern as the path it names: %j %A %J (job), %x (name), %u (user), %%. Nothing where it holds
+/// another.
+[[nodiscard]] std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,
+                                                               const std::string& name, const std::string& user);
+
+/// Reads what was appended to a file that may not be there yet, may be cut (a requeue) or replaced.
+class LogReader {
+ public:
+  explicit LogReader(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// Starts so that about the last `lines` lines come first; all of them without a call.
+  void start_at_tail(std::size_t lines) { tail_ = lines; }
+
+  /// The next bytes, at most limit; empty when there are none now.
+  [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
+  [[nodiscard]] bool is_open() const { return fd_.is_open(); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;
+  std::uint64_t offset_ = 0;
+  std::optional<std::size_t> tail_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,111 @@
+#include "launcher/runs/provenance.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+bool is_in_repository(std::filesystem::path folder) {
+  std::error_code error;
+  for (;;) {
+    if (std::filesystem::exists(folder / ".git", error)) return true;
+    if (!folder.has_parent_path() || folder == folder.parent_path()) return false;
+    folder = folder.parent_path();
+  }
+}
+
+Result<Finished> git(const std::filesystem::path& folder, const Env& env, std::vector<std::string> words) {
+  Command command;
+  command.argv = {"git", "-C", folder.string()};
+  command.argv.insert(command.argv.end(), words.begin(), words.end());
+  command.env = env;
+  command.timeout = std::chrono::seconds(5);
+  return run_command(command);
+}
+
+GitState ask_git(const std::filesystem::path& folder, Env env) {
+  // A hook's or another repository's settings are not about this folder; taking the index lock would disturb the user's
+  // git.
+  for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS"})
+    env.unset(name);
+  env.set("GIT_OPTIONAL_LOCKS", "0");
+  env.set("LC_ALL", "C");
+  GitState state;
+  const auto head = git(folder, env, {"rev-parse", "--show-toplevel", "HEAD"});
+  if (!head || head->exit_code != 0) {
+    state.note = head ? std::string(trim(head->err)) : head.error().message;
+    return state;
+  }
+  const auto lines = split(trim(head->out), '\n');
+  if (lines.size() != 2) {
+    state.note = "git's answer was not understood";
+    return state;
+  }
+  state.root = lines[0];
+  state.commit = lines[1];
+  const auto diff = git(state.root, env, {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary", "HEAD"});
+  if (diff && diff->exit_code == 0) {
+    state.patch = diff->out;
+  } else {
+    state.note = "no diff: " + (diff ? std::string(trim(diff->err)) : diff.error().message);
+  }
+  return state;
+}
+
+std::string user_name() {
+  std::array<char, 4096> buffer{};
+  struct passwd entry {};
+  struct passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return found->pw_name;
+  return std::to_string(::getuid());
+}
+
+}  // namespace
+
+Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv, std::string tools_hash)
+    : source_dir_(std::move(source_dir)), argv_(std::move(argv)), tools_hash_(std::move(tools_hash)) {
+  if (is_in_repository(source_dir_)) {
+    git_ = std::async(std::launch::async, ask_git, source_dir_, std::move(env));
+  }
+}
+
+Result<> Provenance::write(const std::filesystem::path& run) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  std::error_code error;
+  nlohmann::ordered_json json;
+  json["dlrun"] = DLRUN_VERSION;
+  json["tools"] = tools_hash_;
+  json["user"] = user_name();
+  json["host"] = host.data();
+  json["time"] = utc_timestamp(std::chrono::system_clock::now());
+  json["directory"] = std::filesystem::current_path(error).string();
+  json["argv"] = argv_;
+  if (git_.valid()) {
+    const GitState state = git_.get();
+    nlohmann::ordered_json git_json;
+    git_json["root"] = state.root;
+    git_json["commit"] = state.commit;
+    git_json["dirty"] = !state.patch.empty();
+    if (!state.patch.empty()) git_json["patch"] = "tree.patch";
+    if (!state.note.empty()) git_json["note"] = state.note;
+    json["git"] = git_json;
+    if (!state.patch.empty()) DLRUN_TRY(write_file_atomic(run / "tree.patch", state.patch));
+  } else {
+    json["git"] = nullptr;
+  }
+  return write_file_atomic(run / "provenance.json", json_read::dump(json, 2) + "\n");
+}
+
+}  // namespace dlrun

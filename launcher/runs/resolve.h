@@ -1,0 +1,17 @@
+#pragma once
+// RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique start of an id.
+
+#include <filesystem>
+#include <string_view>
+
+#include "common/result.h"
+#include "launcher/runs/index.h"
+
+namespace dlrun {
+
+/// The one run that text means, tried in the order above; of several runs with a name or a job id the newest. kNotFound
+/// when there is none, kUsage when a prefix fits several (they are listed).
+[[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
+                                             const std::filesystem::path& current_dir);
+
+}  // namespace dlrun

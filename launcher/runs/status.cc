@@ -1,0 +1,254 @@
+#include "launcher/runs/status.h"
+
+#include <array>
+#include <utility>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// Slurm's end states in people's words, where the word alone does not say it.
+std::string explain_end(const JobReport& report) {
+  struct Row {
+    std::string_view state, text;
+  };
+  constexpr std::array<Row, 8> kRows = {{{"TIMEOUT", "it reached its time limit"},
+                                         {"OUT_OF_MEMORY", "it used more memory than it had asked for"},
+                                         {"NODE_FAIL", "a node failed"},
+                                         {"PREEMPTED", "a job with a higher priority took its nodes"},
+                                         {"BOOT_FAIL", "a node did not boot"},
+                                         {"DEADLINE", "it could not end before its deadline"},
+                                         {"FAILED", "its script ended with an error"},
+                                         {"CANCELLED", "it was cancelled"}}};
+  std::string text = report.state;
+  for (const auto& row : kRows) {
+    if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
+  }
+  if (report.exit_code && *report.exit_code != 0) text += fmt::format(" (code {})", *report.exit_code);
+  if (report.signal != 0) text += fmt::format(" (signal {})", report.signal);
+  return text;
+}
+
+RunState end_state(const RunRecord& record) {
+  if (record.end_state == "completed") return RunState::kCompleted;
+  if (record.end_state == "cancelled") return RunState::kCancelled;
+  return RunState::kFailed;
+}
+
+std::string running_detail(const RunRecord& record) {
+  if (!record.has_events) return "the job runs; its leader has not said anything yet";
+  if (!record.attempt_reason.empty())
+    return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason);
+  if (!record.joined) return "waiting for the ranks to join";
+  return {};
+}
+
+/// From the run's own record alone, for when nobody else answers.
+RunState last_known(const RunRecord& record) {
+  return record.has_events ? RunState::kRunning : RunState::kPending;
+}
+
+void assess_by_report(RunStatus& status, const JobReport& report) {
+  const RunRecord& record = status.facts.record;
+  switch (report.phase) {
+    case JobPhase::kPending:
+      status.state = RunState::kPending;
+      status.detail = report.reason;
+      if (!report.start.empty())
+        status.detail += fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
+      return;
+    case JobPhase::kRunning:
+      status.state = RunState::kRunning;
+      status.detail = report.state == "RUNNING" ? running_detail(record) : report.state;
+      return;
+    case JobPhase::kEnded:
+      if (report.state == "COMPLETED") {
+        status.state = RunState::kCompleted;
+        if (record.has_events) status.detail = "Slurm says COMPLETED, but the run's own record has no end";
+        return;
+      }
+      status.state = report.state == "CANCELLED" ? RunState::kCancelled : RunState::kFailed;
+      status.detail = explain_end(report);
+      if (record.first_failed) status.detail += "; " + describe(*record.first_failed);
+      return;
+  }
+}
+
+}  // namespace
+
+std::string_view word(RunState state) {
+  switch (state) {
+    case RunState::kNotSubmitted:
+      return "not_submitted";
+    case RunState::kRefused:
+      return "refused";
+    case RunState::kPending:
+      return "pending";
+    case RunState::kRunning:
+      return "running";
+    case RunState::kCompleted:
+      return "completed";
+    case RunState::kFailed:
+      return "failed";
+    case RunState::kCancelled:
+      return "cancelled";
+    case RunState::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+bool is_final(RunState state) {
+  return state != RunState::kPending && state != RunState::kRunning;
+}
+
+std::string describe(const RankFailure& failure) {
+  std::string text = failure.rank >= 0 ? fmt::format("rank {}", failure.rank) : "a rank";
+  if (!failure.host.empty()) text += fmt::format(" on {}", failure.host);
+  text += failure.signal.empty() ? fmt::format(" ended with code {}", failure.code)
+                                 : fmt::format(" was ended by {}", failure.signal);
+  if (!failure.error.empty()) text += fmt::format(" ({})", failure.error);
+  return text;
+}
+
+std::optional<JobId> job_of(const RunFacts& facts) {
+  if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
+  // The claim's cluster is the cluster's name, not what -M needs: asking with -M takes a database.
+  if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
+  return std::nullopt;
+}
+
+RunStatus assess(RunFacts facts) {
+  RunStatus status;
+  status.facts = std::move(facts);
+  const RunFacts& f = status.facts;
+  const auto job = job_of(f);
+  if (job) status.job = *job;
+
+  if (f.record.ended) {
+    status.state = end_state(f.record);
+    status.detail = f.record.end_message;
+    return status;
+  }
+  if (f.submission && f.submission->state == Submission::State::kRefused) {
+    status.state = RunState::kRefused;
+    status.detail = f.submission->message;
+    return status;
+  }
+  if (f.report) {
+    assess_by_report(status, *f.report);
+    return status;
+  }
+  if (!f.unreachable.empty()) {
+    status.is_last_known = true;
+    const bool is_open = f.submission && f.submission->state == Submission::State::kIntent && !f.claim;
+    status.state = is_open ? RunState::kUnknown : last_known(f.record);
+    status.detail =
+        is_open ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable) : f.unreachable;
+    return status;
+  }
+  if (f.submission && f.submission->state == Submission::State::kIntent && !job) {
+    status.state = RunState::kNotSubmitted;
+    status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
+    return status;
+  }
+  status.state = RunState::kUnknown;
+  if (!f.was_asked) {
+    status.detail = "its files name no job";
+  } else if (status.job.cluster == kLocalCluster) {
+    status.detail = "its leader is gone and left no word";
+  } else {
+    status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end", status.job.id);
+    if (!f.accounting.empty()) status.detail += fmt::format(" (accounting: {})", f.accounting);
+  }
+  return status;
+}
+
+RunInspector::RunInspector(const Env& env) : slurm_(make_slurm_cli(env)), local_(make_local(env)) {}
+
+Executor& RunInspector::executor_of(const JobId& job) {
+  return job.cluster == kLocalCluster ? *local_ : *slurm_;
+}
+
+Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
+  RunFacts facts;
+  auto submission = read_submission(run);
+  if (!submission) return tl::unexpected(submission.error());
+  auto claim = read_claim(run);
+  if (!claim) return tl::unexpected(claim.error());
+  auto record = read_events(run);
+  if (!record) return tl::unexpected(record.error());
+  facts.submission = std::move(*submission);
+  facts.claim = std::move(*claim);
+  facts.record = std::move(*record);
+  if (!facts.submission && !facts.claim && !facts.record.has_events) {
+    return fail(Errc::kNotFound, "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
+  }
+  return facts;
+}
+
+Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run) {
+  auto all = inspect_all({&run, 1});
+  return std::move(all.front());
+}
+
+std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::filesystem::path> runs) {
+  std::vector<Result<RunFacts>> facts;
+  std::vector<JobId> slurm_jobs, local_jobs;
+  for (const auto& run : runs) {
+    facts.push_back(read_facts(run));
+    if (!facts.back()) continue;
+    RunFacts& f = *facts.back();
+    if (f.record.ended) continue;
+    if (f.submission && f.submission->state == Submission::State::kRefused) continue;
+    if (f.submission && f.submission->state == Submission::State::kIntent) {
+      auto settled = settle(run, *f.submission, executor_of(f.submission->job));
+      if (settled) {
+        f.submission = std::move(*settled);
+      } else {
+        f.unreachable = settled.error().message;
+        continue;
+      }
+    }
+    if (const auto job = job_of(f)) (job->cluster == kLocalCluster ? local_jobs : slurm_jobs).push_back(*job);
+  }
+
+  const auto ask = [&](Executor& executor, const std::vector<JobId>& jobs, bool is_local) {
+    if (jobs.empty()) return;
+    const auto answer = executor.query(jobs);
+    for (auto& one : facts) {
+      if (!one || one->record.ended) continue;
+      const auto job = job_of(*one);
+      if (!job || (job->cluster == kLocalCluster) != is_local || !one->unreachable.empty()) continue;
+      if (!answer) {
+        one->unreachable = answer.error().message;
+        continue;
+      }
+      one->was_asked = true;
+      one->accounting = answer->accounting;
+      for (const auto& report : answer->reports) {
+        if (report.job == *job) one->report = report;
+      }
+    }
+  };
+  ask(*slurm_, slurm_jobs, false);
+  ask(*local_, local_jobs, true);
+
+  std::vector<Result<RunStatus>> result;
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    auto& one = facts[i];
+    if (!one) {
+      result.emplace_back(tl::unexpected(one.error()));
+      continue;
+    }
+    if (!one->record.ended && one->was_asked && (!one->report || one->report->phase == JobPhase::kEnded)) {
+      // The job may have ended between our reading and our asking: its last words count more than its absence.
+      if (auto again = read_events(runs[i]); again) one->record = std::move(*again);
+    }
+    result.emplace_back(assess(std::move(*one)));
+  }
+  return result;
+}
+
+}  // namespace dlrun

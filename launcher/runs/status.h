@@ -1,0 +1,84 @@
+#pragma once
+// What has become of a run: its own record first, then what Slurm says, and never a guess.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/executors/executor.h"
+#include "launcher/runs/events.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/journal.h"
+
+namespace dlrun {
+
+enum class RunState {
+  kNotSubmitted,  ///< the submission was interrupted, and no job of it is known
+  kRefused,       ///< Slurm said no
+  kPending,
+  kRunning,
+  kCompleted,
+  kFailed,
+  kCancelled,
+  kUnknown,  ///< nobody who is left knows
+};
+
+/// The word in every output: not_submitted, refused, pending, running, completed, failed, cancelled, unknown.
+[[nodiscard]] std::string_view word(RunState state);
+/// True for states that no waiting will change.
+[[nodiscard]] bool is_final(RunState state);
+
+/// All that is known from files and from the executor; what assess() decides by.
+struct RunFacts {
+  std::optional<Submission> submission;
+  std::optional<Claim> claim;
+  RunRecord record;
+  std::optional<JobReport> report;  ///< nothing: not asked, or nobody knows the job
+  std::string unreachable;          ///< why the controller did not answer; empty: it did, or was not asked
+  std::string accounting;           ///< why accounting did not answer
+  bool was_asked = false;           ///< the executor was asked for the job and answered
+};
+
+struct RunStatus {
+  RunState state = RunState::kUnknown;
+  std::string detail;          ///< a sentence for people: why, or what is going on
+  bool is_last_known = false;  ///< the controller is unreachable: this is what was known before
+  JobId job;
+  RunFacts facts;
+};
+
+[[nodiscard]] RunStatus assess(RunFacts facts);
+
+/// "rank 3 on n2 was ended by SIGKILL", "rank 0 on n1 ended with code 2 (train.py: ...)"
+[[nodiscard]] std::string describe(const RankFailure& failure);
+
+/// The job that the run's files name; nothing before it is known.
+[[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
+
+/// Asks about runs. One query serves all runs of a call.
+class RunInspector {
+ public:
+  explicit RunInspector(const Env& env);
+
+  /// Reads the run's files, settles an open submission, asks the executor where the files do not say that the run is
+  /// over. An executor that cannot be asked is part of the answer, not an error.
+  [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run);
+  /// The same for many; one that cannot be read has its own error.
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(std::span<const std::filesystem::path> runs);
+
+  /// Only what the files say: no process, no network.
+  [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
+
+  [[nodiscard]] Executor& executor_of(const JobId& job);
+
+ private:
+  std::unique_ptr<Executor> slurm_, local_;
+};
+
+}  // namespace dlrun

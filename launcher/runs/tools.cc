@@ -1,0 +1,123 @@
+#include "launcher/runs/tools.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include <sodium.h>
+
+#include "common/files.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// Reads from's bytes to their end, gives each block to sink, and returns their SHA-256.
+template <typename Sink>
+Result<std::string> hash_stream(int from, const std::string& name, Sink&& sink) {
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  std::vector<char> block(1U << 20U);
+  for (;;) {
+    const ssize_t got = ::read(from, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", name, errno_text(errno));
+    if (got == 0) break;
+    crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char*>(block.data()),
+                              static_cast<unsigned long long>(got));
+    DLRUN_TRY(sink(std::string_view(block.data(), static_cast<std::size_t>(got))));
+  }
+  std::array<std::uint8_t, crypto_hash_sha256_BYTES> digest{};
+  crypto_hash_sha256_final(&state, digest.data());
+  return to_hex(digest);
+}
+
+Result<> copy_verified(const std::filesystem::path& from, const std::filesystem::path& to,
+                       const std::string& expected) {
+  const UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source.is_open()) {
+    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}; it belongs beside dlrun", from.string(),
+                errno_text(errno));
+  }
+  const std::filesystem::path temporary = to.string() + ".tmp-" + random_hex(8);
+  UniqueFd target(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
+  if (!target.is_open()) return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
+  const auto copy = [&]() -> Result<> {
+    const auto hash = hash_stream(source.get(), from.string(), [&](std::string_view bytes) -> Result<> {
+      if (auto written = write_all(target.get(), bytes); !written) return within(temporary.string(), written.error());
+      return {};
+    });
+    if (!hash) return tl::unexpected(hash.error());
+    if (*hash != expected) {
+      return fail(Errc::kInvalid,
+                  "{}: is not the program that this dlrun was built with (SHA-256 {}, expected {}); install the "
+                  "three programs together",
+                  from.string(), *hash, expected);
+    }
+    if (::fchmod(target.get(), 0755) != 0 || ::fsync(target.get()) != 0) {
+      return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
+    }
+    target.reset();
+    if (::rename(temporary.c_str(), to.c_str()) != 0)
+      return fail(Errc::kIo, "cannot write {}: {}", to.string(), errno_text(errno));
+    return {};
+  };
+  auto done = copy();
+  if (!done) ::unlink(temporary.c_str());
+  return done;
+}
+
+/// What lies there must be ours: a program that another user put there would run as us.
+Result<> check_owner(const std::filesystem::path& folder) {
+  struct stat info {};
+  if (::lstat(folder.c_str(), &info) != 0) return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+  if (!S_ISDIR(info.st_mode) || (info.st_uid != ::geteuid() && info.st_uid != 0)) {
+    return fail(Errc::kInvalid, "{}: is not a directory of yours; choose another runs directory with --runs",
+                folder.string());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolHashes& hashes) {
+  return runs_dir / ".agents" / hashes.both;
+}
+
+Result<> stage_tools(const std::filesystem::path& bin_dir, const std::filesystem::path& runs_dir,
+                     const ToolHashes& hashes) {
+  const auto folder = tools_directory(runs_dir, hashes);
+  DLRUN_TRY(make_private_directories(folder));
+  DLRUN_TRY(check_owner(runs_dir / ".agents"));
+  DLRUN_TRY(check_owner(folder));
+  struct statvfs filesystem {};
+  if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {
+    return fail(Errc::kIo,
+                "{}: the file system is mounted noexec, so no program can be started from it; choose another runs "
+                "directory with --runs or DLRUN_RUNS",
+                runs_dir.string());
+  }
+  const std::array<std::pair<const char*, const std::string*>, 2> tools = {
+      {{"dlrun-agent", &hashes.agent}, {"dlrun-trainer", &hashes.trainer}}};
+  for (const auto& [name, hash] : tools) {
+    const auto to = folder / name;
+    if (::access(to.c_str(), X_OK) == 0) continue;
+    DLRUN_TRY(copy_verified(bin_dir / name, to, *hash));
+  }
+  return {};
+}
+
+Result<std::string> sha256_of_file(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open())
+    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  return hash_stream(fd.get(), path.string(), [](std::string_view) -> Result<> { return {}; });
+}
+
+}  // namespace dlrun
