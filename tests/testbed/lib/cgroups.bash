@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# Control groups: every node has one in the freezer hierarchy (version 1), which is all that proctrack/cgroup needs, and which
+# a host on version 2 offers beside its own. slurmd sees it through a cgroup namespace as the root, so nodes of several
+# testbeds cannot meet, and whatever a node has started can be found and ended.
+
+freezer=$state/freezer
+
+can_use_cgroups() {
+    awk '$1 == "freezer" && $4 == 1 { found = 1 } END { exit !found }' /proc/cgroups &&
+        mkdir -p "$freezer" && mount -t cgroup -o freezer dlrun-testbed "$freezer" 2>/dev/null
+}
+
+cgroup_processes() { find "$1" -name cgroup.procs -exec cat {} +; }
+
+# remove_cgroups BRIDGE: ends every process in its nodes' groups and removes these.
+remove_cgroups() {
+    local top=$freezer/$1
+    mountpoint -q "$freezer" || return 0
+    if [[ -d $top ]]; then
+        find "$top" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done' sh {} + 2>/dev/null || true
+        kill_all cgroup_processes "$top" || true
+        wait_for 5 find "$top" -depth -type d -exec rmdir {} + || warn "control groups are left in $top"
+    fi
+    umount "$freezer"
+}

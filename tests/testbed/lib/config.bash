@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# Slurm's configuration files, written from the settings.
+
+partition() { echo "PartitionName=$1 Nodes=$node_range State=UP DefaultTime=10:00 OverSubscribe=NO ${*:2}"; }
+
+write_slurm_conf() {
+    local i
+    cat <<END
+# Written by tests/testbed/up: one Slurm cluster on one machine.
+ClusterName=testbed
+SlurmctldHost=$(hostname -s)($subnet.1)
+SlurmctldPort=$((port + 0))
+SlurmdPort=$((port + 1))
+SlurmUser=slurm
+# Listen on the bridge only: a Slurm of this machine's own, and other testbeds, stay what they are.
+CommunicationParameters=NoCtldInAddrAny
+
+AuthType=auth/munge
+# Credentials that expire soon let a requeued job start again after 6 s instead of two minutes.
+AuthInfo=socket=$state/munge/munge.socket,cred_expire=5
+
+StateSaveLocation=$state/slurmctld
+SlurmctldPidFile=$state/slurmctld/slurmctld.pid
+SlurmctldLogFile=$state/log/slurmctld.log
+SlurmdSpoolDir=$state/nodes/%n/spool
+SlurmdPidFile=$state/nodes/%n/slurmd.pid
+SlurmdLogFile=$state/log/slurmd-%n.log
+PlugStackConfig=$state/etc/plugstack.conf
+MailProg=/bin/true
+
+ProctrackType=proctrack/$proctrack
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+GresTypes=gpu
+
+# A few seconds where a production cluster has minutes.
+SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
+SlurmdTimeout=10
+KillWait=5
+ReturnToService=2
+
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+
+# config_overrides: a node may claim more than this machine has.
+SlurmdParameters=config_overrides
+END
+    if [[ $accounting == yes ]]; then
+        cat <<END
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=$subnet.1
+AccountingStoragePort=$((port + 2))
+AccountingStorageTRES=gres/gpu
+AccountingStoreFlags=job_comment
+END
+    fi
+    if [[ $rest == yes ]]; then
+        cat <<END
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$state/slurmctld/jwt.key
+END
+    fi
+    for ((i = 1; i <= nodes; i++)); do
+        echo "NodeName=n$i NodeHostname=n$i NodeAddr=$subnet.$((10 + i)) Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000" \
+            "$( ((gpus == 0)) || echo "Gres=gpu:pretend:$gpus ")State=UNKNOWN"
+    done
+    partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
+    echo "# Jobs in these give way to jobs in batch, after a grace time and at once."
+    partition preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 MaxTime=1-00:00:00
+    partition preempt-now PriorityTier=1 PreemptMode=REQUEUE GraceTime=0 MaxTime=1-00:00:00
+    ((${#extra_conf[@]} == 0)) || printf '%s\n' "${extra_conf[@]}"
+}
+
+write_slurmdbd_conf() {
+    cat <<END
+DbdHost=localhost
+DbdAddr=$subnet.1
+DbdPort=$((port + 2))
+SlurmUser=slurm
+AuthType=auth/munge
+AuthInfo=socket=$state/munge/munge.socket
+StorageType=accounting_storage/mysql
+StorageUser=slurm
+StorageLoc=slurm_acct_db
+LogFile=$state/log/slurmdbd.log
+PidFile=$state/slurmctld/slurmdbd.pid
+END
+}
+
+# Names of login node and nodes: programs of users (torch, for one) look their own host up. Slurm itself does not need it.
+write_hosts() {
+    local i
+    printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s.1 %s\n' "$subnet" "$(hostname -s)"
+    for ((i = 1; i <= nodes; i++)); do printf '%s.%d n%d\n' "$subnet" $((10 + i)) "$i"; done
+}
+
+# Device files for gres.conf's File=: Slurm numbers GPUs by them and asks no more of them than to be devices.
+make_gpus() {
+    local i
+    mkdir -p "$state/dev"
+    for ((i = 0; i < gpus; i++)); do
+        [[ -c $state/dev/gpu$i ]] || mknod -m 666 "$state/dev/gpu$i" c 1 3
+    done
+}
+
+write_configuration() {
+    local etc=$state/etc
+    mkdir -p "$etc" "$etc/plugstack.d"
+    write_slurm_conf >"$etc/slurm.conf"
+    write_hosts >"$etc/hosts"
+    echo "include $etc/plugstack.d/*" >"$etc/plugstack.conf"
+    printf '%s\n' 'CgroupPlugin=cgroup/v1' 'CgroupAutomount=no' >"$etc/cgroup.conf"
+    make_gpus
+    if ((gpus)); then
+        echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$( ((gpus == 1)) && echo 0 || echo "[0-$((gpus - 1))]")"
+    fi >"$etc/gres.conf"
+    if [[ $accounting == yes ]]; then
+        write_slurmdbd_conf >"$etc/slurmdbd.conf"
+        chown slurm "$etc/slurmdbd.conf"
+        chmod 600 "$etc/slurmdbd.conf"
+    fi
+}

@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# The daemons, in the order in which they need each other. Each start_* does nothing where its daemon is alive already.
+
+start_munged() {
+    daemon_is_alive munged && return
+    local dir=$state/munge
+    mkdir -p "$dir" "$dir/private"
+    [[ -s $dir/private/key ]] || (umask 077 && head -c 128 /dev/urandom >"$dir/private/key")
+    chown -R munge:munge "$dir"
+    chmod 700 "$dir/private"
+    chmod 600 "$dir/private/key"
+    spawn munged setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --force --key-file="$dir/private/key" \
+        --socket="$dir/munge.socket" --pid-file="$dir/private/munged.pid" --log-file="$dir/private/munged.log" \
+        --seed-file="$dir/private/munged.seed"
+    wait_for 10 test -S "$dir/munge.socket" || die "munged did not start: see $state/log/munged.out"
+}
+
+start_slurmctld() {
+    daemon_is_alive slurmctld && return
+    mkdir -p "$state/slurmctld"
+    chown slurm "$state/slurmctld"
+    if [[ $rest == yes && ! -s $state/slurmctld/jwt.key ]]; then
+        (umask 077 && head -c 32 /dev/urandom >"$state/slurmctld/jwt.key")
+        chown slurm "$state/slurmctld/jwt.key"
+    fi
+    # It listens on the address that its own host's name has: the bridge's, by the nodes' /etc/hosts.
+    # shellcheck disable=SC2016  # the inner shell expands
+    spawn slurmctld unshare --mount --propagation private \
+        sh -c 'mount --bind "$1/etc/hosts" /etc/hosts && exec slurmctld -D -f "$1/etc/slurm.conf"' sh "$state"
+}
+
+start_node() {
+    daemon_is_alive "slurmd-$1" && return
+    local cgroup=-
+    mkdir -p "$state/nodes/$1/spool"
+    make_node_network "$1" "${1#n}"
+    if [[ $proctrack == cgroup ]]; then
+        cgroup=$freezer/$bridge/$1
+        mkdir -p "$cgroup"
+    fi
+    # slurmstepd inherits slurmd's environment: PMIx's default store crashes or hangs about once in fifty steps.
+    spawn "slurmd-$1" env PMIX_MCA_gds=hash "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
+        slurmd -D -N "$1" -f "$state/etc/slurm.conf"
+}
+
+database_answers() { mariadb --no-defaults --socket="$state/mysql/run/socket" -e 'select 1'; }
+accounting_answers() { timeout 5 sacctmgr -n show cluster; }
+
+# slurmdbd over a private MariaDB that listens on a socket only, and the cluster, account and user that jobs are booked on.
+start_accounting() {
+    [[ $accounting == yes ]] || return 0
+    local dir=$state/mysql
+    if ! daemon_is_alive mariadbd; then
+        mkdir -p "$dir/run"
+        chown -R mysql "$dir"
+        if [[ ! -d $dir/data ]]; then
+            mariadb-install-db --no-defaults --user=mysql --datadir="$dir/data" --auth-root-authentication-method=socket \
+                --auth-root-socket-user=root --skip-test-db >"$state/log/mariadb-install-db.out" 2>&1 ||
+                die "the database could not be made: see $state/log/mariadb-install-db.out"
+        fi
+        spawn mariadbd mariadbd --no-defaults --user=mysql --datadir="$dir/data" --socket="$dir/run/socket" --skip-networking \
+            --pid-file="$dir/run/pid" --innodb-buffer-pool-size=64M --innodb-log-file-size=16M --innodb-lock-wait-timeout=900 \
+            --innodb-flush-log-at-trx-commit=0 --skip-innodb-doublewrite
+        wait_for 30 database_answers || die "the database did not start: see $state/log/mariadbd.out"
+        mariadb --no-defaults --socket="$dir/run/socket" -e "create database if not exists slurm_acct_db;
+            create user if not exists slurm@localhost identified via unix_socket; grant all on slurm_acct_db.* to slurm@localhost"
+    fi
+    if ! daemon_is_alive slurmdbd; then
+        spawn slurmdbd env MYSQL_UNIX_PORT="$dir/run/socket" setpriv --reuid=slurm --regid=slurm --clear-groups slurmdbd -D
+        wait_for 30 accounting_answers || die "slurmdbd did not start: see $state/log/slurmdbd.log"
+    fi
+    if [[ -z $(sacctmgr -n show cluster testbed) ]]; then
+        sacctmgr -i -Q add cluster testbed
+        sacctmgr -i -Q add account testers Description=testers Organization=dlrun
+        sacctmgr -i -Q add user "$user" Account=testers
+        sacctmgr -i -Q add user root Account=testers
+    fi
+}
+
+# slurmrestd over TCP for JWT on the bridge's address, and on a socket whose caller is authenticated by its user id.
+# It refuses to run as root or SlurmUser, and on the socket it serves its own user alone: hence the ordinary user.
+start_rest() {
+    [[ $rest == yes ]] || return 0
+    local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
+    local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
+    mkdir -p "$state/rest"
+    chown "$user" "$state/rest"
+    if ! daemon_is_alive slurmrestd-tcp; then
+        spawn slurmrestd-tcp "${env[@]}" SLURM_JWT=daemon setpriv --reuid=nobody --regid=nogroup --clear-groups \
+            slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/jwt "$subnet.1:$((port + 3))"
+    fi
+    if ! daemon_is_alive slurmrestd-local; then
+        rm -f "$state/rest/socket"
+        spawn slurmrestd-local "${env[@]}" "${as[@]}" \
+            slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/local "unix:$state/rest/socket"
+    fi
+    wait_for 10 test -S "$state/rest/socket" || die "slurmrestd did not start: see $state/log/slurmrestd-local.out"
+}
+
+controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
+nodes_are_usable() { # every node idle, mixed or allocated, and none of them unresponsive
+    local states
+    states=$(timeout 5 sinfo -h -N -p batch -o %T) || return 1
+    (($(wc -l <<<"$states") == nodes)) && ! grep -Eqv '^(idle|mixed|allocated|completing)$' <<<"$states"
+}

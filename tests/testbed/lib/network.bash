@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# The network: one bridge, whose address is the login node's, and one network namespace a node.
+# A bridge is ours when its alias is our state directory.
+
+bridge_alias() { cat "/sys/class/net/$1/ifalias" 2>/dev/null; }
+bridge_is_ours() { [[ $(bridge_alias "$1") == "dlrun-testbed:$state" ]]; }
+
+our_bridges() {
+    local dir
+    for dir in /sys/class/net/dlrun*; do
+        bridge_is_ours "${dir##*/}" && echo "${dir##*/}"
+    done
+    return 0
+}
+
+subnet_is_free() { # an address in it would be reached through the default route or not at all
+    local route
+    route=$(ip -4 route get "$1.1" 2>/dev/null) || return 0
+    [[ $route != *"dev dlrun"* && $route != local\ * ]] && [[ -z $(ip -4 route show root "$1.0/24") ]]
+}
+
+# Takes the first free network 10.77.K.0/24 with its bridge dlrunK, or the one that was asked for. Sets `subnet` (three
+# numbers) and `bridge`. Making the bridge is what takes it: two testbeds that start at once cannot get the same.
+claim_network() {
+    local k last=15 first=0
+    if [[ -n ${DLRUN_TESTBED_SUBNET:-} ]]; then
+        [[ $DLRUN_TESTBED_SUBNET =~ ^10\.77\.(0|[1-9][0-9]{0,2})$ ]] ||
+            die "DLRUN_TESTBED_SUBNET is '$DLRUN_TESTBED_SUBNET', expected 10.77.K"
+        first=${BASH_REMATCH[1]} last=$first
+        ((first < 255)) || die "DLRUN_TESTBED_SUBNET is '$DLRUN_TESTBED_SUBNET': $first is too big"
+    fi
+    for ((k = first; k <= last; k++)); do
+        subnet=10.77.$k bridge=dlrun$k
+        subnet_is_free "$subnet" || continue
+        ip link add "$bridge" type bridge 2>/dev/null || continue
+        ip link set "$bridge" alias "dlrun-testbed:$state"
+        return
+    done
+    if ((first == last)); then
+        die "the network $subnet.0/24 or the bridge dlrun$first is in use, and not by this testbed (see ip address); give another with DLRUN_TESTBED_SUBNET=10.77.K"
+    fi
+    die "none of the networks 10.77.0.0/24 to 10.77.$last.0/24 is free (see ip address, and /sys/class/net/dlrun*/ifalias for whose they are)"
+}
+
+raise_bridge() {
+    ip address replace "$subnet.1/24" dev "$bridge"
+    ip link set "$bridge" up
+}
+
+# make_node_network NODE INDEX: namespace, cable, address, and the bridge as the way out.
+make_node_network() {
+    local ns=$bridge-$1 cable=$bridge.$2
+    [[ -e /run/netns/$ns ]] && return
+    ip netns add "$ns"
+    ip link add "$cable" type veth peer name eth0 netns "$ns"
+    ip link set "$cable" master "$bridge" up
+    ip -n "$ns" link set lo up
+    ip -n "$ns" address add "$subnet.$((10 + $2))/24" dev eth0
+    ip -n "$ns" link set eth0 up
+    ip -n "$ns" route add default via "$subnet.1"
+}
+
+node_processes() { ip netns pids "$1"; }
+
+# remove_network BRIDGE: its nodes' namespaces with every process in them, then the bridge.
+remove_network() {
+    local path ns cable
+    for path in /run/netns/"$1"-*; do
+        ns=${path##*/}
+        kill_all node_processes "$ns" || true
+        ip netns delete "$ns"
+    done
+    for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
+    ip link delete "$1" # last: as long as it is there, down finds the rest
+    # The folder is a mount that `ip netns add` made; it goes with the last namespace.
+    [[ -n $(ls -A /run/netns) ]] || { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
+}

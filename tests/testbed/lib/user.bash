@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# The ordinary user who submits jobs. Made by `up` where there is none, with a mark by which `down` knows it for its own.
+
+user_mark="dlrun-testbed in $state"
+
+user_is_ours() { [[ $(getent passwd "$1" | cut -d: -f5) == "$user_mark" ]]; }
+our_users() { getent passwd | awk -F: -v mark="$user_mark" '$5 == mark { print $1 }'; }
+user_home() { getent passwd "$1" | cut -d: -f6; }
+
+ensure_user() {
+    getent passwd "$1" >/dev/null && return
+    mkdir -p "$state/home"
+    useradd --create-home --home-dir "$state/home/$1" --shell /bin/bash --user-group --comment "$user_mark" --key MAIL_DIR=/dev/null "$1"
+}
+
+user_processes() { find /proc -maxdepth 1 -regex '/proc/[0-9]+' -uid "$1" -printf '%f\n'; }
+
+remove_user() {
+    kill_all user_processes "$(id -u "$1")" || true
+    userdel "$1"
+}
+
+# as_user COMMAND...: runs it as a login of the testbed's user would: its environment and the testbed's, nothing of the caller's
+# but the terminal's.
+as_user() {
+    local environment home
+    home=$(user_home "$user")
+    mapfile -t environment < <(print_environment)
+    cd "$home" || exit
+    exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 ${TERM:+TERM="$TERM"} \
+        PATH=/usr/local/bin:/usr/bin:/bin "${environment[@]}" \
+        setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
+}
+
+# What a shell needs to use the testbed, as NAME=value lines.
+print_environment() {
+    local i names=()
+    for ((i = 1; i <= nodes; i++)); do names+=("n$i"); done
+    echo "SLURM_CONF=$state/etc/slurm.conf"
+    echo "DLRUN_TESTBED_DIR=$state"
+    echo "DLRUN_TESTBED_USER=$user"
+    echo "DLRUN_TESTBED_HOME=$(user_home "$user")"
+    echo "DLRUN_TESTBED_PREFIX=$state/prefix"
+    echo "DLRUN_TESTBED_NODES=${names[*]}"
+    echo "DLRUN_TESTBED_PROCTRACK=$proctrack"
+    echo "DLRUN_TESTBED_ACCOUNTING=$accounting"
+    if [[ $rest == yes ]]; then
+        echo "DLRUN_TESTBED_REST_URL=http://$subnet.1:$((port + 3))"
+        echo "DLRUN_TESTBED_REST_SOCKET=$state/rest/socket"
+    fi
+    # PMIx 4.2.2's default store crashes or hangs about one step in fifty.
+    echo "PMIX_MCA_gds=hash"
+    # More ranks than cores: an MPI process that waits must let the others run.
+    echo "OMPI_MCA_mpi_yield_when_idle=1"
+}
