@@ -3,8 +3,9 @@
 //
 // Every rank calls the same operations in the same order, with the same type, count and root; data stays in the
 // caller's buffers and is reduced in place. A communicator is used by one thread, and is destroyed by it; all requests
-// are waited for before that. Where a buffer may lie is the backend's matter: host memory everywhere, device memory too
-// where name() is "nccl".
+// are waited for before that. Destroying is a collective too: it waits, for a bounded time, until the others are done
+// with this rank's last messages. A rank that fails for a reason of its own calls abandon() first. Where a buffer may
+// lie is the backend's matter: host memory everywhere, device memory too where name() is "nccl".
 //
 // Errors are kPeer (another rank failed or disagrees), kTimeout, kShape (a count or type that does not fit) or
 // kInternal; the message names the operation, this rank and, where the backend knows it, the peer. After a kPeer or
@@ -17,6 +18,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "common/result.h"
 
@@ -60,8 +62,8 @@ struct Buffer {
 
   Buffer() = default;
   Buffer(void* at, std::size_t n, DataType of) : data(at), count(n), type(of) {}
-  template <Element T>
-  Buffer(std::span<T> span)
+  template <Element T, std::size_t kExtent>
+  Buffer(std::span<T, kExtent> span)
       : data(span.data()), count(span.size()), type(kDataTypeOf<T>) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] std::size_t size_bytes() const { return count * size_of(type); }
@@ -76,8 +78,8 @@ struct ConstBuffer {
   ConstBuffer(const void* at, std::size_t n, DataType of) : data(at), count(n), type(of) {}
   ConstBuffer(const Buffer& buffer)
       : data(buffer.data), count(buffer.count), type(buffer.type) {}  // NOLINT(google-explicit-constructor)
-  template <typename T>
-  requires Element<std::remove_const_t<T>> ConstBuffer(std::span<T> span)  // NOLINT(google-explicit-constructor)
+  template <typename T, std::size_t kExtent>
+  requires Element<std::remove_const_t<T>> ConstBuffer(std::span<T, kExtent> span)  // NOLINT(google-explicit-constructor)
       : data(span.data()), count(span.size()), type(kDataTypeOf<std::remove_const_t<T>>) {}
 
   [[nodiscard]] std::size_t size_bytes() const { return count * size_of(type); }
@@ -143,6 +145,10 @@ class Communicator {
 
   /// Returns after every rank has called it.
   [[nodiscard]] virtual Result<> barrier() = 0;
+
+  /// This rank leaves without the others: destroying then waits for nobody, and the others see an error instead of a
+  /// wait where the backend can tell them. Called by itself after an error of the communicator.
+  virtual void abandon() = 0;
 
  protected:
   Communicator() = default;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/result.h"
+#include "runtime/bootstrap/world.h"
 #include "runtime/comm/communicator.h"
 
 namespace dlrun {
@@ -16,9 +17,10 @@ namespace dlrun {
 class Store;
 
 struct CommunicatorOptions {
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;  ///< chooses the GPU where this process sees several (nccl)
+  /// rank and size; local_rank chooses the GPU where this process sees several (nccl); local_size ranks share this
+  /// node's cores (mpi).
+  World world;
+  bool has_mpi_launcher = false;  ///< has_mpi_launcher(Env::of_process()); decides what "auto" takes
 
   /// Where ranks find each other; not owned, must outlive the communicator. mpi and single need none.
   Store* store = nullptr;
@@ -48,6 +50,9 @@ struct CommunicatorOptions {
 /// kInvalid (the world that the backend finds is not options'), kTimeout or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
                                                                       const CommunicatorOptions& options);
+
+/// True when PMIx or an MPI launcher started this process: MPI_Init will then find the other ranks.
+[[nodiscard]] bool has_mpi_launcher(const Env& env);
 
 /// Every name that make_communicator knows, except "auto".
 [[nodiscard]] std::span<const std::string_view> communicator_backends();

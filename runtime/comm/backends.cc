@@ -1,0 +1,90 @@
+#include <array>
+
+#include "common/env.h"
+#include "common/text.h"
+#include "runtime/comm/guarded.h"
+#include "runtime/comm/make_communicator.h"
+#include "runtime/comm/module.h"
+#include "runtime/comm/single.h"
+
+namespace dlrun {
+
+namespace {
+
+/// Every backend; those without a function are modules.
+struct Row {
+  std::string_view name;
+  Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options);
+};
+constexpr std::array kRows{
+    Row{"single", make_single_communicator},
+    Row{"mpi", nullptr},
+    Row{"gloo", nullptr},
+    Row{"nccl", nullptr},
+};
+constexpr auto kNames = [] {
+  std::array<std::string_view, kRows.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kRows[i].name;
+  return names;
+}();
+
+Result<std::unique_ptr<Communicator>> connect(const Row& row, const CommunicatorOptions& options) {
+  auto connect_function = row.connect;
+  if (connect_function == nullptr) {
+    const auto module = load_comm_backend(row.name);
+    if (!module) return tl::unexpected(module.error());
+    connect_function = (*module)->connect;
+  }
+  auto connected = connect_function(options);
+  if (!connected) {
+    return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name, options.world.rank,
+                options.world.size, connected.error().message);
+  }
+  return make_guarded(std::move(*connected), options.checked_calls);
+}
+
+/// What "auto" means here. The ranks of a world decide alike: all of this is the same for each.
+Result<std::string_view> choose(const CommunicatorOptions& options) {
+  if (options.world.size == 1) return "single";
+  if (options.has_mpi_launcher) {
+    const auto mpi = load_comm_backend("mpi");
+    if (mpi) return "mpi";
+    if (options.store == nullptr) return tl::unexpected(mpi.error());
+  }
+  if (options.store != nullptr) return "gloo";
+  return fail(Errc::kUnavailable,
+              "no way to reach the other {} ranks: neither an MPI launcher (srun --mpi=pmix, mpirun) nor dlrun-agent "
+              "started this process, "
+              "and DLRUN_STORE is not set",
+              options.world.size - 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend, const CommunicatorOptions& options) {
+  if (options.world.size < 1 || options.world.rank < 0 || options.world.rank >= options.world.size) {
+    return fail(Errc::kInvalid, "rank {} of a world of {} does not exist", options.world.rank, options.world.size);
+  }
+  if (backend == "auto") {
+    const auto chosen = choose(options);
+    if (!chosen) return tl::unexpected(chosen.error());
+    backend = *chosen;
+  }
+  for (const Row& row : kRows) {
+    if (row.name == backend) return connect(row, options);
+  }
+  const auto near = nearest(backend, kNames);
+  return fail(
+      Errc::kUsage, "no collective backend is called '{}'; {}", printable(backend),
+      near ? fmt::format("did you mean '{}'?", *near) : std::string("there are auto, single, mpi, gloo and nccl"));
+}
+
+bool has_mpi_launcher(const Env& env) {
+  return env.has("PMIX_NAMESPACE") || env.has("OMPI_COMM_WORLD_SIZE") || env.has("PMI_SIZE");
+}
+
+std::span<const std::string_view> communicator_backends() {
+  return kNames;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,356 @@
+// Collectives over Gloo's TCP transport, a full mesh whose addresses travel through the store.
+//
+// Blocking calls run on the caller's thread; requests run one after another on a thread of this communicator, so that
+// they go on while the caller computes. Each call has a tag of its own, counted alike on every rank: calls of both
+// threads cannot be taken for one another. Gloo reports errors by exceptions; none leaves this file.
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "runtime/bootstrap/store.h"
+#include "runtime/comm/module.h"
+
+namespace dlrun {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long the destructor waits for ranks that have not yet read this one's last messages.
+constexpr milliseconds kLeaveWithin{5'000};
+
+/// Our store in Gloo's words. Gloo wants exceptions; the store's own error is kept beside.
+class StoreOfGloo final : public gloo::rendezvous::Store {
+ public:
+  StoreOfGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
+      : store_(store), prefix_(std::move(prefix)), timeout_(timeout) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    if (auto put = store_.put(prefix_ + key, std::string_view(data.data(), data.size())); !put)
+      give_up(std::move(put.error()));
+  }
+
+  std::vector<char> get(const std::string& key) override {
+    auto value = store_.get(prefix_ + key, timeout_);
+    if (!value) give_up(std::move(value.error()));
+    return {value->begin(), value->end()};
+  }
+
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    for (const std::string& key : keys) {
+      if (auto value = store_.get(prefix_ + key, timeout); !value) give_up(std::move(value.error()));
+    }
+  }
+
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  [[noreturn]] void give_up(Error error) {
+    error_ = std::move(error);
+    throw gloo::IoException(error_->message);
+  }
+
+  dlrun::Store& store_;
+  std::string prefix_;
+  milliseconds timeout_;
+  std::optional<Error> error_;
+};
+
+template <typename Function>
+decltype(auto) with_type(DataType type, Function&& function) {
+  switch (type) {
+    case DataType::kUint8:
+      return function(std::uint8_t{});
+    case DataType::kInt64:
+      return function(std::int64_t{});
+    case DataType::kUint64:
+      return function(std::uint64_t{});
+    case DataType::kFloat32:
+      return function(float{});
+    case DataType::kFloat64:
+      break;
+  }
+  return function(double{});
+}
+
+// Gloo's own loops count with int; these take any length.
+template <typename T>
+void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t n) {
+  switch (op) {
+    case ReduceOp::kSum:
+      for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(a[i] + b[i]);
+      return;
+    case ReduceOp::kMin:
+      for (std::size_t i = 0; i < n; ++i) out[i] = std::min(a[i], b[i]);
+      return;
+    case ReduceOp::kMax:
+      for (std::size_t i = 0; i < n; ++i) out[i] = std::max(a[i], b[i]);
+      return;
+  }
+}
+
+/// "[gloo/transport/tcp/pair.cc:589] Connection closed by peer [10.0.0.2]:4711" without the source's place.
+std::string_view without_place(std::string_view message) {
+  if (message.starts_with('[')) {
+    if (const auto end = message.find("] "); end != std::string_view::npos) message.remove_prefix(end + 2);
+  }
+  return message;
+}
+
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(std::shared_ptr<gloo::Context> context, milliseconds timeout)
+      : context_(std::move(context)), timeout_(timeout) {}
+
+  ~GlooCommunicator() override {
+    if (thread_.joinable()) {
+      {
+        const std::lock_guard lock(mutex_);
+        is_closing_ = true;
+      }
+      queued_.notify_one();
+      thread_.join();
+    }
+    if (!is_abandoned_) {
+      // Closing a socket with unread bytes discards what it still had to send: leave when all are here.
+      timeout_ = std::min(timeout_, kLeaveWithin);
+      (void)barrier();
+    }
+    (void)guarded([&] { context_->closeConnections(); });
+  }
+  GlooCommunicator(const GlooCommunicator&) = delete;
+  GlooCommunicator& operator=(const GlooCommunicator&) = delete;
+
+  [[nodiscard]] std::string_view name() const override { return "gloo"; }
+  [[nodiscard]] int rank() const override { return context_->rank; }
+  [[nodiscard]] int size() const override { return context_->size; }
+
+  void abandon() override {
+    if (std::exchange(is_abandoned_, true)) return;
+    (void)guarded([&] { context_->closeConnections(); });
+  }
+
+  Result<> all_reduce(Buffer data, ReduceOp op) override { return all_reduce_tagged(data, op, next_tag_++); }
+
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    auto job = std::make_shared<Job>(Job{.data = data, .op = op, .tag = next_tag_++});
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back(job);
+    }
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_jobs(); });
+    queued_.notify_one();
+    return Request(std::make_unique<Pending>(*this, std::move(job)));
+  }
+
+  Result<> broadcast(Buffer data, int root) override {
+    return guarded([&] {
+      gloo::BroadcastOptions options(context_);
+      options.setOutput(static_cast<std::uint8_t*>(data.data), data.size_bytes());
+      options.setRoot(root);
+      options.setTag(next_tag_++);
+      options.setTimeout(timeout_);
+      gloo::broadcast(options);
+    });
+  }
+
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    auto* const own_part = static_cast<std::byte*>(all.data) + static_cast<std::size_t>(rank()) * mine.size_bytes();
+    if (mine.data != own_part) std::memcpy(own_part, mine.data, mine.size_bytes());
+    return guarded([&] {
+      gloo::AllgatherOptions options(context_);
+      options.setOutput(static_cast<std::uint8_t*>(all.data), all.size_bytes());
+      options.setTag(next_tag_++);
+      options.setTimeout(timeout_);
+      gloo::allgather(options);
+    });
+  }
+
+  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
+    const std::uint64_t slot = kReduceScatterSlots + next_tag_++;
+    return guarded([&] {
+      with_type(mine.type, [&]<typename T>(T) {
+        ring_reduce_scatter(std::span(static_cast<const T*>(all.data), all.count),
+                            std::span(static_cast<T*>(mine.data), mine.count), op, slot);
+      });
+    });
+  }
+
+  Result<> barrier() override {
+    return guarded([&] {
+      gloo::BarrierOptions options(context_);
+      options.setTag(next_tag_++);
+      options.setTimeout(timeout_);
+      gloo::barrier(options);
+    });
+  }
+
+ private:
+  struct Job {
+    Buffer data;
+    ReduceOp op = ReduceOp::kSum;
+    std::uint32_t tag = 0;
+    std::optional<Result<>> result = std::nullopt;  ///< under mutex_
+  };
+
+  class Pending final : public Request::State {
+   public:
+    Pending(GlooCommunicator& owner, std::shared_ptr<Job> job) : owner_(owner), job_(std::move(job)) {}
+    Result<> finish() override {
+      std::unique_lock lock(owner_.mutex_);
+      owner_.finished_.wait(lock, [&] { return job_->result.has_value(); });
+      return *job_->result;
+    }
+
+   private:
+    GlooCommunicator& owner_;
+    std::shared_ptr<Job> job_;
+  };
+
+  // Gloo's collectives use slots of the form prefix << 56 | tag << 24; ours are apart from them.
+  static constexpr std::uint64_t kReduceScatterSlots = std::uint64_t{0x70} << 56U;
+  static constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 56U;
+
+  void run_jobs() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      queued_.wait(lock, [&] { return is_closing_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      const std::shared_ptr<Job> job = jobs_.front();
+      jobs_.pop_front();
+      lock.unlock();
+      auto result = all_reduce_tagged(job->data, job->op, job->tag);
+      lock.lock();
+      job->result = std::move(result);
+      finished_.notify_all();
+    }
+  }
+
+  Result<> all_reduce_tagged(Buffer data, ReduceOp op, std::uint32_t tag) {
+    return guarded([&] {
+      with_type(data.type, [&]<typename T>(T) {
+        gloo::AllreduceOptions options(context_);
+        options.setOutput(static_cast<T*>(data.data), data.count);
+        options.setReduceFunction([op](void* out, const void* a, const void* b, std::size_t n) {
+          combine(op, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), n);
+        });
+        options.setTag(tag);
+        options.setTimeout(timeout_);
+        gloo::allreduce(options);
+      });
+    });
+  }
+
+  /// Size - 1 steps around the ring; part p starts at rank p + 1 and ends, complete, at rank p.
+  template <typename T>
+  void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op, std::uint64_t slot) {
+    const int n = size();
+    const auto part = [&](int index) {
+      return all.subspan(static_cast<std::size_t>((index + 2 * n) % n) * mine.size(), mine.size());
+    };
+    const auto last = part(rank() - 1);
+    std::vector<T> sending(last.begin(), last.end());
+    std::vector<T> arriving(mine.size());
+    const int left = (rank() + n - 1) % n;
+    const int right = (rank() + 1) % n;
+    for (int step = 1; step < n; ++step) {
+      const auto out = context_->createUnboundBuffer(sending.data(), mine.size_bytes());
+      const auto in = context_->createUnboundBuffer(arriving.data(), mine.size_bytes());
+      out->send(right, slot);
+      in->recv(left, slot);
+      in->waitRecv(timeout_);
+      out->waitSend(timeout_);
+      combine(op, sending.data(), arriving.data(), part(rank() - 1 - step).data(), mine.size());
+    }
+    std::copy(sending.begin(), sending.end(), mine.begin());
+  }
+
+  template <typename Function>
+  Result<> guarded(Function&& call) {
+    try {
+      call();
+      return {};
+    } catch (const std::exception& caught) {
+      const std::string_view message = without_place(caught.what());
+      const bool is_timeout =
+          message.find("imed out") != std::string_view::npos || message.find("imeout") != std::string_view::npos;
+      return fail(is_timeout ? Errc::kTimeout : Errc::kPeer, "{}{}", message,
+                  is_timeout ? std::string() : lost_peers());
+    }
+  }
+
+  /// Gloo's messages name an address; which ranks are gone is found by offering each a byte that nobody takes.
+  std::string lost_peers() {
+    std::string lost;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      try {
+        std::uint8_t byte = 0;
+        context_->createUnboundBuffer(&byte, sizeof byte)->send(peer, kProbeSlot);
+      } catch (const std::exception&) {
+        lost += fmt::format("{} {}", lost.empty() ? "; lost: rank" : ",", peer);
+      }
+    }
+    return lost;
+  }
+
+  std::shared_ptr<gloo::Context> context_;
+  milliseconds timeout_;
+  std::uint32_t next_tag_ = 1;
+  bool is_abandoned_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable queued_;
+  std::condition_variable finished_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
+  if (options.store == nullptr) {
+    return fail(
+        Errc::kInvalid,
+        "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the program through dlrun-agent, "
+        "or set it to file:DIR with a fresh folder that all ranks see");
+  }
+  StoreOfGloo store(*options.store, fmt::format("gloo/{}/", options.prefix), options.timeout);
+  try {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = options.address.empty() ? "127.0.0.1" : options.address;
+    auto device = gloo::transport::tcp::CreateDevice(attributes);
+    auto context = std::make_shared<gloo::rendezvous::Context>(options.world.rank, options.world.size);
+    context->setTimeout(options.timeout);
+    context->connectFullMesh(store, device);
+    return std::make_unique<GlooCommunicator>(std::move(context), options.timeout);
+  } catch (const std::exception& caught) {
+    if (store.error()) return tl::unexpected(*store.error());
+    return fail(Errc::kPeer, "{}", without_place(caught.what()));
+  }
+}
+
+}  // namespace
+
+DLRUN_EXPORT_COMM_BACKEND(connect);
+
+}  // namespace dlrun

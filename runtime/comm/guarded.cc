@@ -1,0 +1,208 @@
+#include "runtime/comm/guarded.h"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dlrun {
+
+namespace {
+
+enum class Operation : std::uint8_t { kAllReduce, kStartAllReduce, kBroadcast, kAllGather, kReduceScatter, kBarrier };
+
+struct Call {
+  static constexpr std::size_t kWords = 5;
+
+  Operation operation = Operation::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  DataType type = DataType::kUint8;
+  std::uint64_t count = 0;
+  int root = 0;
+
+  [[nodiscard]] std::array<std::uint64_t, kWords> words() const {
+    return {static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(op), static_cast<std::uint64_t>(type),
+            count, static_cast<std::uint64_t>(root)};
+  }
+  [[nodiscard]] static Call of_words(const std::uint64_t* words) {
+    return {static_cast<Operation>(words[0]), static_cast<ReduceOp>(words[1]), static_cast<DataType>(words[2]),
+            words[3], static_cast<int>(words[4])};
+  }
+
+  /// FNV-1a over the words.
+  [[nodiscard]] std::uint64_t fingerprint() const {
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    for (std::uint64_t word : words()) {
+      for (int byte = 0; byte < 8; ++byte, word >>= 8U) hash = (hash ^ (word & 0xffU)) * 0x100000001b3U;
+    }
+    return hash;
+  }
+
+  [[nodiscard]] std::string text() const {
+    switch (operation) {
+      case Operation::kAllReduce:
+        return fmt::format("all_reduce({}, {} x {})", to_string(op), to_string(type), count);
+      case Operation::kStartAllReduce:
+        return fmt::format("start_all_reduce({}, {} x {})", to_string(op), to_string(type), count);
+      case Operation::kBroadcast:
+        return fmt::format("broadcast({} x {}, root {})", to_string(type), count, root);
+      case Operation::kAllGather:
+        return fmt::format("all_gather({} x {} of each rank)", to_string(type), count);
+      case Operation::kReduceScatter:
+        return fmt::format("reduce_scatter({}, {} x {} to each rank)", to_string(op), to_string(type), count);
+      case Operation::kBarrier:
+        return "barrier()";
+    }
+    return "unknown call";
+  }
+};
+
+/// "rank 3", "ranks 0, 1, 2 and 5 more"
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr std::size_t kNamed = 8;
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < ranks.size() && i < kNamed; ++i)
+    text += fmt::format("{} {}", i == 0 ? "" : ",", ranks[i]);
+  if (ranks.size() > kNamed) text += fmt::format(" and {} more", ranks.size() - kNamed);
+  return text;
+}
+
+class GuardedCommunicator final : public Communicator {
+ public:
+  GuardedCommunicator(std::unique_ptr<Communicator> backend, std::uint64_t checked_calls)
+      : backend_(std::move(backend)), checked_calls_(checked_calls) {}
+
+  [[nodiscard]] std::string_view name() const override { return backend_->name(); }
+  [[nodiscard]] int rank() const override { return backend_->rank(); }
+  [[nodiscard]] int size() const override { return backend_->size(); }
+  void progress() override { backend_->progress(); }
+  void abandon() override { backend_->abandon(); }
+
+  Result<> all_reduce(Buffer data, ReduceOp op) override {
+    const Call call{.operation = Operation::kAllReduce, .op = op, .type = data.type, .count = data.count};
+    if (auto agreed = begin(call); !agreed) return agreed;
+    if (data.count == 0) return {};
+    return finish(call, calls_, backend_->all_reduce(data, op));
+  }
+
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    const Call call{.operation = Operation::kStartAllReduce, .op = op, .type = data.type, .count = data.count};
+    if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
+    if (data.count == 0) return Request();
+    auto request = backend_->start_all_reduce(data, op);
+    if (!request) return tl::unexpected(finish(call, calls_, tl::unexpected(std::move(request.error()))).error());
+    if (!request->is_pending()) return request;
+    return Request(std::make_unique<Described>(*this, call, calls_, std::move(*request)));
+  }
+
+  Result<> broadcast(Buffer data, int root) override {
+    const Call call{.operation = Operation::kBroadcast, .type = data.type, .count = data.count, .root = root};
+    if (auto agreed = begin(call); !agreed) return agreed;
+    if (root < 0 || root >= size()) {
+      return finish(call, calls_, fail(Errc::kShape, "root {} is not a rank of a world of {}", root, size()));
+    }
+    if (data.count == 0) return {};
+    return finish(call, calls_, backend_->broadcast(data, root));
+  }
+
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    const Call call{.operation = Operation::kAllGather, .type = mine.type, .count = mine.count};
+    if (auto agreed = begin(call); !agreed) return agreed;
+    if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
+    if (mine.count == 0) return {};
+    return finish(call, calls_, backend_->all_gather(mine, all));
+  }
+
+  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
+    const Call call{.operation = Operation::kReduceScatter, .op = op, .type = mine.type, .count = mine.count};
+    if (auto agreed = begin(call); !agreed) return agreed;
+    if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
+    if (mine.count == 0) return {};
+    return finish(call, calls_, backend_->reduce_scatter(all, mine, op));
+  }
+
+  Result<> barrier() override {
+    const Call call{.operation = Operation::kBarrier};
+    if (auto agreed = begin(call); !agreed) return agreed;
+    return finish(call, calls_, backend_->barrier());
+  }
+
+ private:
+  /// A request that knows which call it is.
+  class Described final : public Request::State {
+   public:
+    Described(GuardedCommunicator& owner, const Call& call, std::uint64_t number, Request request)
+        : owner_(owner), call_(call), number_(number), request_(std::move(request)) {}
+    Result<> finish() override { return owner_.finish(call_, number_, request_.wait()); }
+
+   private:
+    GuardedCommunicator& owner_;
+    Call call_;
+    std::uint64_t number_;
+    Request request_;
+  };
+
+  [[nodiscard]] Result<> parts_fit(const ConstBuffer& part, const ConstBuffer& all) const {
+    const auto parts = static_cast<std::size_t>(size());
+    if (part.type != all.type) {
+      return fail(Errc::kShape, "one buffer holds {}, the other {}", to_string(part.type), to_string(all.type));
+    }
+    if (all.count % parts != 0 || all.count / parts != part.count) {
+      return fail(Errc::kShape, "the buffer for all ranks holds {} elements, expected {} x {}", all.count, parts,
+                  part.count);
+    }
+    return {};
+  }
+
+  /// Says where an error happened; after one the backend is abandoned.
+  [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
+    if (result) return result;
+    backend_->abandon();
+    return fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(), call.text(), number, rank(),
+                size(), result.error().message);
+  }
+
+  /// Counts the call and, while calls are checked, compares it with the other ranks'.
+  [[nodiscard]] Result<> begin(const Call& call) {
+    ++calls_;
+    if (calls_ > checked_calls_ || size() == 1) return {};
+    const std::uint64_t fingerprint = call.fingerprint();
+    std::array<std::uint64_t, 2> extremes{fingerprint, ~fingerprint};
+    if (auto reduced = backend_->all_reduce(std::span(extremes), ReduceOp::kMax); !reduced) {
+      return finish(call, calls_, std::move(reduced));
+    }
+    if (extremes[0] == ~extremes[1]) return {};
+    return finish(call, calls_, disagreement(call));
+  }
+
+  [[nodiscard]] Result<> disagreement(const Call& call) {
+    auto mine = call.words();
+    std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(size()));
+    DLRUN_TRY(backend_->all_gather(std::span(mine), std::span(all)));
+    std::vector<std::pair<Call, std::vector<int>>> calls;
+    for (int peer = 0; peer < size(); ++peer) {
+      const Call other = Call::of_words(&all[static_cast<std::size_t>(peer) * Call::kWords]);
+      auto at = calls.begin();
+      while (at != calls.end() && at->first.words() != other.words()) ++at;
+      if (at == calls.end()) at = calls.insert(at, {other, {}});
+      at->second.push_back(peer);
+    }
+    std::string text = "the ranks do not call the same:";
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      text += fmt::format("{} {} in {}", i == 0 ? "" : ";", calls[i].first.text(), ranks_text(calls[i].second));
+    }
+    return fail(Errc::kPeer, "{}", text);
+  }
+
+  std::unique_ptr<Communicator> backend_;
+  std::uint64_t checked_calls_;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_guarded(std::unique_ptr<Communicator> backend, std::uint64_t checked_calls) {
+  return std::make_unique<GuardedCommunicator>(std::move(backend), checked_calls);
+}
+
+}  // namespace dlrun

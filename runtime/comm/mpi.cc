@@ -1,0 +1,246 @@
+// Collectives over MPI: the library's own algorithms on a duplicate of MPI_COMM_WORLD, its launcher's bootstrap (PMIx
+// under `srun --mpi=pmix`, mpirun), MPI_Iallreduce for requests. One thread calls (MPI_THREAD_FUNNELED).
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpi.h>
+
+#include "runtime/comm/module.h"
+
+namespace dlrun {
+
+namespace {
+
+// MPI 3 counts with int; longer buffers go in pieces of this many elements.
+constexpr std::size_t kPiece = std::size_t{1} << 30U;
+
+MPI_Datatype mpi_type(DataType type) {
+  switch (type) {
+    case DataType::kUint8:
+      return MPI_UINT8_T;
+    case DataType::kInt64:
+      return MPI_INT64_T;
+    case DataType::kUint64:
+      return MPI_UINT64_T;
+    case DataType::kFloat32:
+      return MPI_FLOAT;
+    case DataType::kFloat64:
+      return MPI_DOUBLE;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op mpi_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return MPI_SUM;
+    case ReduceOp::kMin:
+      return MPI_MIN;
+    case ReduceOp::kMax:
+      return MPI_MAX;
+  }
+  return MPI_OP_NULL;
+}
+
+Result<> checked(int code, const char* call) {
+  if (code == MPI_SUCCESS) return {};
+  int error_class = MPI_ERR_OTHER;
+  MPI_Error_class(code, &error_class);
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  const std::string_view message(text.data(), static_cast<std::size_t>(length));
+  if (error_class == MPI_ERR_TRUNCATE)
+    return fail(Errc::kPeer, "{}: {}; another rank calls with another size", call, message);
+  return fail(Errc::kPeer, "{}: {}", call, message);
+}
+
+/// MPI between MPI_Init and MPI_Finalize: once in a process, shared by its communicators.
+class Session {
+ public:
+  static Result<std::shared_ptr<Session>> acquire(const CommunicatorOptions& options) {
+    static std::weak_ptr<Session> current;
+    if (auto session = current.lock()) return session;
+    int is_initialized = 0;
+    MPI_Initialized(&is_initialized);
+    if (is_initialized != 0) {
+      return fail(Errc::kInternal, "MPI was started and ended in this process already; it cannot be started again");
+    }
+    // Ranks that wait by spinning on each other's core make a small all-reduce a thousand times slower. Open MPI sees
+    // it only where its own launcher counts the slots; setenv is safe here, before MPI starts its threads.
+    if (options.world.local_size > ::sysconf(_SC_NPROCESSORS_ONLN)) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    int provided = MPI_THREAD_SINGLE;
+    DLRUN_TRY(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread"));
+    std::shared_ptr<Session> session(new Session);
+    current = session;
+    DLRUN_TRY(checked(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+    if (provided < MPI_THREAD_FUNNELED)
+      return fail(Errc::kUnavailable, "this MPI library cannot run in a program with threads");
+    return session;
+  }
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    if (!is_abandoned_) MPI_Finalize();
+  }
+
+  /// MPI_Finalize would wait for the other ranks; without it the launcher ends them when this process exits.
+  void abandon() { is_abandoned_ = true; }
+
+ private:
+  Session() = default;
+  bool is_abandoned_ = false;
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(std::shared_ptr<Session> session, MPI_Comm comm, int rank, int size)
+      : session_(std::move(session)), comm_(comm), rank_(rank), size_(size) {}
+  ~MpiCommunicator() override {
+    if (!is_abandoned_) MPI_Comm_free(&comm_);
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  [[nodiscard]] std::string_view name() const override { return "mpi"; }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+
+  void abandon() override {
+    is_abandoned_ = true;
+    session_->abandon();
+  }
+
+  Result<> all_reduce(Buffer data, ReduceOp op) override {
+    return in_pieces(data, [&](void* at, int count) {
+      return checked(MPI_Allreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), mpi_op(op), comm_), "MPI_Allreduce");
+    });
+  }
+
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    auto pending = std::make_unique<Pending>(*this);
+    DLRUN_TRY(in_pieces(data, [&](void* at, int count) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      auto started = checked(MPI_Iallreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), mpi_op(op), comm_, &request),
+                             "MPI_Iallreduce");
+      if (started) pending->requests.push_back(request);
+      return started;
+    }));
+    return Request(std::move(pending));
+  }
+
+  void progress() override {
+    // Looking at any one request lets the library advance all of them.
+    if (under_way_.empty()) return;
+    int is_complete = 0;
+    MPI_Request_get_status(under_way_.front()->requests.back(), &is_complete, MPI_STATUS_IGNORE);
+  }
+
+  Result<> broadcast(Buffer data, int root) override {
+    return in_pieces(data, [&](void* at, int count) {
+      return checked(MPI_Bcast(at, count, mpi_type(data.type), root, comm_), "MPI_Bcast");
+    });
+  }
+
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    if (auto fits = fits_int(mine.count); !fits) return fits;
+    const auto* own_part =
+        static_cast<const std::byte*>(all.data) + static_cast<std::size_t>(rank_) * mine.size_bytes();
+    const int count = static_cast<int>(mine.count);
+    const void* const from = mine.data == own_part ? MPI_IN_PLACE : mine.data;
+    return checked(MPI_Allgather(from, count, mpi_type(mine.type), all.data, count, mpi_type(all.type), comm_),
+                   "MPI_Allgather");
+  }
+
+  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
+    if (auto fits = fits_int(mine.count); !fits) return fits;
+    return checked(MPI_Reduce_scatter_block(all.data, mine.data, static_cast<int>(mine.count), mpi_type(mine.type),
+                                            mpi_op(op), comm_),
+                   "MPI_Reduce_scatter_block");
+  }
+
+  Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
+
+ private:
+  /// One start_all_reduce, in the communicator's list while it is under way.
+  class Pending final : public Request::State {
+   public:
+    explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.under_way_.push_back(this); }
+    ~Pending() override { std::erase(owner_.under_way_, this); }
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+
+    Result<> finish() override {
+      if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
+      return checked(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
+                     "MPI_Waitall");
+    }
+
+    std::vector<MPI_Request> requests;
+
+   private:
+    MpiCommunicator& owner_;
+  };
+
+  template <typename Function>
+  static Result<> in_pieces(Buffer data, Function&& call) {
+    auto* at = static_cast<std::byte*>(data.data);
+    for (std::size_t done = 0; done < data.count;) {
+      const std::size_t count = std::min(kPiece, data.count - done);
+      DLRUN_TRY(call(static_cast<void*>(at + done * size_of(data.type)), static_cast<int>(count)));
+      done += count;
+    }
+    return {};
+  }
+
+  static Result<> fits_int(std::size_t count) {
+    if (count <= static_cast<std::size_t>(std::numeric_limits<int>::max())) return {};
+    return fail(Errc::kShape, "{} elements a rank; MPI takes at most {} in this call: call it in pieces", count,
+                std::numeric_limits<int>::max());
+  }
+
+  std::shared_ptr<Session> session_;
+  MPI_Comm comm_;
+  int rank_;
+  int size_;
+  bool is_abandoned_ = false;
+  std::vector<Pending*> under_way_;  ///< oldest first
+};
+
+Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
+  auto session = Session::acquire(options);
+  if (!session) return tl::unexpected(std::move(session.error()));
+  int rank = 0;
+  int size = 0;
+  DLRUN_TRY(checked(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
+  DLRUN_TRY(checked(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+  if (size != options.world.size || rank != options.world.rank) {
+    return fail(
+        Errc::kInvalid, "MPI says rank {} of {}, expected rank {} of {}{}", rank, size, options.world.rank,
+        options.world.size,
+        size == 1
+            ? "; no MPI launcher started this process: use `srun --mpi=pmix` (launch.mpi: pmix), or the gloo backend"
+            : "");
+  }
+  MPI_Comm comm = MPI_COMM_NULL;
+  DLRUN_TRY(checked(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup"));
+  auto communicator = std::make_unique<MpiCommunicator>(std::move(*session), comm, rank, size);
+  DLRUN_TRY(checked(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  return communicator;
+}
+
+}  // namespace
+
+DLRUN_EXPORT_COMM_BACKEND(connect);
+
+}  // namespace dlrun

@@ -1,0 +1,14 @@
+#pragma once
+// The world of one: nothing to exchange.
+
+#include <memory>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/make_communicator.h"
+
+namespace dlrun {
+
+/// Fails with kInvalid unless options.size is 1.
+[[nodiscard]] Result<std::unique_ptr<Communicator>> make_single_communicator(const CommunicatorOptions& options);
+
+}  // namespace dlrun
