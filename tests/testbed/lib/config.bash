@@ -53,6 +53,8 @@ END
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=$subnet.1
 AccountingStoragePort=$((port + 2))
+# With munge, the "password" is the socket to use.
+AccountingStoragePass=$state/munge/munge.socket
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment
 END
@@ -85,8 +87,7 @@ AuthInfo=socket=$state/munge/munge.socket
 StorageType=accounting_storage/mysql
 StorageUser=slurm
 StorageLoc=slurm_acct_db
-LogFile=$state/log/slurmdbd.log
-PidFile=$state/slurmctld/slurmdbd.pid
+PidFile=$state/slurmdbd/slurmdbd.pid
 END
 }
 

@@ -66,16 +66,22 @@ start_accounting() {
             create user if not exists slurm@localhost identified via unix_socket; grant all on slurm_acct_db.* to slurm@localhost"
     fi
     if ! daemon_is_alive slurmdbd; then
+        mkdir -p "$state/slurmdbd"
+        chown slurm:slurm "$state/slurmdbd"
         spawn slurmdbd env MYSQL_UNIX_PORT="$dir/run/socket" setpriv --reuid=slurm --regid=slurm --clear-groups slurmdbd -D
-        wait_for 30 accounting_answers || die "slurmdbd did not start: see $state/log/slurmdbd.log"
+        wait_for 30 accounting_answers || die "slurmdbd did not start: see $state/log/slurmdbd.out"
     fi
     if [[ -z $(sacctmgr -n show cluster testbed) ]]; then
-        sacctmgr -i -Q add cluster testbed
-        sacctmgr -i -Q add account testers Description=testers Organization=dlrun
-        sacctmgr -i -Q add user "$user" Account=testers
-        sacctmgr -i -Q add user root Account=testers
+        {
+            sacctmgr -i add cluster testbed
+            sacctmgr -i add account testers Description=testers Organization=dlrun
+            sacctmgr -i add user "$user" Account=testers
+            sacctmgr -i add user root Account=testers
+        } >"$state/log/sacctmgr.out" 2>&1 || die "the cluster could not be added to accounting: see $state/log/sacctmgr.out"
     fi
 }
+
+rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/$subnet.1/$((port + 3))"); }
 
 # slurmrestd over TCP for JWT on the bridge's address, and on a socket whose caller is authenticated by its user id.
 # It refuses to run as root or SlurmUser, and on the socket it serves its own user alone: hence the ordinary user.
@@ -94,7 +100,7 @@ start_rest() {
         spawn slurmrestd-local "${env[@]}" "${as[@]}" \
             slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/local "unix:$state/rest/socket"
     fi
-    wait_for 10 test -S "$state/rest/socket" || die "slurmrestd did not start: see $state/log/slurmrestd-local.out"
+    wait_for 10 rest_answers || die "slurmrestd did not start: see $state/log/slurmrestd-*.out"
 }
 
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }

@@ -73,5 +73,5 @@ remove_network() {
     for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
     ip link delete "$1" # last: as long as it is there, down finds the rest
     # The folder is a mount that `ip netns add` made; it goes with the last namespace.
-    [[ -n $(ls -A /run/netns) ]] || { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
+    [[ -n $(ls -A /run/netns 2>/dev/null) ]] || { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
 }
