@@ -1,0 +1,231 @@
+#include "runtime/trainer/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/trainer/checkpoint/safetensors.h"
+#include "runtime/trainer/parallel/agreement.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "dlrun-checkpoint-1";
+constexpr std::string_view kPrefix = "step-";
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kManifestFile = "manifest.json";
+constexpr std::size_t kManifestLimit = 1U << 20U;
+constexpr std::size_t kArraysLimit = std::size_t{64} << 30U;
+
+std::span<const std::uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix, const std::vector<float>& flat,
+                const std::vector<TensorView>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : flat.size();
+    arrays.push_back({prefix + tensors[i].name, tensors[i].shape,
+                      std::span(flat).subspan(tensors[i].offset, end - tensors[i].offset)});
+  }
+}
+
+/// Copies the arrays prefix + tensor.name of a parsed file into a flat array. Fails with kInvalid where one is missing
+/// or has another shape: the file is whole, but of another model.
+Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& parsed, const std::string& prefix,
+                                   const std::vector<TensorView>& tensors) {
+  std::vector<float> flat;
+  for (const TensorView& tensor : tensors) {
+    const auto found = parsed.tensors.find(prefix + tensor.name);
+    if (found == parsed.tensors.end()) {
+      return fail(Errc::kInvalid, "{}: has no array {}{}: it is a checkpoint of another model", file.string(), prefix,
+                  tensor.name);
+    }
+    if (found->second.dtype != "F32" || found->second.shape != tensor.shape) {
+      return fail(Errc::kInvalid, "{}: {}{} is {} [{}], this model needs F32 [{}]: it is a checkpoint of another model",
+                  file.string(), prefix, tensor.name, found->second.dtype, fmt::join(found->second.shape, " x "),
+                  fmt::join(tensor.shape, " x "));
+    }
+    const std::size_t at = flat.size();
+    flat.resize(at + found->second.bytes.size() / sizeof(float));
+    std::memcpy(flat.data() + at, found->second.bytes.data(), found->second.bytes.size());
+  }
+  return flat;
+}
+
+/// What a manifest says, and the two files that it vouches for.
+struct Whole {
+  ordered_json manifest;
+  std::string model;
+  std::string optimizer;
+};
+
+/// Fails when anything of the checkpoint is missing, cut or changed.
+Result<Whole> read_whole(const fs::path& folder) {
+  auto text = read_file(folder / kManifestFile, kManifestLimit);
+  if (!text) return tl::unexpected(text.error());
+  Whole whole;
+  whole.manifest = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const ordered_json& manifest = whole.manifest;
+  const auto is_number = [&](const char* key) { return manifest.contains(key) && manifest[key].is_number_unsigned(); };
+  if (!manifest.is_object() || manifest.value("format", "") != kFormat || !is_number("step") || !is_number("epoch") ||
+      !is_number("offset") || !is_number("seed") || !manifest.contains("optimizer") ||
+      !manifest["optimizer"].is_string() || !manifest.contains("files") || !manifest["files"].is_object()) {
+    return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(), kFormat);
+  }
+  for (const auto& [name, content] :
+       {std::pair(kModelFile, &whole.model), std::pair(kOptimizerFile, &whole.optimizer)}) {
+    const fs::path path = folder / name;
+    const ordered_json entry = manifest["files"].value(name, ordered_json());
+    if (!entry.is_object() || !entry.contains("bytes") || !entry["bytes"].is_number_unsigned() ||
+        !entry.contains("blake2b") || !entry["blake2b"].is_string()) {
+      return fail(Errc::kInvalid, "{}: does not name {}", (folder / kManifestFile).string(), name);
+    }
+    auto bytes = read_file(path, kArraysLimit);
+    if (!bytes) return tl::unexpected(bytes.error());
+    if (bytes->size() != entry["bytes"].get<std::size_t>()) {
+      return fail(Errc::kInvalid, "{}: has {} bytes, its manifest says {}", path.string(), bytes->size(),
+                  entry["bytes"].get<std::size_t>());
+    }
+    if (blake2b_hex(bytes_of(*bytes)) != entry["blake2b"].get<std::string>()) {
+      return fail(Errc::kInvalid, "{}: its checksum is not its manifest's", path.string());
+    }
+    *content = std::move(*bytes);
+  }
+  return whole;
+}
+
+}  // namespace
+
+Result<> check_attempt(const Env& env) {
+  const auto run = env.get("DLRUN_RUN");
+  const auto attempt = env.get("DLRUN_ATTEMPT");
+  if (!run || run->empty() || !attempt || attempt->empty()) return {};
+  const fs::path path = fs::path(*run) / "attempt";
+  auto text = read_file(path, 64);
+  if (!text) return within("cannot tell which attempt owns this run", text.error());
+  if (trim(*text) == *attempt) return {};
+  return fail(Errc::kRefused,
+              "{}: names attempt {}, this is attempt {}: another start of this run has taken over; nothing was "
+              "written",
+              path.string(), printable(trim(*text)), *attempt);
+}
+
+CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep, std::function<Result<>()> may_commit)
+    : path_(std::move(path)), keep_(std::max<std::size_t>(keep, 1)), may_commit_(std::move(may_commit)) {}
+
+Result<> CheckpointFolder::save(const TrainingState& state, const std::vector<TensorView>& tensors) const {
+  DLRUN_TRY(may_commit_());  // an attempt that lost the run must not even remove what it finds
+  const std::string name = fmt::format("{}{:08}", kPrefix, state.position.step);
+  const fs::path folder = path_ / name;
+  std::error_code ignored;
+  fs::remove(folder / kManifestFile, ignored);  // what an earlier attempt left at this step, damaged or half-written
+  fs::remove_all(folder, ignored);
+  auto written = write(folder, state, tensors);
+  if (!written) {
+    fs::remove_all(folder, ignored);
+    return within("cannot save a checkpoint", written.error());
+  }
+  // fsync of the folder that write_file_atomic does here makes the new sub-folder's entry durable as well.
+  if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest)
+    return within("cannot save a checkpoint", latest.error());
+
+  const std::vector<std::string> all = names();
+  for (std::size_t i = keep_; i < all.size(); ++i) {
+    fs::remove(path_ / all[i] / kManifestFile, ignored);  // first: half of a checkpoint must not look like one
+    fs::remove_all(path_ / all[i], ignored);
+  }
+  return {};
+}
+
+Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& state,
+                                 const std::vector<TensorView>& tensors) const {
+  std::vector<NamedArray> model;
+  std::vector<NamedArray> optimizer;
+  add_arrays(model, "", state.parameters, tensors);
+  for (std::size_t i = 0; i < state.states.size(); ++i)
+    add_arrays(optimizer, state.state_names[i] + ".", state.states[i], tensors);
+
+  DLRUN_TRY(make_private_directories(folder));
+  ordered_json manifest{{"format", kFormat},
+                        {"step", state.position.step},
+                        {"epoch", state.position.epoch},
+                        {"offset", state.position.offset},
+                        {"seed", state.seed},
+                        {"optimizer", state.optimizer},
+                        {"files", ordered_json::object()}};
+  const std::map<std::string, std::string, std::less<>> metadata{{"format", std::string(kFormat)},
+                                                                 {"step", fmt::format("{}", state.position.step)}};
+  for (const auto& [name, arrays] : {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
+    const std::string content = to_safetensors(*arrays, metadata);
+    DLRUN_TRY(create_file_exclusive(folder / name, content));
+    manifest["files"][name] = {{"bytes", content.size()}, {"blake2b", blake2b_hex(bytes_of(content))}};
+  }
+  DLRUN_TRY(may_commit_());
+  return write_file_atomic(folder / kManifestFile, manifest.dump(2) + "\n");
+}
+
+Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const std::vector<TensorView>& tensors,
+                                                                   const std::string& optimizer,
+                                                                   const std::vector<std::string>& state_names,
+                                                                   std::vector<std::string>& damaged) const {
+  for (const std::string& name : names()) {
+    const fs::path folder = path_ / name;
+    auto whole = read_whole(folder);
+    auto model = whole ? parse_safetensors((folder / kModelFile).string(), bytes_of(whole->model))
+                       : tl::unexpected(whole.error());
+    auto arrays = whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
+                        : tl::unexpected(whole.error());
+    if (!model || !arrays) {
+      damaged.push_back(fmt::format("{}; taking the one before", (model ? arrays : model).error().message));
+      continue;
+    }
+    TrainingState state;
+    state.position = {whole->manifest["step"], whole->manifest["epoch"], whole->manifest["offset"]};
+    state.seed = whole->manifest["seed"];
+    state.optimizer = whole->manifest["optimizer"];
+    state.state_names = state_names;
+    if (state.optimizer != optimizer) {
+      return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}", folder.string(),
+                  printable(state.optimizer), optimizer);
+    }
+    auto parameters = to_flat(folder / kModelFile, *model, "", tensors);
+    if (!parameters) return tl::unexpected(parameters.error());
+    state.parameters = std::move(*parameters);
+    for (const std::string& state_name : state_names) {
+      auto flat = to_flat(folder / kOptimizerFile, *arrays, state_name + ".", tensors);
+      if (!flat) return tl::unexpected(flat.error());
+      state.states.push_back(std::move(*flat));
+    }
+    return state;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> CheckpointFolder::names() const {
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const auto step = parse_int(std::string_view(name).substr(kPrefix.size()));
+    if (step && *step >= 0) found.emplace_back(*step, name);
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> names;
+  for (auto& [step, name] : found) names.push_back(std::move(name));
+  return names;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,145 @@
+#include "runtime/trainer/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+
+namespace dlrun::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kLargestHeader = 64U << 20U;
+
+/// Bits of one element, or nothing for a type that does not exist.
+std::optional<std::size_t> element_bytes(std::string_view dtype) {
+  struct Row {
+    std::string_view name;
+    std::size_t bytes;
+  };
+  static constexpr Row kTypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2},
+                                   {"I8", 1},  {"U64", 8}, {"U32", 4}, {"U16", 2},  {"U8", 1},  {"BOOL", 1}};
+  for (const Row& row : kTypes) {
+    if (row.name == dtype) return row.bytes;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> as_size(const ordered_json& value) {
+  if (!value.is_number_unsigned()) return std::nullopt;
+  return value.get<std::size_t>();
+}
+
+/// One entry of the header against the size of the data.
+Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name, const ordered_json& entry,
+                                          std::span<const std::uint8_t> data, std::size_t& begin) {
+  const auto wrong = [&](std::string_view what) {
+    return fail(Errc::kInvalid, "{}: tensor '{}': {}", file, name.substr(0, 200), what);
+  };
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
+    return wrong("dtype, shape and data_offsets are needed");
+  }
+  if (!entry["dtype"].is_string() || !entry["shape"].is_array() || !entry["data_offsets"].is_array() ||
+      entry["data_offsets"].size() != 2) {
+    return wrong("dtype, shape or data_offsets has the wrong type");
+  }
+  ParsedTensors::Tensor tensor;
+  tensor.dtype = entry["dtype"].get<std::string>();
+  const auto width = element_bytes(tensor.dtype);
+  if (!width) return wrong("its dtype is not known");
+  std::size_t bytes = *width;
+  for (const ordered_json& item : entry["shape"]) {
+    const auto size = as_size(item);
+    if (!size || (*size != 0 && bytes > std::numeric_limits<std::size_t>::max() / *size))
+      return wrong("its shape is not possible");
+    tensor.shape.push_back(*size);
+    bytes *= *size;
+  }
+  const auto first = as_size(entry["data_offsets"][0]);
+  const auto last = as_size(entry["data_offsets"][1]);
+  if (!first || !last || *first > *last || *last > data.size()) return wrong("its data_offsets lie outside the file");
+  if (*last - *first != bytes) return wrong("its data_offsets do not fit its shape");
+  tensor.bytes = data.subspan(*first, bytes);
+  begin = *first;
+  return tensor;
+}
+
+}  // namespace
+
+std::string to_safetensors(std::span<const NamedArray> arrays,
+                           const std::map<std::string, std::string, std::less<>>& metadata) {
+  ordered_json header = ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::size_t offset = 0;
+  for (const NamedArray& array : arrays) {
+    const std::size_t end = offset + array.values.size_bytes();
+    header[array.name] = {{"dtype", "F32"}, {"shape", array.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
+
+  std::string file;
+  file.reserve(kLengthBytes + text.size() + offset);
+  const std::uint64_t length = text.size();
+  file.append(reinterpret_cast<const char*>(&length), sizeof length);
+  file += text;
+  for (const NamedArray& array : arrays) {
+    file.append(reinterpret_cast<const char*>(array.values.data()), array.values.size_bytes());
+  }
+  return file;
+}
+
+Result<ParsedTensors> parse_safetensors(std::string_view name, std::span<const std::uint8_t> bytes) {
+  if (bytes.size() < kLengthBytes) {
+    return fail(Errc::kInvalid, "{}: truncated: {} bytes are no safetensors file", name, bytes.size());
+  }
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  if (length > bytes.size() - kLengthBytes || length > kLargestHeader) {
+    return fail(Errc::kInvalid, "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
+                name, length, bytes.size() - kLengthBytes);
+  }
+  const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
+  const ordered_json header = ordered_json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) return fail(Errc::kInvalid, "{}: the header is not a JSON object", name);
+
+  const std::span<const std::uint8_t> data = bytes.subspan(kLengthBytes + length);
+  ParsedTensors parsed;
+  std::vector<std::pair<std::size_t, std::size_t>> covered;  // begin, bytes
+  for (const auto& [key, entry] : header.items()) {
+    if (key == "__metadata__") {
+      if (!entry.is_object()) return fail(Errc::kInvalid, "{}: __metadata__ is not an object", name);
+      for (const auto& [word, value] : entry.items()) {
+        if (!value.is_string()) return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", name);
+        parsed.metadata[word] = value.get<std::string>();
+      }
+      continue;
+    }
+    std::size_t begin = 0;
+    auto tensor = parse_entry(name, key, entry, data, begin);
+    if (!tensor) return tl::unexpected(tensor.error());
+    covered.emplace_back(begin, tensor->bytes.size());
+    parsed.tensors[key] = std::move(*tensor);
+  }
+  std::sort(covered.begin(), covered.end());
+  std::size_t end = 0;
+  for (const auto& [begin, count] : covered) {
+    if (begin != end)
+      return fail(Errc::kInvalid, "{}: its arrays overlap or leave a hole at byte {}", name, std::min(begin, end));
+    end = begin + count;
+  }
+  if (end != data.size()) {
+    return fail(Errc::kInvalid, "{}: its arrays end at byte {}, the file has {}", name, end, data.size());
+  }
+  return parsed;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,146 @@
+#include "runtime/trainer/data/dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+
+#include "runtime/trainer/data/digits.h"
+#include "runtime/trainer/data/idx.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kDefaultTrainDigits = 8000;
+constexpr std::size_t kDefaultTestDigits = 2000;
+constexpr std::size_t kTenClasses = 10;
+constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
+
+/// The file's path under whichever of its names exists: plain or gzip, '-' or '.' before idx.
+Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half, const char* kind,
+                                       int rank) {
+  std::string looked_for;
+  for (const char separator : {'-', '.'}) {
+    for (const char* suffix : {"", ".gz"}) {
+      const std::string name = fmt::format("{}-{}{}idx{}-ubyte{}", half, kind, separator, rank, suffix);
+      std::error_code error;
+      if (std::filesystem::exists(folder / name, error)) return folder / name;
+      if (separator == '-') looked_for += (looked_for.empty() ? "" : ", ") + name;
+    }
+  }
+  return fail(Errc::kNotFound, "{}: has none of {}", folder.string(), looked_for);
+}
+
+Result<Dataset> load_half(const std::filesystem::path& folder, const char* half) {
+  auto images_path = find_idx(folder, half, "images", 3);
+  if (!images_path) return tl::unexpected(images_path.error());
+  auto labels_path = find_idx(folder, half, "labels", 1);
+  if (!labels_path) return tl::unexpected(labels_path.error());
+  auto images = read_idx(*images_path, 3);
+  if (!images) return tl::unexpected(images.error());
+  auto labels = read_idx(*labels_path, 1);
+  if (!labels) return tl::unexpected(labels.error());
+
+  if (images->sizes[0] != labels->sizes[0]) {
+    return fail(Errc::kInvalid, "{}: {} labels, but {} holds {} images", labels_path->string(), labels->sizes[0],
+                images_path->filename().string(), images->sizes[0]);
+  }
+  Dataset data;
+  data.features = std::size_t{images->sizes[1]} * images->sizes[2];
+  if (images->sizes[0] == 0 || data.features == 0) {
+    return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path->string(), images->sizes[0],
+                images->sizes[1], images->sizes[2]);
+  }
+  data.images.assign(images->values().begin(), images->values().end());
+  data.labels.assign(labels->values().begin(), labels->values().end());
+  data.classes = std::size_t{*std::max_element(data.labels.begin(), data.labels.end())} + 1;
+  return data;
+}
+
+void keep_first(Dataset& data, std::size_t samples) {
+  if (samples == 0 || samples >= data.size()) return;
+  data.labels.resize(samples);
+  data.images.resize(samples * data.features);
+}
+
+}  // namespace
+
+Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test) {
+  Dataset data;
+  data.features = std::size_t{kDigitSize} * kDigitSize;
+  data.classes = kTenClasses;
+  data.images.resize(n * data.features);
+  data.labels.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    Random random(seed, is_test ? Purpose::kTestDigits : Purpose::kTrainDigits, i);
+    const auto digit = static_cast<int>(random.below(kTenClasses));
+    data.labels[i] = static_cast<std::uint8_t>(digit);
+    draw_digit(digit, random,
+               std::span<std::uint8_t, kDigitSize * kDigitSize>(&data.images[i * data.features], data.features));
+  }
+  return data;
+}
+
+Result<Split> load_idx_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return fail(Errc::kNotFound, "{}: {}", folder.string(), error ? error.message() : "is not a folder");
+  }
+  Split split;
+  split.source = folder.string();
+  for (const char* half : kHalves) {
+    auto data = load_half(folder, half);
+    if (!data) return tl::unexpected(data.error());
+    (half == kHalves[0] ? split.train : split.test) = std::move(*data);
+  }
+  if (split.train.features != split.test.features) {
+    return fail(Errc::kInvalid, "{}: training images have {} pixels, test images {}", folder.string(),
+                split.train.features, split.test.features);
+  }
+  split.train.classes = split.test.classes = std::max(split.train.classes, split.test.classes);
+  return split;
+}
+
+Result<Split> load_data(const DataOptions& options) {
+  if (options.dataset == "digits" && options.path.empty()) {
+    const auto or_default = [](std::size_t n, std::size_t otherwise) { return n == 0 ? otherwise : n; };
+    return Split{generate_digits(or_default(options.train_samples, kDefaultTrainDigits), options.seed, false),
+                 generate_digits(or_default(options.test_samples, kDefaultTestDigits), options.seed, true),
+                 fmt::format("generated digits, seed {}", options.seed)};
+  }
+  if (options.path.empty()) {
+    return fail(Errc::kUsage, "--dataset {} needs --data FOLDER with its IDX files", options.dataset);
+  }
+  auto split = load_idx_folder(options.path);
+  if (!split) return split;
+  if (options.dataset == "mnist") {
+    for (const Dataset* half : {&split->train, &split->test}) {
+      if (half->features != std::size_t{kDigitSize} * kDigitSize || half->classes > kTenClasses) {
+        return fail(Errc::kInvalid,
+                    "{}: {} pixels an image and {} classes, but MNIST has 784 and 10; use --dataset idx",
+                    options.path.string(), half->features, half->classes);
+      }
+    }
+    split->train.classes = split->test.classes = kTenClasses;
+  }
+  keep_first(split->train, options.train_samples);
+  keep_first(split->test, options.test_samples);
+  return split;
+}
+
+Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples, std::size_t test_samples,
+                      std::uint64_t seed) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail(Errc::kIo, "{}: cannot make the folder: {}", folder.string(), error.message());
+  for (const char* half : kHalves) {
+    const bool is_test = half == kHalves[1];
+    const Dataset data = generate_digits(is_test ? test_samples : train_samples, seed, is_test);
+    const auto n = static_cast<std::uint32_t>(data.size());
+    DLRUN_TRY(write_idx(folder / fmt::format("{}-images-idx3-ubyte", half), std::array{n, kDigitSize, kDigitSize},
+                        data.images));
+    DLRUN_TRY(write_idx(folder / fmt::format("{}-labels-idx1-ubyte", half), std::array{n}, data.labels));
+  }
+  return {};
+}
+
+}  // namespace dlrun::trainer

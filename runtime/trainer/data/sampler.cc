@@ -1,0 +1,49 @@
+#include "runtime/trainer/data/sampler.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "runtime/trainer/data/random.h"
+
+namespace dlrun::trainer {
+
+Sampler::Sampler(const Options& options) : options_(options), order_(options.samples) {}
+
+std::size_t Sampler::samples_per_step() const {
+  return options_.sharding == Sharding::kSample ? options_.batch * static_cast<std::size_t>(options_.size)
+                                                : options_.batch;
+}
+
+Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
+  if (shuffled_epoch_ != epoch) shuffle(epoch);
+  const std::size_t count = std::min(samples_per_step(), options_.samples - offset);
+  const auto step = std::span<const std::uint32_t>(order_).subspan(offset, count);
+  if (options_.sharding == Sharding::kEpoch) return {step, count * static_cast<std::size_t>(options_.size), count};
+  const Range mine = even_part(count, options_.rank, options_.size);
+  return {step.subspan(mine.begin, mine.size()), count, count};
+}
+
+void Sampler::shuffle(std::size_t epoch) {
+  std::iota(order_.begin(), order_.end(), 0U);
+  const std::uint64_t who = options_.sharding == Sharding::kEpoch ? static_cast<std::uint64_t>(options_.rank) + 1 : 0;
+  Random random(mix(options_.seed) ^ who, Purpose::kShuffle, epoch);
+  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
+  shuffled_epoch_ = epoch;
+}
+
+std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  return sharding == Sharding::kSample ? epochs : (epochs + ranks - 1) / ranks;
+}
+
+Range even_part(std::size_t n, int rank, int size) {
+  const auto r = static_cast<std::size_t>(rank);
+  const auto ranks = static_cast<std::size_t>(size);
+  const std::size_t base = n / ranks;
+  const std::size_t extra = n % ranks;
+  const std::size_t begin = r * base + std::min(r, extra);
+  return {begin, begin + base + (r < extra ? 1 : 0)};
+}
+
+}  // namespace dlrun::trainer

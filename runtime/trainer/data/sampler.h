@@ -1,0 +1,66 @@
+#pragma once
+// Which samples a rank takes in a step.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dlrun::trainer {
+
+/// How the ranks share the work.
+enum class Sharding {
+  kSample,  ///< every epoch's samples are spread over the ranks: size ranks x batch B equals one rank x batch size * B
+  kEpoch,   ///< the epochs are spread: every rank sees all samples, in its own order, ceil(epochs / size) times
+};
+
+/// One rank's part of one step.
+struct Batch {
+  std::span<const std::uint32_t> samples;  ///< this rank's; may be empty in an epoch's last step
+  std::size_t global_samples = 0;          ///< of all ranks together in this step; the gradient is divided by it
+  std::size_t advance = 0;                 ///< how far this step moves the offset
+};
+
+/// A seeded permutation per epoch (Fisher-Yates), dealt out to the ranks. Under kSample it does not depend on rank or
+/// size, and a step takes its next size * batch samples: rank r the r-th part. What is left at an epoch's end is a
+/// smaller step, split as evenly as can be. A place in an epoch is an offset in samples, so that a run can go on at
+/// another size.
+class Sampler {
+ public:
+  struct Options {
+    std::size_t samples = 0;  ///< in the data set; > 0
+    std::size_t batch = 1;    ///< per rank; > 0
+    int rank = 0;
+    int size = 1;
+    Sharding sharding = Sharding::kSample;
+    std::uint64_t seed = 1;
+  };
+
+  explicit Sampler(const Options& options);
+
+  /// How far a full step moves the offset.
+  [[nodiscard]] std::size_t samples_per_step() const;
+
+  /// What comes at offset (below options.samples) of epoch, both from 0. The span is valid until the next call.
+  [[nodiscard]] Batch batch(std::size_t epoch, std::size_t offset);
+
+ private:
+  void shuffle(std::size_t epoch);
+
+  Options options_;
+  std::vector<std::uint32_t> order_;
+  std::size_t shuffled_epoch_ = SIZE_MAX;
+};
+
+/// Epochs that each rank runs: all of them under kSample, its share rounded up under kEpoch.
+[[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
+
+/// Rank r's part of n items dealt out evenly in order: the first n mod size ranks get one more.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+};
+[[nodiscard]] Range even_part(std::size_t n, int rank, int size);
+
+}  // namespace dlrun::trainer

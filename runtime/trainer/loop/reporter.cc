@@ -1,0 +1,153 @@
+#include "runtime/trainer/loop/reporter.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "common/text.h"
+#include "runtime/bootstrap/store.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+using std::chrono::duration;
+
+constexpr duration<double> kShowEvery{0.1};  // the terminal's line
+constexpr duration<double> kTellEvery{1.0};  // metrics, record and log lines
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string rate_text(double per_second) {
+  return per_second < 10'000 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.1f}k", per_second / 1000);
+}
+
+}  // namespace
+
+Result<Reporter> Reporter::open(const Options& options) {
+  Reporter reporter(options);
+  if (options.is_silent || !options.metrics) return reporter;
+  const std::string path = options.metrics->string();
+  reporter.metrics_ = UniqueFd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (!reporter.metrics_.is_open()) return fail(Errc::kIo, "{}: cannot open: {}", path, errno_text(errno));
+  // An attempt that was killed may have left half a line: the next one must not be glued to it.
+  char last = '\n';
+  if (const off_t size = lseek(reporter.metrics_.get(), 0, SEEK_END);
+      size > 0 && pread(reporter.metrics_.get(), &last, 1, size - 1) == 1 && last != '\n') {
+    DLRUN_TRY(write_all(reporter.metrics_.get(), "\n"));
+  }
+  return reporter;
+}
+
+void Reporter::note(const std::string& line) {
+  if (!options_.is_silent) print_line(line);
+}
+
+void Reporter::print_line(const std::string& line) {
+  if (line_width_ > 0) std::fputs("\r\x1b[K", stdout);
+  line_width_ = 0;
+  std::fputs(line.c_str(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+void Reporter::step(const StepReport& report) {
+  if (options_.is_silent) return;
+  const Clock::time_point now = Clock::now();
+  if (done_at_start_ < 0) done_at_start_ = report.done;
+  samples_since_shown_ += report.samples;
+  samples_since_told_ += report.samples;
+
+  const double elapsed = duration<double>(now - start_).count();
+  const double left = report.done > done_at_start_ ? elapsed * (1 - report.done) / (report.done - done_at_start_) : 0;
+  const auto line = [&](double rate) {
+    return fmt::format("epoch {}/{}  step {}  {:3.0f}%  loss {:.4f}  accuracy {:.4f}  {} samples/s  {} left",
+                       report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
+                       rate_text(rate), duration_text(left));
+  };
+  if (options_.is_terminal && now - shown_ >= kShowEvery) {
+    const std::string text = line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_).count());
+    fmt::print("\r{}\x1b[K", text);
+    std::fflush(stdout);
+    line_width_ = text.size();
+    shown_ = now;
+    samples_since_shown_ = 0;
+  }
+  if (now - told_ >= kTellEvery) {
+    const double rate = static_cast<double>(samples_since_told_) / duration<double>(now - told_).count();
+    if (!options_.is_terminal) print_line(line(rate));
+    const ordered_json fields{{"epoch", report.epoch},
+                              {"step", report.step},
+                              {"loss", report.loss},
+                              {"accuracy", report.accuracy},
+                              {"samples_per_s", rate}};
+    write_metrics(fields.dump());
+    if (options_.store != nullptr) {
+      ordered_json record = fields;
+      record["epochs"] = options_.epochs;
+      record["steps"] =
+          report.done > 0 ? static_cast<std::uint64_t>(static_cast<double>(report.step) / report.done + 0.5) : 0;
+      keep(options_.store->report_progress(record.dump()));
+    }
+    told_ = now;
+    samples_since_told_ = 0;
+  }
+}
+
+void Reporter::epoch(const EpochReport& report) {
+  if (options_.is_silent) return;
+  print_line(
+      fmt::format("epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}  {} samples/s",
+                  report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss, report.test_accuracy,
+                  rate_text(report.samples_per_s)));
+  const ordered_json fields{{"epoch", report.epoch},
+                            {"step", report.step},
+                            {"loss", report.loss},
+                            {"accuracy", report.accuracy},
+                            {"samples_per_s", report.samples_per_s},
+                            {"test_loss", report.test_loss},
+                            {"test_accuracy", report.test_accuracy}};
+  write_metrics(fields.dump());
+}
+
+void Reporter::finish(const FinalReport& report) {
+  if (options_.is_silent) return;
+  print_line(
+      fmt::format("test accuracy {:.4f}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} samples/s)",
+                  report.test_accuracy, report.test_loss, report.test_samples, report.steps, report.seconds,
+                  rate_text(report.samples_per_s)));
+  print_line(
+      fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks, report.ranks == 1 ? "" : "s"));
+  if (options_.store == nullptr) return;
+  const ordered_json fields{{"final", true},
+                            {"test_accuracy", report.test_accuracy},
+                            {"test_loss", report.test_loss},
+                            {"parameters", report.parameters},
+                            {"steps", report.steps},
+                            {"seconds", report.seconds},
+                            {"samples_per_s", report.samples_per_s}};
+  keep(options_.store->report_progress(fields.dump()));
+}
+
+void Reporter::write_metrics(const std::string& json) {
+  if (!metrics_.is_open()) return;
+  ordered_json line{{"time", utc_timestamp(std::chrono::system_clock::now())}, {"attempt", options_.attempt}};
+  line.update(ordered_json::parse(json));
+  keep(write_all(metrics_.get(), line.dump() + "\n"));
+}
+
+void Reporter::keep(const Result<>& result) {
+  if (!result && status_) status_ = within("cannot report progress", result.error());
+}
+
+}  // namespace dlrun::trainer

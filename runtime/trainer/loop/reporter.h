@@ -1,0 +1,93 @@
+#pragma once
+// What a run says while it goes on and at its end: to people on stdout, to tools in metrics.jsonl, to the run's record
+// through the store. Rank 0 reports; on other ranks every call does nothing.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+class Store;
+}
+
+namespace dlrun::trainer {
+
+struct StepReport {
+  std::size_t epoch = 0;   ///< under way, from 1
+  std::uint64_t step = 0;  ///< done, since the start of training
+  double done = 0;         ///< part of all training that is done, 0..1
+  double loss = 0;         ///< mean over this step's samples on all ranks
+  double accuracy = 0;
+  std::size_t samples = 0;  ///< of all ranks in this step
+};
+
+struct EpochReport {
+  std::size_t epoch = 0;  ///< that has ended, from 1
+  std::uint64_t step = 0;
+  double loss = 0;  ///< mean over the epoch's training samples, as the parameters were when each was seen
+  double accuracy = 0;
+  double test_loss = 0;
+  double test_accuracy = 0;
+  double samples_per_s = 0;  ///< of all ranks, training only
+};
+
+struct FinalReport {
+  double test_loss = 0;
+  double test_accuracy = 0;
+  std::size_t test_samples = 0;
+  std::string parameters;  ///< hash, the same on all ranks
+  int ranks = 1;
+  std::uint64_t steps = 0;
+  double seconds = 0;
+  double samples_per_s = 0;
+};
+
+class Reporter {
+ public:
+  struct Options {
+    bool is_silent = false;                        ///< every rank but 0
+    bool is_terminal = false;                      ///< stdout can rewrite a line
+    std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl to append to
+    Store* store = nullptr;                        ///< the run's record; may be missing
+    int attempt = 0;
+    std::size_t epochs = 1;
+  };
+
+  /// Fails with kIo when the metrics file cannot be opened.
+  [[nodiscard]] static Result<Reporter> open(const Options& options);
+
+  void note(const std::string& line);   ///< a line for people
+  void step(const StepReport& report);  ///< call after every step; shows some of them
+  void epoch(const EpochReport& report);
+  void finish(const FinalReport& report);
+
+  /// The first failure to write metrics or the record. A run must not go on as if they were there.
+  [[nodiscard]] const Result<>& status() const { return status_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Reporter(const Options& options) : options_(options) {}
+  void print_line(const std::string& line);
+  void write_metrics(const std::string& json);
+  void keep(const Result<>& result);
+
+  Options options_;
+  UniqueFd metrics_;
+  Result<> status_;
+  Clock::time_point start_ = Clock::now();
+  double done_at_start_ = -1;  // 'done' at the first step: a resumed run starts in the middle
+  Clock::time_point shown_ = start_;
+  Clock::time_point told_ = start_;
+  std::size_t samples_since_shown_ = 0;
+  std::size_t samples_since_told_ = 0;
+  std::size_t line_width_ = 0;  // of the progress line on the terminal, to be overwritten
+};
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,325 @@
+// The training loop, top to bottom: run() is the whole of it, step() one step of data-parallel training. The way of a
+// gradient between backward and the optimizer is parallel/gradient_reducer.cc.
+
+#include "runtime/trainer/loop/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/nn/network.h"
+#include "runtime/trainer/parallel/agreement.h"
+#include "runtime/trainer/parallel/device_collectives.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr float kPixelScale = 1.0F / 255;
+/// Samples in one forward pass of an evaluation, at least.
+constexpr std::size_t kEvaluationBatch = 256;
+
+/// Words that travel behind the gradients in their first bucket, so that what all ranks must know about a step costs no
+/// collective of its own.
+enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
+
+}  // namespace
+
+/// Sums over samples of all ranks.
+struct Trainer::Totals {
+  double loss = 0;
+  double correct = 0;
+  double samples = 0;
+
+  [[nodiscard]] double mean_loss() const { return samples > 0 ? loss / samples : 0; }
+  [[nodiscard]] double accuracy() const { return samples > 0 ? correct / samples : 0; }
+};
+
+struct Trainer::Parts {
+  Parts(const TrainOptions& options, const Split& data, const Session& session, Network<float>::Layers layers,
+        std::unique_ptr<Optimizer<float>> rule)
+      : network(session.kernels, std::move(layers), data.train.features, std::max(options.batch, kEvaluationBatch),
+                kWords),
+        optimizer(std::move(rule)),
+        sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
+                 options.sharding, options.seed}),
+        reducer(session.communicator, session.kernels, network, options.buckets),
+        train(session.kernels.upload(data.train)),
+        test(session.kernels.upload(data.test)),
+        labels(session.kernels, network.max_batch()),
+        totals(session.kernels, 2),
+        checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit) {
+    for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
+      states.emplace_back(session.kernels, network.parameters().size());
+      state_pointers.push_back(states.back().data());
+    }
+  }
+
+  Network<float> network;
+  std::unique_ptr<Optimizer<float>> optimizer;
+  std::vector<Array<float>> states;  // the optimizer's, each in the layout of the parameters
+  std::vector<float*> state_pointers;
+  Sampler sampler;
+  GradientReducer reducer;
+  DeviceData train;
+  DeviceData test;
+  Array<std::uint8_t> labels;  // of the batch
+  Array<float> totals;         // of an evaluation
+  CheckpointFolder checkpoints;
+  Schedule schedule;
+  Position position;
+  Totals epoch;                  // training samples of the epoch under way
+  Clock::duration epoch_time{};  // spent in its steps
+  double trained_seconds = 0;
+  double trained_samples = 0;
+  Totals last_test;
+};
+
+Trainer::Trainer(const TrainOptions& options, const Split& data, const Session& session)
+    : options_(options), data_(data), session_(session) {}
+Trainer::~Trainer() = default;
+
+Result<Outcome> Trainer::run() {
+  DLRUN_TRY(build());
+  DLRUN_TRY(start_or_resume());
+  Parts& p = *parts_;
+  const auto epochs = epochs_per_rank(options_.sharding, options_.epochs, session_.communicator.size());
+  while (p.position.epoch < epochs) {
+    while (p.position.offset < p.train.samples) DLRUN_TRY(step());
+    DLRUN_TRY(end_epoch());
+  }
+  if (p.last_test.samples == 0) {  // resumed at the very end
+    auto test = evaluate();
+    if (!test) return tl::unexpected(test.error());
+    p.last_test = *test;
+  }
+  const std::vector<float> final_parameters = parameters();
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(final_parameters.data());
+  auto hash = equal_on_all_ranks(session_.communicator, "parameters", {bytes, final_parameters.size() * sizeof(float)});
+  if (!hash) return tl::unexpected(hash.error());
+
+  Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash->substr(0, 16), p.position.step};
+  session_.reporter.finish({outcome.test_loss, outcome.test_accuracy, data_.test.size(), outcome.parameters_hash,
+                            session_.communicator.size(), outcome.steps, p.trained_seconds,
+                            p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0});
+  DLRUN_TRY(agree(session_.communicator, session_.host, session_.reporter.status()));
+  return outcome;
+}
+
+Result<> Trainer::build() {
+  if (options_.model != "mlp") return fail(Errc::kUsage, "--model {}: expected mlp", options_.model);
+  auto optimizer = make_optimizer<float>(options_.optimizer);
+  if (!optimizer) return tl::unexpected(optimizer.error());
+  parts_ = std::make_unique<Parts>(options_, data_, session_,
+                                   make_mlp<float>(data_.train.features, options_.hidden, data_.train.classes),
+                                   std::move(*optimizer));
+  Parts& p = *parts_;
+  const int size = session_.communicator.size();
+  p.schedule = {options_.learning_rate,
+                options_.lr_scaling,
+                options_.lr_decay,
+                options_.warmup_epochs,
+                static_cast<double>(epochs_per_rank(options_.sharding, options_.epochs, size)),
+                size};
+  DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
+
+  // Ranks that were started differently would train a nonsense, or wait for each other forever.
+  const std::string same = fmt::format(
+      "{}|{}|{} {} {}|{} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {}", p.network.description(), options_.optimizer.name,
+      options_.optimizer.momentum, options_.optimizer.weight_decay, options_.learning_rate,
+      static_cast<int>(options_.lr_scaling), static_cast<int>(options_.lr_decay), options_.warmup_epochs,
+      options_.batch, options_.epochs, options_.seed, static_cast<int>(options_.sharding), options_.checkpoint_every,
+      options_.checkpoint_keep, options_.resume, data_.train.size(), data_.test.size(), data_.train.features,
+      options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes);
+  auto equal = equal_on_all_ranks(session_.communicator, "options or data",
+                                  {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
+  if (!equal) return tl::unexpected(equal.error());
+
+  session_.reporter.note(
+      fmt::format("data: {}; {} training and {} test samples", data_.source, data_.train.size(), data_.test.size()));
+  session_.reporter.note(
+      fmt::format("model: {}, {} parameters; optimizer {}, learning rate {:g}; batch {} x {} rank{}; {}; {}",
+                  p.network.description(), p.network.parameters().size(), options_.optimizer.name,
+                  learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
+                  session_.communicator.name(), session_.kernels.description()));
+  return {};
+}
+
+Result<> Trainer::start_or_resume() {
+  Parts& p = *parts_;
+  Communicator& communicator = session_.communicator;
+  const std::vector<std::string> state_names(p.optimizer->states().begin(), p.optimizer->states().end());
+  std::optional<TrainingState> saved;
+  Result<> mine;
+  if (communicator.rank() == 0 && options_.resume) {
+    std::vector<std::string> damaged;
+    auto loaded =
+        p.checkpoints.load_newest(p.network.tensors(), std::string(options_.optimizer.name), state_names, damaged);
+    for (const std::string& sentence : damaged) session_.reporter.note("damaged checkpoint: " + sentence);
+    if (!loaded) {
+      mine = tl::unexpected(loaded.error());
+    } else if (loaded->has_value() && (*loaded)->seed != options_.seed) {
+      mine = fail(Errc::kInvalid,
+                  "{}: its checkpoints were made with --seed {}, this run has {}: the order of samples would not be "
+                  "continued",
+                  p.checkpoints.path().string(), (*loaded)->seed, options_.seed);
+    } else {
+      saved = std::move(*loaded);
+    }
+  } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0 && !p.checkpoints.names().empty()) {
+    mine = fail(Errc::kRefused,
+                "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
+                "--checkpoint-dir",
+                p.checkpoints.path().string(), p.checkpoints.names().front());
+  }
+  DLRUN_TRY(agree(communicator, session_.host, mine));
+
+  // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the checkpoint folder.
+  p.network.initialise(options_.seed);
+  std::array<std::uint64_t, 3> place{};
+  if (saved) {
+    place = {saved->position.step, saved->position.epoch, saved->position.offset};
+    session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
+                                    p.network.parameters().size_bytes());
+    for (std::size_t i = 0; i < p.states.size(); ++i) {
+      session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(), p.states[i].span().size_bytes());
+    }
+    session_.reporter.note(
+        fmt::format("resumed from {} at step {}", p.checkpoints.path().string(), saved->position.step));
+  }
+  DLRUN_TRY(communicator.broadcast(std::span(place), 0));
+  p.position = {place[0], place[1], place[2]};
+  DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
+  for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
+  return {};
+}
+
+Result<> Trainer::step() {
+  Parts& p = *parts_;
+  Kernels<float>& kernels = session_.kernels;
+  const Clock::time_point start = Clock::now();
+
+  // This rank's samples of the step's global batch. The last batch of an epoch is smaller, and may be empty here.
+  const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
+  const std::size_t n = batch.samples.size();
+  kernels.gather(p.train, batch.samples, kPixelScale, p.network.input(), p.labels.data());
+  p.network.forward(n);
+
+  // Every rank divides by the samples of all ranks: the sum over ranks is then the mean over the global batch, whatever
+  // each rank's part of it is.
+  float* words = p.network.gradients_and_extra().data() + p.network.gradients().size();
+  const std::array<float, kWords> fresh{
+      0, 0, session_.save_requested != nullptr && session_.save_requested->exchange(false) ? 1.0F : 0.0F};
+  kernels.copy_from_host(words, fresh.data(), sizeof fresh);
+  kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, p.train.classes,
+                                1.0F / static_cast<float>(batch.global_samples), p.network.output_gradient(), words);
+
+  p.network.backward(n, [&](std::size_t layer) { p.reducer.layer_done(layer); });
+  DLRUN_TRY(p.reducer.wait());
+
+  const double epochs_done = static_cast<double>(p.position.epoch) +
+                             static_cast<double>(p.position.offset) / static_cast<double>(p.train.samples);
+  p.position.step += 1;
+  p.optimizer->step(kernels, p.network.parameters().data(), p.network.gradients().data(), p.state_pointers,
+                    p.network.parameters().size(), learning_rate(p.schedule, epochs_done), p.position.step);
+
+  std::array<float, kWords> sums{};
+  kernels.copy_to_host(sums.data(), words, sizeof sums);
+  if (auto done = kernels.synchronise(); !done) {
+    session_.communicator.abandon();  // a device that failed on this rank alone: the others must not wait for it
+    return done;
+  }
+  p.position.offset += batch.advance;
+  if (!std::isfinite(sums[kLossSum])) {
+    return fail(Errc::kInvalid,
+                "the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or the data hold what no "
+                "model can learn; the checkpoints before stay",
+                sums[kLossSum], p.position.step, p.position.epoch + 1, learning_rate(p.schedule, epochs_done));
+  }
+
+  const auto samples = static_cast<double>(batch.global_samples);
+  p.epoch.loss += sums[kLossSum];
+  p.epoch.correct += sums[kCorrect];
+  p.epoch.samples += samples;
+  p.epoch_time += Clock::now() - start;
+  session_.reporter.step(
+      {p.position.epoch + 1, p.position.step,
+       (epochs_done + static_cast<double>(batch.advance) / static_cast<double>(p.train.samples)) / p.schedule.epochs,
+       sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples});
+
+  const bool is_due = options_.checkpoint_every > 0 && p.position.step % options_.checkpoint_every == 0;
+  const bool is_epochs_end = p.position.offset >= p.train.samples;  // end_epoch saves
+  if ((is_due || sums[kSaveRequests] > 0) && !is_epochs_end) DLRUN_TRY(save());
+  return {};
+}
+
+Result<> Trainer::save() {
+  if (options_.checkpoint_keep == 0) return {};
+  Parts& p = *parts_;
+  Result<> mine;
+  if (session_.communicator.rank() == 0) {
+    TrainingState state;
+    state.position = p.position;
+    state.seed = options_.seed;
+    state.optimizer = options_.optimizer.name;
+    state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
+    state.parameters = parameters();
+    for (Array<float>& array : p.states) state.states.push_back(to_host(session_.kernels, array.span()));
+    mine = p.checkpoints.save(state, p.network.tensors());
+  }
+  return agree(session_.communicator, session_.host, mine);
+}
+
+Result<> Trainer::end_epoch() {
+  Parts& p = *parts_;
+  p.position.epoch += 1;
+  p.position.offset = 0;
+  const bool is_end = static_cast<double>(p.position.epoch) >= p.schedule.epochs;
+  const bool is_due = options_.checkpoint_every == 0 || p.position.step % options_.checkpoint_every == 0;
+  if (is_due || is_end) DLRUN_TRY(save());
+
+  auto test = evaluate();
+  if (!test) return tl::unexpected(test.error());
+  p.last_test = *test;
+  const double seconds = std::chrono::duration<double>(p.epoch_time).count();
+  session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(), p.epoch.accuracy(),
+                           test->mean_loss(), test->accuracy(), seconds > 0 ? p.epoch.samples / seconds : 0});
+  p.trained_seconds += seconds;
+  p.trained_samples += p.epoch.samples;
+  p.epoch = {};
+  p.epoch_time = {};
+  return agree(session_.communicator, session_.host, session_.reporter.status());
+}
+
+Result<Trainer::Totals> Trainer::evaluate() {
+  Parts& p = *parts_;
+  Kernels<float>& kernels = session_.kernels;
+  const Range mine = even_part(p.test.samples, session_.communicator.rank(), session_.communicator.size());
+  std::vector<std::uint32_t> samples(p.network.max_batch());
+  constexpr std::array<float, 2> kZeros{};
+  kernels.copy_from_host(p.totals.data(), kZeros.data(), sizeof kZeros);
+  for (std::size_t at = mine.begin; at < mine.end; at += samples.size()) {
+    const std::size_t n = std::min(samples.size(), mine.end - at);
+    for (std::size_t i = 0; i < n; ++i) samples[i] = static_cast<std::uint32_t>(at + i);
+    kernels.gather(p.test, std::span(samples).first(n), kPixelScale, p.network.input(), p.labels.data());
+    p.network.forward(n);
+    kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, p.test.classes, 1, nullptr, p.totals.data());
+  }
+  const std::vector<float> sums = to_host(kernels, p.totals.span());
+  std::array<double, 2> all{sums[0], sums[1]};
+  DLRUN_TRY(session_.communicator.all_reduce(std::span(all), ReduceOp::kSum));
+  return Totals{all[0], all[1], static_cast<double>(p.test.samples)};
+}
+
+std::vector<float> Trainer::parameters() {
+  return to_host(session_.kernels, parts_->network.parameters());
+}
+
+}  // namespace dlrun::trainer

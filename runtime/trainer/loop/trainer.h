@@ -1,0 +1,96 @@
+#pragma once
+// Data-parallel training, one Trainer a rank.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/data/sampler.h"
+#include "runtime/trainer/loop/reporter.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/optimizer.h"
+#include "runtime/trainer/optim/schedule.h"
+#include "runtime/trainer/parallel/gradient_reducer.h"
+
+namespace dlrun::trainer {
+
+struct TrainOptions {
+  std::string model = "mlp";
+  std::vector<std::size_t> hidden{512};
+  OptimizerOptions optimizer;
+  double learning_rate = 1e-3;
+  LrScaling lr_scaling = LrScaling::kNone;
+  LrDecay lr_decay = LrDecay::kConstant;
+  double warmup_epochs = 0;
+  std::size_t batch = 32;  ///< per rank
+  std::size_t epochs = 4;
+  std::uint64_t seed = 1;
+  Sharding sharding = Sharding::kSample;
+  GradientReducer::Options buckets;
+
+  std::filesystem::path checkpoint_dir;  ///< used on rank 0
+  std::size_t checkpoint_every = 0;      ///< steps; 0: at the end of each epoch. The end of training is always saved
+  std::size_t checkpoint_keep = 3;       ///< 0: no checkpoints
+  bool resume = false;                   ///< go on from the newest valid checkpoint, if there is one
+};
+
+/// What a Trainer works with; all of it outlives the Trainer and belongs to the same thread.
+struct Session {
+  Communicator& communicator;
+  Kernels<float>& kernels;
+  Reporter& reporter;
+  std::string host;                                                  ///< for messages
+  std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< checkpoint.h
+  std::atomic<bool>* save_requested = nullptr;  ///< set by a signal: save after the next step, then go on
+};
+
+struct Outcome {
+  double test_accuracy = 0;
+  double test_loss = 0;
+  std::string parameters_hash;
+  std::uint64_t steps = 0;
+};
+
+class Trainer {
+ public:
+  /// data outlives the Trainer.
+  Trainer(const TrainOptions& options, const Split& data, const Session& session);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Trains to the end. An error that only one rank has (a full disk) is every rank's, with its name and host.
+  /// Fails with kInvalid (loss not finite, checkpoint of another model), kRefused (the folder holds another run's
+  /// checkpoints, another attempt owns the run), kPeer (ranks differ, or one is gone), kIo, kTimeout, kUsage.
+  [[nodiscard]] Result<Outcome> run();
+
+  /// The flat parameters, in host memory. Valid after run().
+  [[nodiscard]] std::vector<float> parameters();
+
+ private:
+  struct Parts;
+  struct Totals;
+
+  [[nodiscard]] Result<> build();
+  [[nodiscard]] Result<> start_or_resume();
+  [[nodiscard]] Result<> step();
+  [[nodiscard]] Result<> save();
+  [[nodiscard]] Result<> end_epoch();
+  [[nodiscard]] Result<Totals> evaluate();
+
+  const TrainOptions options_;
+  const Split& data_;
+  const Session session_;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace dlrun::trainer

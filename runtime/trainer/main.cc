@@ -1,0 +1,175 @@
+// dlrun-trainer: one rank of a data-parallel training job, or all of it.
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "common/text.h"
+#include "runtime/bootstrap/store.h"
+#include "runtime/bootstrap/world.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/loop/reporter.h"
+#include "runtime/trainer/loop/trainer.h"
+#include "runtime/trainer/options.h"
+#include "runtime/trainer/parallel/agreement.h"
+
+namespace dlrun::trainer {
+namespace {
+
+std::atomic<bool> save_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { save_requested.store(true); };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+  // A write beyond a size limit, or to a reader that left, is an error of that write, not the end of the process.
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+/// The exit codes of runtime/ENVIRONMENT.md.
+int exit_code(Errc code) {
+  switch (code) {
+    case Errc::kUsage:
+      return 64;
+    case Errc::kInvalid:
+      return 65;
+    case Errc::kNotFound:
+      return 66;
+    case Errc::kPeer:
+    case Errc::kTimeout:
+      return 68;
+    case Errc::kUnavailable:
+      return 69;
+    case Errc::kIo:
+      return 74;
+    case Errc::kRefused:
+      return 78;
+    case Errc::kShape:
+    case Errc::kInternal:
+    case Errc::kInterrupted:
+      break;
+  }
+  return 70;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, const World& world) {
+  if (options.device == "cuda") return make_cuda_kernels(world.local_rank);
+  return make_cpu_kernels<float>(options.threads);
+}
+
+/// From the environment to a trained model.
+Result<> run(const Options& options, const Env& env, const World& world, const std::string& host) {
+  std::unique_ptr<Store> store;
+  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) {
+    auto opened = open_store(*where);
+    if (!opened) return tl::unexpected(opened.error());
+    store = std::move(*opened);
+  }
+  CommunicatorOptions comm;
+  comm.world = world;
+  comm.has_mpi_launcher = has_mpi_launcher(env);
+  comm.store = store.get();
+  comm.address = env.get_or("DLRUN_ADDR", "");
+  auto communicator = make_communicator(options.backend, comm);
+  if (!communicator) return tl::unexpected(communicator.error());
+
+  // What can fail on one rank alone is agreed upon before anybody goes on.
+  const auto agreed = [&](const auto& mine) {
+    return agree(**communicator, host, mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
+  };
+  auto data = load_data(options.data);
+  DLRUN_TRY(agreed(data));
+  auto kernels = make_kernels(options, world);
+  DLRUN_TRY(agreed(kernels));
+  Reporter::Options reporting;
+  reporting.is_silent = world.rank != 0;
+  reporting.is_terminal = isatty(STDOUT_FILENO) == 1;
+  reporting.metrics = options.metrics;
+  reporting.store = store.get();
+  reporting.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
+  reporting.epochs = epochs_per_rank(options.train.sharding, options.train.epochs, world.size);
+  auto reporter = Reporter::open(reporting);
+  DLRUN_TRY(agreed(reporter));
+
+  Trainer trainer(
+      options.train, *data,
+      Session{**communicator, **kernels, *reporter, host, [&env] { return check_attempt(env); }, &save_requested});
+  auto outcome = trainer.run();
+  if (!outcome) return tl::unexpected(outcome.error());
+  return (*communicator)->barrier();
+}
+
+int complain(const Error& error, const std::string& who) {
+  std::fflush(stdout);
+  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : who, error.message);
+  return exit_code(error.code);
+}
+
+int main_of_digits(const std::vector<std::string>& args) {
+  const auto options = parse_digits_options(args);
+  if (!options) return complain(options.error(), "digits: ");
+  if (options->wants_help) {
+    fmt::print("{}", digits_help_text());
+    return 0;
+  }
+  if (auto written = write_digits(options->out, options->train_samples, options->test_samples, options->seed);
+      !written) {
+    return complain(written.error(), "digits: ");
+  }
+  fmt::print("{} training and {} test images in {}\n", options->train_samples, options->test_samples,
+             options->out.string());
+  return 0;
+}
+
+int main_of_training(const std::vector<std::string>& args) {
+  const Env env = Env::of_process();
+  const auto options = parse_options(args, env);
+  if (!options) return complain(options.error(), "");
+  if (options->wants_help) {
+    fmt::print("{}", help_text());
+    return 0;
+  }
+  const auto world = read_world(env, WorldReader::kProgram);
+  if (!world) return complain(world.error(), "");
+  const std::string host = host_name();
+  if (auto done = run(*options, env, *world, host); !done) {
+    return complain(done.error(), world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlrun::trainer
+
+int main(int argc, char** argv) {
+  dlrun::trainer::install_signal_handlers();
+  std::vector<std::string> args(argv + 1, argv + argc);
+  if (!args.empty() && args.front() == "digits") {
+    args.erase(args.begin());
+    return dlrun::trainer::main_of_digits(args);
+  }
+  return dlrun::trainer::main_of_training(args);
+}

@@ -1,0 +1,236 @@
+// The CPU's kernels. Compiled with -ffp-contract=off: parameters are updated by every rank for itself, and ranks on
+// processors with and without fused multiply-add must come to the same bits.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+#include <dnnl.h>
+#include <omp.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/adam.h"
+#include "runtime/trainer/optim/sgd.h"
+
+// One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the choosing function.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define DLRUN_EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define DLRUN_EACH_ISA
+#endif
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+/// Elements below which a second thread costs more than it brings.
+constexpr std::size_t kSerialElements = 16'384;
+
+/// Denormal numbers cost a hundred cycles each; Adam's moments of dead pixels become denormal. A thread's own setting.
+void flush_denormals_of_this_thread() {
+#if defined(__SSE2__)
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _mm_setcsr(_mm_getcsr() | 0x40U);  // denormals are zero
+#endif
+}
+
+DLRUN_EACH_ISA void adam_range(float* p, const float* g, float* m, float* v, std::size_t n,
+                               const AdamCoefficients<float>& k) {
+  const AdamCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
+}
+void adam_range(double* p, const double* g, double* m, double* v, std::size_t n, const AdamCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
+}
+
+DLRUN_EACH_ISA void momentum_range(float* p, const float* g, float* v, std::size_t n, const SgdCoefficients<float>& k) {
+  const SgdCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], v[i], c);
+}
+void momentum_range(double* p, const double* g, double* v, std::size_t n, const SgdCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], v[i], c);
+}
+
+DLRUN_EACH_ISA void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]) * scale;
+}
+void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = from[i] * scale;
+}
+
+void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a, const float* b,
+              float beta, float* c) {
+  const auto size = [](std::size_t value) { return static_cast<dnnl_dim_t>(value); };
+  // Only sizes are checked by it, and these come from the model's own layers.
+  static_cast<void>(dnnl_sgemm(ta == Transpose::kYes ? 'T' : 'N', tb == Transpose::kYes ? 'T' : 'N', size(m), size(n),
+                               size(k), 1.0F, a, size(ta == Transpose::kYes ? m : k), b,
+                               size(tb == Transpose::kYes ? k : n), beta, c, size(n)));
+}
+
+/// The reference: row by row, nothing clever.
+void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const double* a, const double* b,
+              double beta, double* c) {
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::size_t l = 0; l < k; ++l) {
+        sum += (ta == Transpose::kYes ? a[l * m + i] : a[i * k + l]) *
+               (tb == Transpose::kYes ? b[j * k + l] : b[l * n + j]);
+      }
+      c[i * n + j] = sum + (beta == 0 ? 0 : beta * c[i * n + j]);
+    }
+  }
+}
+
+template <typename T>
+class CpuKernels final : public Kernels<T> {
+ public:
+  explicit CpuKernels(int threads) : threads_(threads) {
+    omp_set_num_threads(threads);  // of this thread's teams, oneDNN's among them
+    if constexpr (std::is_same_v<T, float>) {
+#pragma omp parallel num_threads(threads)
+      flush_denormals_of_this_thread();
+    }
+  }
+
+  [[nodiscard]] std::string description() const override {
+    return fmt::format("cpu, {} thread{}", threads_, threads_ == 1 ? "" : "s");
+  }
+  [[nodiscard]] bool uses_host_memory() const override {
+    return true;
+  }
+  [[nodiscard]] Result<> synchronise() override {
+    return status_;
+  }
+
+  [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
+    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+    if (memory == nullptr) {
+      status_ = fail(Errc::kInternal, "no memory for {} bytes", bytes);
+    } else {
+      std::memset(memory, 0, rounded);
+    }
+    return {memory, std::free};
+  }
+  void copy_from_host(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void copy_to_host(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+
+  [[nodiscard]] DeviceData upload(const Dataset& data) override {
+    const auto borrow = [](const std::vector<std::uint8_t>& bytes) {
+      return std::shared_ptr<const std::uint8_t>(std::shared_ptr<void>(), bytes.data());
+    };
+    return {borrow(data.images), borrow(data.labels), data.size(), data.features, data.classes};
+  }
+
+  void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
+              std::uint8_t* labels) override {
+    constexpr std::size_t kAhead = 2;  // images lie anywhere in tens of megabytes: ask for a later one now
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (i + kAhead < samples.size()) {
+        const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
+        for (std::size_t byte = 0; byte < data.features; byte += kAlignment) __builtin_prefetch(later + byte);
+      }
+      scale_bytes(data.images.get() + samples[i] * data.features, scale, x + i * data.features, data.features);
+      labels[i] = data.labels.get()[samples[i]];
+    }
+  }
+
+  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const T* a, const T* b, T beta,
+            T* c) override {
+    if (k == 0) {
+      for (std::size_t i = 0; i < m * n; ++i) c[i] = beta == 0 ? 0 : beta * c[i];
+    } else {
+      multiply(ta, tb, m, n, k, a, b, beta, c);
+    }
+  }
+
+  void add_bias(T* y, const T* bias, std::size_t n, std::size_t width) override {
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < width; ++j) y[i * width + j] += bias[j];
+    }
+  }
+
+  void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) override {
+    std::fill_n(sums, width, T{0});
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < width; ++j) sums[j] += x[i * width + j];
+    }
+  }
+
+  void relu(const T* x, T* y, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+  }
+
+  void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) dx[i] = y[i] > 0 ? dy[i] : 0;
+  }
+
+  void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes, T scale,
+                             T* gradient, T* totals) override {
+    for (std::size_t i = 0; i < n; ++i) {
+      const T* row = logits + i * classes;
+      const T* largest = std::max_element(row, row + classes);
+      T sum = 0;
+      for (std::size_t j = 0; j < classes; ++j) sum += std::exp(row[j] - *largest);
+      totals[0] += std::log(sum) - (row[labels[i]] - *largest);
+      totals[1] += largest == row + labels[i] ? 1 : 0;
+      if (gradient == nullptr) continue;
+      for (std::size_t j = 0; j < classes; ++j) {
+        gradient[i * classes + j] = (std::exp(row[j] - *largest) / sum - (j == labels[i] ? 1 : 0)) * scale;
+      }
+    }
+  }
+
+  void adam(T* p, const T* g, T* m, T* v, std::size_t count, const AdamCoefficients<T>& c) override {
+    split(count, [&](std::size_t at, std::size_t n) { adam_range(p + at, g + at, m + at, v + at, n, c); });
+  }
+
+  void sgd(T* p, const T* g, T* velocity, std::size_t count, const SgdCoefficients<T>& c) override {
+    split(count, [&](std::size_t at, std::size_t n) {
+      if (velocity != nullptr) {
+        momentum_range(p + at, g + at, velocity + at, n, c);
+      } else {
+        for (std::size_t i = at; i < at + n; ++i) sgd_element(p[i], g[i], c);
+      }
+    });
+  }
+
+ private:
+  /// work(first, count) over parts of count elements, one part a thread.
+  template <typename Work>
+  void split(std::size_t count, const Work& work) const {
+    if (threads_ == 1 || count < kSerialElements) return work(0, count);
+    const auto parts = static_cast<std::size_t>(threads_);
+    const std::size_t part = (count / parts + kAlignment) / kAlignment * kAlignment;
+#pragma omp parallel for num_threads(threads_) schedule(static, 1)
+    for (std::size_t i = 0; i < parts; ++i) {
+      const std::size_t at = std::min(i * part, count);
+      if (at < count) work(at, std::min(part, count - at));
+    }
+  }
+
+  int threads_;
+  Result<> status_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads) {
+  return std::make_unique<CpuKernels<T>>(threads);
+}
+template std::unique_ptr<Kernels<float>> make_cpu_kernels(int);
+template std::unique_ptr<Kernels<double>> make_cpu_kernels(int);
+
+}  // namespace dlrun::trainer

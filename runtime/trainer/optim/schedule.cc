@@ -1,0 +1,42 @@
+#include "runtime/trainer/optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace dlrun::trainer {
+
+double learning_rate(const Schedule& schedule, double done) {
+  const double factor = schedule.scaling == LrScaling::kLinear ? schedule.size
+                        : schedule.scaling == LrScaling::kSqrt ? std::sqrt(schedule.size)
+                                                               : 1;
+  const double peak = schedule.base * factor;
+  if (done < schedule.warmup_epochs) return schedule.base + (peak - schedule.base) * done / schedule.warmup_epochs;
+  const double span = std::max(schedule.epochs - schedule.warmup_epochs, 1e-9);
+  const double at = std::clamp((done - schedule.warmup_epochs) / span, 0.0, 1.0);
+  switch (schedule.decay) {
+    case LrDecay::kConstant:
+      return peak;
+    case LrDecay::kLinear:
+      return peak * (1 - at);
+    case LrDecay::kCosine:
+      return peak * (1 + std::cos(std::numbers::pi * at)) / 2;
+  }
+  return peak;
+}
+
+std::optional<LrScaling> parse_lr_scaling(std::string_view name) {
+  if (name == "none") return LrScaling::kNone;
+  if (name == "linear") return LrScaling::kLinear;
+  if (name == "sqrt") return LrScaling::kSqrt;
+  return std::nullopt;
+}
+
+std::optional<LrDecay> parse_lr_decay(std::string_view name) {
+  if (name == "constant") return LrDecay::kConstant;
+  if (name == "linear") return LrDecay::kLinear;
+  if (name == "cosine") return LrDecay::kCosine;
+  return std::nullopt;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,305 @@
+#include "runtime/trainer/options.h"
+
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "common/text.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::int64_t kMostSamples = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t kMostEpochs = 1'000'000;
+constexpr std::int64_t kWidest = 1 << 20;
+
+/// One flag: how --help shows it, and what it sets in O. The value of a flag without a placeholder is not looked at.
+template <typename O>
+struct Flag {
+  std::string_view name;
+  std::string_view placeholder;
+  std::string_view help;
+  std::function<Result<>(O&, std::string_view)> set;
+};
+
+Result<std::int64_t> whole_number(std::string_view value, std::int64_t low, std::int64_t high) {
+  const auto number = parse_int(value);
+  if (!number || *number < low || *number > high) {
+    return fail(Errc::kUsage, "expected a whole number from {} to {}, got '{}'", low, high, printable(value));
+  }
+  return *number;
+}
+
+/// A setter that stores a whole number of [low, high] where field points.
+template <typename O, typename Get>
+auto number(Get field, std::int64_t low, std::int64_t high) {
+  return [=](O& options, std::string_view value) -> Result<> {
+    const auto parsed = whole_number(value, low, high);
+    if (!parsed) return tl::unexpected(parsed.error());
+    auto& target = field(options);
+    target = static_cast<std::remove_reference_t<decltype(target)>>(*parsed);
+    return {};
+  };
+}
+
+template <typename Get>
+auto real(Get field, double low, double high) {
+  return [=](Options& options, std::string_view value) -> Result<> {
+    const auto parsed = parse_double(value);
+    if (!parsed || *parsed < low || *parsed > high) {
+      return fail(Errc::kUsage, "expected a number from {:g} to {:g}, got '{}'", low, high, printable(value));
+    }
+    field(options) = *parsed;
+    return {};
+  };
+}
+
+/// A setter for one of a few words. parse gives the value of a word, or nothing.
+template <typename Get, typename Parse>
+auto one_of(Get field, Parse parse, std::string_view words) {
+  return [=](Options& options, std::string_view value) -> Result<> {
+    const auto parsed = parse(value);
+    if (!parsed) return fail(Errc::kUsage, "expected one of {}, got '{}'", words, printable(value));
+    field(options) = *parsed;
+    return {};
+  };
+}
+
+auto word_in(std::string_view words) {
+  return [=](std::string_view value) -> std::optional<std::string> {
+    for (const std::string_view word : split(words, '|')) {
+      if (word == value) return std::string(value);
+    }
+    return std::nullopt;
+  };
+}
+
+std::optional<Sharding> parse_sharding(std::string_view value) {
+  if (value == "sample") return Sharding::kSample;
+  if (value == "epoch") return Sharding::kEpoch;
+  return std::nullopt;
+}
+
+Result<> set_hidden(Options& options, std::string_view value) {
+  options.train.hidden.clear();
+  for (const std::string_view part : split(value, ',')) {
+    const auto width = whole_number(part, 1, kWidest);
+    if (!width) return tl::unexpected(width.error());
+    options.train.hidden.push_back(static_cast<std::size_t>(*width));
+  }
+  return {};
+}
+
+template <typename O>
+auto path(std::filesystem::path O::*member) {
+  return [=](O& options, std::string_view value) -> Result<> {
+    if (value.empty()) return fail(Errc::kUsage, "expected a path");
+    options.*member = value;
+    return {};
+  };
+}
+
+const std::vector<Flag<Options>>& flags() {
+  using O = Options;
+  static constexpr double kLargest = 1e9;
+  static const std::vector<Flag<O>> kFlags{
+      {"--dataset", "idx|mnist|digits",
+       "what --data holds; digits are drawn in memory when there is no --data (digits)",
+       one_of(
+           [](O & o) -> auto& { return o.data.dataset; }, word_in("idx|mnist|digits"), "idx|mnist|digits")},
+      {"--data", "DIR", "folder with train-images-idx3-ubyte[.gz] and its three companions",
+       [](O& o, std::string_view value) -> Result<> {
+         o.data.path = value;
+         return {};
+       }},
+      {"--train-samples", "N", "train on the first N samples only; 0: all (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.data.train_samples; }, 0, kMostSamples)},
+      {"--test-samples", "N", "test on the first N samples only; 0: all (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.data.test_samples; }, 0, kMostSamples)},
+      {"--model", "mlp", "dense layers with ReLU between them (mlp)",
+       one_of(
+           [](O & o) -> auto& { return o.train.model; }, word_in("mlp"), "mlp")},
+      {"--hidden", "N[,N...]", "widths of its hidden layers (512)", set_hidden},
+      {"--optimizer", "adam|sgd", "update rule (adam)",
+       one_of(
+           [](O & o) -> auto& { return o.train.optimizer.name; }, word_in("adam|sgd"), "adam|sgd")},
+      {"--momentum", "X", "of sgd (0.9)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.momentum; }, 0, 1)},
+      {"--weight-decay", "X", "L2: added to the gradient as X times the parameter (0)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.weight_decay; }, 0, kLargest)},
+      {"--lr", "X", "learning rate of one rank (0.001)",
+       real(
+           [](O & o) -> auto& { return o.train.learning_rate; }, 0, kLargest)},
+      {"--lr-scaling", "none|linear|sqrt", "how it grows with the number of ranks (none)",
+       one_of(
+           [](O & o) -> auto& { return o.train.lr_scaling; }, parse_lr_scaling, "none|linear|sqrt")},
+      {"--lr-decay", "constant|linear|cosine", "how it falls to 0 over the run (constant)",
+       one_of(
+           [](O & o) -> auto& { return o.train.lr_decay; }, parse_lr_decay, "constant|linear|cosine")},
+      {"--warmup-epochs", "X", "it first rises from --lr to the scaled rate over X epochs (0)",
+       real(
+           [](O & o) -> auto& { return o.train.warmup_epochs; }, 0, kLargest)},
+      {"--batch", "N", "samples of a step on each rank (32)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.batch; }, 1, kWidest)},
+      {"--epochs", "N", "passes over the data (4)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.epochs; }, 1, kMostEpochs)},
+      {"--seed", "N", "of first values, order of samples and drawn digits (1)",
+       [](O& o, std::string_view value) -> Result<> {
+         const auto seed = whole_number(value, 0, std::numeric_limits<std::int64_t>::max());
+         if (!seed) return tl::unexpected(seed.error());
+         o.train.seed = o.data.seed = static_cast<std::uint64_t>(*seed);
+         return {};
+       }},
+      {"--shard", "sample|epoch", "ranks share each epoch's samples, or share the epochs (sample)",
+       one_of(
+           [](O & o) -> auto& { return o.train.sharding; }, parse_sharding, "sample|epoch")},
+      {"--backend", "auto|mpi|gloo|nccl|single", "how ranks communicate (auto)",
+       one_of(
+           [](O & o) -> auto& { return o.backend; }, word_in("auto|mpi|gloo|nccl|single"),
+           "auto|mpi|gloo|nccl|single")},
+      {"--device", "cpu|cuda", "where the model lies (cpu)",
+       one_of(
+           [](O & o) -> auto& { return o.device; }, word_in("cpu|cuda"), "cpu|cuda")},
+      {"--threads", "N", "of each rank on the CPU (1)",
+       number<O>(
+           [](O & o) -> auto& { return o.threads; }, 1, 1024)},
+      {"--checkpoint-dir", "DIR", "(ckpt in the run's directory, else in the working directory)",
+       [](O& o, std::string_view value) -> Result<> {
+         if (value.empty()) return fail(Errc::kUsage, "expected a path");
+         o.train.checkpoint_dir = value;
+         return {};
+       }},
+      {"--checkpoint-every", "N", "steps between checkpoints; 0: one at the end of each epoch (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.checkpoint_every; }, 0, kMostSamples)},
+      {"--checkpoint-keep", "N", "how many of the newest stay; 0: save none (3)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.checkpoint_keep; }, 0, kMostEpochs)},
+      {"--resume", "", "go on from the newest valid checkpoint (a later attempt of a run does so by itself)",
+       [](O& o, std::string_view) -> Result<> {
+         o.train.resume = true;
+         return {};
+       }},
+      {"--metrics", "PATH",
+       "append metrics here, one JSON object a line (metrics.jsonl in the run's directory, else none)",
+       [](O& o, std::string_view value) -> Result<> {
+         if (value.empty()) return fail(Errc::kUsage, "expected a path");
+         o.metrics = value;
+         return {};
+       }},
+      {"--help", "", "this text",
+       [](O& o, std::string_view) -> Result<> {
+         o.wants_help = true;
+         return {};
+       }},
+  };
+  return kFlags;
+}
+
+const std::vector<Flag<DigitsOptions>>& digits_flags() {
+  using O = DigitsOptions;
+  static const std::vector<Flag<O>> kFlags{
+      {"--out", "DIR", "folder for the four files; made if missing", path(&O::out)},
+      {"--train", "N", "training images (8000)",
+       number<O>(
+           [](O & o) -> auto& { return o.train_samples; }, 1, kMostSamples)},
+      {"--test", "N", "test images (2000)",
+       number<O>(
+           [](O & o) -> auto& { return o.test_samples; }, 1, kMostSamples)},
+      {"--seed", "N", "other images for another seed (1)",
+       number<O>(
+           [](O & o) -> auto& { return o.seed; }, 0, std::numeric_limits<std::int64_t>::max())},
+      {"--help", "", "this text",
+       [](O& o, std::string_view) -> Result<> {
+         o.wants_help = true;
+         return {};
+       }},
+  };
+  return kFlags;
+}
+
+/// Sets every flag of args in options: "--name value" or "--name=value".
+template <typename O>
+Result<> parse_into(O& options, std::span<const std::string> args, const std::vector<Flag<O>>& table) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    std::string_view word = args[i];
+    std::optional<std::string_view> value;
+    if (const std::size_t equals = word.find('='); word.starts_with("--") && equals != std::string_view::npos) {
+      value = word.substr(equals + 1);
+      word = word.substr(0, equals);
+    }
+    if (word == "-h") word = "--help";
+    const Flag<O>* found = nullptr;
+    std::vector<std::string_view> names;
+    for (const Flag<O>& flag : table) {
+      if (flag.name == word) found = &flag;
+      names.push_back(flag.name);
+    }
+    if (found == nullptr) {
+      const auto near = nearest(word, names);
+      return fail(Errc::kUsage, "unknown option '{}'{}; --help lists all", printable(word),
+                  near ? fmt::format("; did you mean '{}'?", *near) : "");
+    }
+    if (found->placeholder.empty() && value) return fail(Errc::kUsage, "{} takes no value", word);
+    if (!found->placeholder.empty() && !value) {
+      if (++i == args.size()) return fail(Errc::kUsage, "{} needs a value: {}", word, found->placeholder);
+      value = args[i];
+    }
+    if (auto set = found->set(options, value.value_or("")); !set) return within(word, set.error());
+  }
+  return {};
+}
+
+template <typename O>
+std::string describe(const std::vector<Flag<O>>& table) {
+  std::string text;
+  for (const Flag<O>& flag : table) {
+    text +=
+        fmt::format("  {:<42} {}\n",
+                    fmt::format("{}{}{}", flag.name, flag.placeholder.empty() ? "" : " ", flag.placeholder), flag.help);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Options> parse_options(std::span<const std::string> args, const Env& env) {
+  Options options;
+  const std::string run = env.get_or("DLRUN_RUN", "");
+  options.train.checkpoint_dir = run.empty() ? std::filesystem::path("ckpt") : std::filesystem::path(run) / "ckpt";
+  if (!run.empty()) options.metrics = std::filesystem::path(run) / "metrics.jsonl";
+  options.train.resume = parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0) > 0;
+  DLRUN_TRY(parse_into(options, args, flags()));
+  if (options.device == "cpu" && options.backend == "nccl") {
+    return fail(Errc::kUsage, "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
+  }
+  return options;
+}
+
+Result<DigitsOptions> parse_digits_options(std::span<const std::string> args) {
+  DigitsOptions options;
+  DLRUN_TRY(parse_into(options, args, digits_flags()));
+  if (!options.wants_help && options.out.empty()) return fail(Errc::kUsage, "--out DIR is needed");
+  return options;
+}
+
+std::string help_text() {
+  return "usage: dlrun-trainer [OPTIONS]            train, as one rank of a job or alone\n"
+         "       dlrun-trainer digits --out DIR     write generated digits as IDX files\n\n"
+         "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 saves a "
+         "checkpoint.\n\n" +
+         describe(flags());
+}
+
+std::string digits_help_text() {
+  return "usage: dlrun-trainer digits --out DIR [OPTIONS]\n\nDefaults in parentheses.\n\n" + describe(digits_flags());
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,44 @@
+#pragma once
+// The command line of dlrun-trainer.
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/loop/trainer.h"
+
+namespace dlrun::trainer {
+
+struct Options {
+  DataOptions data;
+  TrainOptions train;
+  std::string backend = "auto";
+  std::string device = "cpu";
+  int threads = 1;
+  std::optional<std::filesystem::path> metrics;
+  bool wants_help = false;
+};
+
+/// `dlrun-trainer digits ...`: write generated digits as IDX files.
+struct DigitsOptions {
+  std::filesystem::path out;
+  std::size_t train_samples = 8000;
+  std::size_t test_samples = 2000;
+  std::uint64_t seed = 1;
+  bool wants_help = false;
+};
+
+/// args without the program's name. Defaults that depend on the run come from env: DLRUN_RUN (checkpoints, metrics),
+/// DLRUN_ATTEMPT (a later attempt resumes). Fails with kUsage: an unknown flag (with the nearest), a missing or bad
+/// value.
+[[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
+[[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
+
+[[nodiscard]] std::string help_text();
+[[nodiscard]] std::string digits_help_text();
+
+}  // namespace dlrun::trainer

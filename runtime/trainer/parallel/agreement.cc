@@ -1,0 +1,74 @@
+#include "runtime/trainer/parallel/agreement.h"
+
+#include <array>
+#include <limits>
+#include <vector>
+
+#include <sodium.h>
+
+#include "common/hostlist.h"
+#include "common/text.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kHashBytes = 32;
+constexpr std::size_t kLongestMessage = 64U << 10U;
+
+using Hash = std::array<std::uint8_t, kHashBytes>;
+
+Hash blake2b(std::span<const std::uint8_t> bytes) {
+  Hash hash{};
+  crypto_generichash(hash.data(), hash.size(), bytes.data(), bytes.size(), nullptr, 0);
+  return hash;
+}
+
+}  // namespace
+
+Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine) {
+  constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
+  std::int64_t failed = mine ? kNobody : communicator.rank();
+  DLRUN_TRY(communicator.all_reduce(std::span(&failed, 1), ReduceOp::kMin));
+  if (failed == kNobody) return {};
+
+  const int root = static_cast<int>(failed);
+  std::string message;
+  std::array<std::int64_t, 2> header{};  // code, length of the message
+  if (communicator.rank() == root) {
+    message = fmt::format("rank {} on {}: {}", root, host, mine.error().message);
+    if (message.size() > kLongestMessage) message.resize(kLongestMessage);
+    header = {static_cast<std::int64_t>(mine.error().code), static_cast<std::int64_t>(message.size())};
+  }
+  DLRUN_TRY(communicator.broadcast(std::span(header), root));
+  std::vector<std::uint8_t> bytes(message.begin(), message.end());
+  bytes.resize(static_cast<std::size_t>(header[1]));
+  DLRUN_TRY(communicator.broadcast(std::span(bytes), root));
+  return tl::unexpected(Error{static_cast<Errc>(header[0]), std::string(bytes.begin(), bytes.end())});
+}
+
+Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_view what,
+                                       std::span<const std::uint8_t> bytes) {
+  const Hash mine = blake2b(bytes);
+  std::vector<std::uint8_t> all(kHashBytes * static_cast<std::size_t>(communicator.size()));
+  if (auto gathered = communicator.all_gather(std::span(mine), std::span(all)); !gathered)
+    return tl::unexpected(gathered.error());
+  std::vector<std::string> different;
+  for (std::size_t rank = 1; rank * kHashBytes < all.size(); ++rank) {
+    if (!std::equal(all.begin(), all.begin() + kHashBytes,
+                    all.begin() + static_cast<std::ptrdiff_t>(rank * kHashBytes))) {
+      different.push_back(fmt::format("{}", rank));
+    }
+  }
+  if (!different.empty()) {
+    return fail(Errc::kPeer, "{} differ: rank{} {} of {} do{} not hold what rank 0 holds", what,
+                different.size() == 1 ? "" : "s", compress_hostlist(different), communicator.size(),
+                different.size() == 1 ? "es" : "");
+  }
+  return to_hex(mine);
+}
+
+std::string blake2b_hex(std::span<const std::uint8_t> bytes) {
+  return to_hex(blake2b(bytes));
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,27 @@
+#pragma once
+// What all ranks must agree on: that nobody failed, and that everybody holds the same bytes.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+#include "runtime/comm/communicator.h"
+
+namespace dlrun::trainer {
+
+/// Every rank gives its own outcome and gets the common one: success when all succeeded, else the lowest failed rank's
+/// error with "rank R on HOST: " before its message, the same on every rank. host: this rank's name.
+[[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine);
+
+/// The BLAKE2b-256 hash of bytes, as 64 hex digits, once it is known to be the same on every rank.
+/// Fails with kPeer on every rank alike when it is not; the message names the ranks whose bytes differ from rank 0's.
+/// what: "parameters", for the message.
+[[nodiscard]] Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_view what,
+                                                     std::span<const std::uint8_t> bytes);
+
+/// BLAKE2b-256 (RFC 7693) as 64 lower-case hex digits.
+[[nodiscard]] std::string blake2b_hex(std::span<const std::uint8_t> bytes);
+
+}  // namespace dlrun::trainer
