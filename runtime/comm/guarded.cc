@@ -154,10 +154,14 @@ class GuardedCommunicator final : public Communicator {
     return {};
   }
 
-  /// Says where an error happened; after one the backend is abandoned.
+  /// Says where an error happened; after one the backend is abandoned, since what the other ranks do is not known.
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();
+    return described(call, number, result);
+  }
+
+  [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) const {
     return fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(), call.text(), number, rank(),
                 size(), result.error().message);
   }
@@ -172,10 +176,14 @@ class GuardedCommunicator final : public Communicator {
       return finish(call, calls_, std::move(reduced));
     }
     if (extremes[0] == ~extremes[1]) return {};
-    return finish(call, calls_, disagreement(call));
+    auto calls = gather_calls(call);
+    if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
+    // Not abandoned: every rank is here and leaves with this same error.
+    return described(call, calls_, fail(Errc::kPeer, "the ranks do not call the same: {}", *calls));
   }
 
-  [[nodiscard]] Result<> disagreement(const Call& call) {
+  /// "barrier() in ranks 0, 1; broadcast(float32 x 7, root 0) in rank 2"
+  [[nodiscard]] Result<std::string> gather_calls(const Call& call) {
     auto mine = call.words();
     std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(size()));
     DLRUN_TRY(backend_->all_gather(std::span(mine), std::span(all)));
@@ -187,11 +195,11 @@ class GuardedCommunicator final : public Communicator {
       if (at == calls.end()) at = calls.insert(at, {other, {}});
       at->second.push_back(peer);
     }
-    std::string text = "the ranks do not call the same:";
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      text += fmt::format("{} {} in {}", i == 0 ? "" : ";", calls[i].first.text(), ranks_text(calls[i].second));
+    std::string text;
+    for (const auto& [other, ranks] : calls) {
+      text += fmt::format("{}{} in {}", text.empty() ? "" : "; ", other.text(), ranks_text(ranks));
     }
-    return fail(Errc::kPeer, "{}", text);
+    return text;
   }
 
   std::unique_ptr<Communicator> backend_;

@@ -1,0 +1,66 @@
+// One rank of the MPI tests, started by mpirun or srun:
+//
+//   mpi_ranks SIZE collectives|mismatch N|lonely
+//
+// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead is a failure, not a
+// smaller test.
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "common/env.h"
+#include "common/text.h"
+#include "runtime/comm/make_communicator.h"
+#include "tests/ranks/collective_checks.h"
+
+namespace {
+
+using namespace dlrun;
+
+int report(const std::vector<std::string>& failures) {
+  for (const std::string& failure : failures) std::fputs((failure + "\n").c_str(), stderr);
+  return failures.empty() ? 0 : 1;
+}
+
+/// Without a launcher MPI sees a world of one; asked for two ranks, the backend must say so and what to do.
+int check_lonely() {
+  CommunicatorOptions options;
+  options.world = {.rank = 0, .size = 2};
+  const auto comm = make_communicator("mpi", options);
+  if (comm) return report({"a world of two was made from one process"});
+  const bool is_clear =
+      comm.error().code == Errc::kInvalid && comm.error().message.find("srun --mpi=pmix") != std::string::npos;
+  return report(is_clear ? std::vector<std::string>{} : std::vector<std::string>{comm.error().message});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
+  if (arguments.size() < 2) return report({"usage: mpi_ranks SIZE collectives|mismatch N|lonely"});
+  if (arguments[1] == "lonely") return check_lonely();
+  const Env env = Env::of_process();
+  const auto world = read_world(env, WorldReader::kProgram);
+  if (!world) return report({world.error().message});
+  if (world->size != parse_int(arguments[0])) {
+    return report({fmt::format("the launcher made a world of {}, not of {}", world->size, arguments[0])});
+  }
+  CommunicatorOptions options;
+  options.world = *world;
+  options.has_mpi_launcher = has_mpi_launcher(env);
+  options.checked_calls = 100;
+  // "auto" must find the launcher by itself, except in a world of one, where it needs none.
+  auto comm = make_communicator(world->size == 1 ? "mpi" : "auto", options);
+  if (!comm) return report({comm.error().message});
+  if ((*comm)->name() != "mpi") return report({fmt::format("auto chose {}", (*comm)->name())});
+  if (arguments[1] == "collectives") return report(check_collectives(**comm));
+  if (arguments[1] == "mismatch" && arguments.size() == 3) {
+    const auto which = parse_int(arguments[2]);
+    if (!which || *which < 0 || *which >= std::ssize(kMismatches)) return report({"no such mismatch"});
+    return report(check_mismatch(**comm, kMismatches[*which]));
+  }
+  return report({"unknown test"});
+}
