@@ -112,6 +112,7 @@ write_configuration() {
     mkdir -p "$etc" "$etc/plugstack.d"
     write_slurm_conf >"$etc/slurm.conf"
     write_hosts >"$etc/hosts"
+    echo '# The nodes reach nothing outside of the testbed.' >"$etc/resolv.conf"
     echo "include $etc/plugstack.d/*" >"$etc/plugstack.conf"
     printf '%s\n' 'CgroupPlugin=cgroup/v1' 'CgroupAutomount=no' >"$etc/cgroup.conf"
     make_gpus

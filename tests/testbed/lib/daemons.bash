@@ -52,13 +52,13 @@ start_accounting() {
     local dir=$state/mysql
     if ! daemon_is_alive mariadbd; then
         mkdir -p "$dir/run"
-        chown -R mysql "$dir"
+        chown -R slurm "$dir"
         if [[ ! -d $dir/data ]]; then
-            mariadb-install-db --no-defaults --user=mysql --datadir="$dir/data" --auth-root-authentication-method=socket \
+            mariadb-install-db --no-defaults --user=slurm --datadir="$dir/data" --auth-root-authentication-method=socket \
                 --auth-root-socket-user=root --skip-test-db >"$state/log/mariadb-install-db.out" 2>&1 ||
                 die "the database could not be made: see $state/log/mariadb-install-db.out"
         fi
-        spawn mariadbd mariadbd --no-defaults --user=mysql --datadir="$dir/data" --socket="$dir/run/socket" --skip-networking \
+        spawn mariadbd mariadbd --no-defaults --user=slurm --datadir="$dir/data" --socket="$dir/run/socket" --skip-networking \
             --pid-file="$dir/run/pid" --innodb-buffer-pool-size=64M --innodb-log-file-size=16M --innodb-lock-wait-timeout=900 \
             --innodb-flush-log-at-trx-commit=0 --skip-innodb-doublewrite
         wait_for 30 database_answers || die "the database did not start: see $state/log/mariadbd.out"

@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# What the scripts share.
+
+set -euo pipefail
+shopt -s inherit_errexit nullglob
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
+
+step() { echo "${bold}==> $*${plain}"; }
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+usage() { # the comment at the top of the script
+    sed -n '2,/^[^#]/{/^#/s/^# \?//p}' "$0"
+    exit "$1"
+}
+
+# configure_and_build PRESET [TARGET...]: quietly where there is nothing to do, in full where it fails.
+configure_and_build() {
+    local preset=$1 options=() log
+    shift
+    if command -v ccache >/dev/null; then
+        options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+        export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+    fi
+    mkdir -p build
+    log=build/$preset.configure.log
+    cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2 && die "configuring '$preset' failed"; }
+    cmake --build "build/$preset" ${1:+--target "$@"} || die "building '$preset' failed"
+}

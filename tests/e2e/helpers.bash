@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# What the end-to-end tests share. A file starts with `load helpers`; see on_testbed for how to run one by hand.
+#
+#   as_user COMMAND...           runs it as the testbed's ordinary user on the login node, in that user's clean environment; the
+#                                installed programs are on its PATH
+#   wait_until SECONDS COMMAND.. waits until the command succeeds, and says what it printed last where it does not in time
+#   fresh_dir                    prints a new, empty directory of the user's that login node and nodes share; CTest's fixture
+#                                removes it with the testbed
+#   job_state JOBID              prints Slurm's word for a job (PENDING, RUNNING, COMPLETED, ...)
+#   cancel_jobs                  ends every job of the user and waits until they are gone; for teardown
+
+: "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
+testbed=$DLRUN_SOURCE_DIR/tests/testbed
+
+# The names of the running testbed: DLRUN_TESTBED_USER, _HOME, _PREFIX, _NODES; SLURM_CONF.
+load_testbed() {
+    local lines
+    lines=$("$testbed/env") || return 1
+    eval "$lines"
+}
+[[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
+
+as_user() { "$testbed/as_user" "$@"; }
+
+wait_until() {
+    local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000)) limit=$1 last
+    shift
+    until last=$("$@" 2>&1); do
+        if ((${EPOCHREALTIME/./} >= deadline)); then
+            printf 'not within %s s: %s\n%s\n' "$limit" "$*" "$last" >&2
+            return 1
+        fi
+        sleep 0.1
+    done
+}
+
+fresh_dir() {
+    local name=${BATS_TEST_DESCRIPTION:-dir}
+    as_user mktemp -d "$DLRUN_TESTBED_HOME/${name//[^a-zA-Z0-9]/-}.XXXXXX"
+}
+
+job_state() { scontrol show job --oneliner "$1" | sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p'; }
+
+no_jobs() { [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]; }
+cancel_jobs() {
+    scancel -f -u "$DLRUN_TESTBED_USER"
+    wait_until 20 no_jobs
+}
