@@ -4,6 +4,8 @@
 // they go on while the caller computes. Each call has a tag of its own, counted alike on every rank: calls of both
 // threads cannot be taken for one another. Gloo reports errors by exceptions; none leaves this file.
 
+#include <signal.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -25,6 +27,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
+#include <pthread.h>
 
 #include "runtime/bootstrap/store.h"
 #include "runtime/comm/module.h"
@@ -108,6 +111,30 @@ void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t n) {
       return;
   }
 }
+
+/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process by SIGPIPE. The signal goes
+/// to the writing thread, so it is blocked there, and taken back if it came; threads started meanwhile (Gloo's own)
+/// have it blocked for good. The program's disposition stays as it is.
+class SigpipeBlocked {
+ public:
+  SigpipeBlocked() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~SigpipeBlocked() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    constexpr timespec kNow{0, 0};
+    sigtimedwait(&sigpipe_, nullptr, &kNow);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SigpipeBlocked(const SigpipeBlocked&) = delete;
+  SigpipeBlocked& operator=(const SigpipeBlocked&) = delete;
+
+ private:
+  sigset_t sigpipe_{};
+  sigset_t before_{};
+};
 
 /// "[gloo/transport/tcp/pair.cc:589] Connection closed by peer [10.0.0.2]:4711" without the source's place.
 std::string_view without_place(std::string_view message) {
@@ -287,6 +314,7 @@ class GlooCommunicator final : public Communicator {
 
   template <typename Function>
   Result<> guarded(Function&& call) {
+    const SigpipeBlocked sigpipe_blocked;
     try {
       call();
       return {};
@@ -334,6 +362,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
         "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the program through dlrun-agent, "
         "or set it to file:DIR with a fresh folder that all ranks see");
   }
+  const SigpipeBlocked sigpipe_blocked;
   StoreOfGloo store(*options.store, fmt::format("gloo/{}/", options.prefix), options.timeout);
   try {
     gloo::transport::tcp::attr attributes;
