@@ -44,7 +44,8 @@ struct QueryAnswer {
 };
 
 struct SubmitRequest {
-  std::filesystem::path script;      ///< absolute
+  std::filesystem::path script;      ///< absolute; what submit() needs
+  std::string script_text;           ///< what test() needs: nothing has to be on disk for it
   std::vector<std::string> options;  ///< words of sbatch's command line, before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment

@@ -32,6 +32,15 @@ extern "C" void on_foreground_signal(int signal) {
 
 constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
+/// What exec would do: a handler becomes the default action, "ignored" (nohup) stays.
+void reset_handler(int signal) {
+  struct sigaction action {};
+  if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action.sa_handler = SIG_DFL;
+  action.sa_flags = 0;
+  ::sigaction(signal, &action, nullptr);
+}
+
 /// Installs the handler for as long as it lives.
 class Handlers {
  public:
@@ -88,9 +97,17 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
   const std::string folder = directory.string();
   const pid_t parent = ::getpid();
 
+  // Our handlers must not run in the child between fork and exec: signals wait until it has the default actions.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
   const pid_t pid = ::fork();
+  if (pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return fail(Errc::kIo, "cannot start {}: {}", argv[0], errno_text(errno));
   if (pid == 0) {
+    for (const int signal : kSignals) reset_handler(signal);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(143);
     write_end.reset();

@@ -46,8 +46,7 @@ class SlurmCli final : public Executor {
   Result<std::string> test(const SubmitRequest& request) override {
     std::vector<std::string> argv = {"sbatch", "--test-only"};
     argv.insert(argv.end(), request.options.begin(), request.options.end());
-    argv.push_back(request.script.string());
-    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string());
+    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string(), request.script_text);
     if (!done) return tl::unexpected(done.error());
     if (done->exit_code != 0) return tl::unexpected(slurm_error("sbatch --test-only", done->err, done->exit_code));
     return slurm_words(done->err + done->out);
@@ -106,7 +105,7 @@ class SlurmCli final : public Executor {
   }
 
   static Result<Finished> call(std::vector<std::string> argv, std::chrono::milliseconds timeout, const Env& env,
-                               std::optional<std::string> directory = std::nullopt) {
+                               std::optional<std::string> directory = std::nullopt, std::string stdin_text = {}) {
     const std::string program = argv[0];
     if (!find_program(program, env)) {
       return fail(
@@ -120,6 +119,7 @@ class SlurmCli final : public Executor {
     command.env = env;
     command.directory = std::move(directory);
     command.timeout = timeout;
+    command.stdin_text = std::move(stdin_text);
     auto done = run_command(command);
     if (!done && done.error().code == Errc::kTimeout) {
       return fail(Errc::kUnavailable, "{} did not answer within {} s", program,

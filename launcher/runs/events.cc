@@ -1,5 +1,9 @@
 #include "launcher/runs/events.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "common/files.h"
@@ -143,6 +147,20 @@ RunRecord sum_up_events(std::string_view text) {
   record.has_torn_tail = lines.has_torn_tail;
   for (const auto& event : lines.objects) apply(record, event);
   return record;
+}
+
+bool has_end(const std::filesystem::path& run) {
+  constexpr off_t kTail = 64 << 10;
+  const UniqueFd file(::open((run / "events.jsonl").c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0) return false;
+  const off_t begin = info.st_size > kTail ? info.st_size - kTail : 0;
+  std::string text(static_cast<std::size_t>(info.st_size - begin), '\0');
+  const ssize_t got = ::pread(file.get(), text.data(), text.size(), begin);
+  if (got <= 0) return false;
+  text.resize(static_cast<std::size_t>(got));
+  if (begin > 0) text.erase(0, text.find('\n') == std::string::npos ? text.size() : text.find('\n') + 1);
+  return sum_up_events(text).ended;
 }
 
 Result<RunRecord> read_events(const std::filesystem::path& run) {

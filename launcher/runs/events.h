@@ -61,4 +61,8 @@ struct RunRecord {
 /// No file: an empty record.
 [[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
 
+/// True when the record's last lines hold an `ended` that no later claim has undone. Reads the end of the file only,
+/// for those who look often.
+[[nodiscard]] bool has_end(const std::filesystem::path& run);
+
 }  // namespace dlrun

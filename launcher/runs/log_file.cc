@@ -14,6 +14,7 @@ namespace {
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U;
   std::string block;
+  if (lines == 0) return size;
   std::uint64_t end = size;
   std::size_t found = 0;
   while (end > 0) {

@@ -1,0 +1,89 @@
+#include <array>
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<AddCommand, 11> kCommands = {add_submit, add_render, add_check,     add_interactive,
+                                                  add_run,    add_ls,     add_status,    add_logs,
+                                                  add_wait,   add_cancel, add_completion};
+
+constexpr const char* kFooter =
+    "\nRUN is a run's name (the newest of that name), its id or the unique start of one, a Slurm job id, a path, or "
+    "`last`.\n"
+    "Exit codes: 0 ok, 1 dlrun could not go on (disk full and the like), 2 usage or invalid spec, 3 Slurm refused,\n"
+    "4 the controller does not answer, 5 the run failed, 6 not found, 130 interrupted.";
+
+}  // namespace
+
+int exit_code_of(Errc code) {
+  switch (code) {
+    case Errc::kInvalid:
+    case Errc::kUsage:
+      return kExitUsage;
+    case Errc::kNotFound:
+      return kExitNotFound;
+    case Errc::kRefused:
+      return kExitRefused;
+    case Errc::kUnavailable:
+    case Errc::kTimeout:
+      return kExitUnavailable;
+    case Errc::kPeer:
+      return kExitRunFailed;
+    case Errc::kInterrupted:
+      return kExitInterrupted;
+    case Errc::kIo:
+    case Errc::kShape:
+    case Errc::kInternal:
+      return kExitFault;
+  }
+  return kExitFault;
+}
+
+std::unique_ptr<CLI::App> make_app(Action& action) {
+  auto app = std::make_unique<CLI::App>("Deep-learning jobs on Slurm clusters, from one YAML file.", "dlrun");
+  app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
+  app->require_subcommand(1);
+  app->footer(kFooter);
+  app->get_formatter()->column_width(34);
+  for (const auto add : kCommands) add(*app, action);
+  return app;
+}
+
+int run_cli(Cli& cli, int argc, const char* const* argv) {
+  Action action;
+  const auto app = make_app(action);
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    app->exit(success);
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    const auto called = app->get_subcommands();
+    print_error(cli, error.what());
+    fmt::print(stderr, "See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
+               called.empty() ? "" : " ");
+    return kExitUsage;
+  }
+  Result<int> code = kExitOk;
+  try {
+    code = action(cli);
+  } catch (const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose
+    code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
+  }
+  if (!code && !code.error().message.empty()) print_error(cli, code.error().message);
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (lost && code) {
+    print_error(cli, "standard output could not be written whole");
+    return kExitFault;
+  }
+  return code ? *code : exit_code_of(code.error().code);
+}
+
+}  // namespace dlrun

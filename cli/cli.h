@@ -1,0 +1,69 @@
+#pragma once
+// What every command gets: the world as it was when dlrun started, taken once.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/runs/tools.h"
+
+namespace CLI {
+class App;
+}
+
+namespace dlrun {
+
+struct Cli {
+  Env env;
+  std::filesystem::path current_dir;
+  std::filesystem::path bin_dir;  ///< where dlrun, dlrun-agent and dlrun-trainer lie
+  std::vector<std::string> argv;
+  ToolHashes tools;
+  bool colour_out = false, colour_err = false;  ///< a terminal, and neither NO_COLOR nor TERM=dumb
+};
+
+/// dlrun's exit codes. Documented and stable.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFault = 1,        ///< dlrun itself could not go on: a full disk, an I/O error, a fault of its own
+  kExitUsage = 2,        ///< usage, or an invalid spec
+  kExitRefused = 3,      ///< Slurm said no
+  kExitUnavailable = 4,  ///< the controller did not answer
+  kExitRunFailed = 5,    ///< the run failed
+  kExitNotFound = 6,     ///< no such file, run, job or program
+  kExitInterrupted = 130,
+};
+[[nodiscard]] int exit_code_of(Errc code);
+
+/// What a parsed command line does. Returns the exit code; an Error with an empty message was told already.
+using Action = std::function<Result<int>(Cli&)>;
+
+/// A command: adds itself to the tree, and sets action when it is the one that was called.
+using AddCommand = void (*)(CLI::App& root, Action& action);
+
+void add_submit(CLI::App& root, Action& action);
+void add_render(CLI::App& root, Action& action);
+void add_check(CLI::App& root, Action& action);
+void add_interactive(CLI::App& root, Action& action);
+void add_run(CLI::App& root, Action& action);
+void add_ls(CLI::App& root, Action& action);
+void add_status(CLI::App& root, Action& action);
+void add_logs(CLI::App& root, Action& action);
+void add_wait(CLI::App& root, Action& action);
+void add_cancel(CLI::App& root, Action& action);
+void add_completion(CLI::App& root, Action& action);
+
+/// The whole tree of commands.
+[[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action);
+
+/// main() but for the process: parses argv, acts, tells errors on stderr. Returns the exit code.
+[[nodiscard]] int run_cli(Cli& cli, int argc, const char* const* argv);
+
+/// The hashes dlrun was linked with.
+[[nodiscard]] ToolHashes built_tools();
+
+}  // namespace dlrun

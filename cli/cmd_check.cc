@@ -1,0 +1,78 @@
+// dlrun check: everything that can be known before queueing.
+
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/report.h"
+#include "common/subprocess.h"
+#include "launcher/executors/executor.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  bool json = false;
+};
+
+Result<int> check(Cli& cli, const Options& options) {
+  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const auto script = render_script(prepared->plan);
+  if (!script) return tl::unexpected(script.error());
+  const auto missing = check_files(prepared->loaded);
+  print_diagnostics(cli, missing);
+
+  std::string slurm_says;
+  const bool has_slurm = find_program("sbatch", cli.env).has_value();
+  if (has_slurm) {
+    SubmitRequest request;
+    request.script_text = *script;
+    if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
+    request.directory = folder_of(cli, options.spec.file);
+    request.env = scrubbed_for_slurm(cli.env, munge_is_available());
+    const auto words = make_slurm_cli(cli.env)->test(request);
+    if (!words) return tl::unexpected(words.error());
+    slurm_says = *words;
+  }
+  const LaunchPlan& plan = prepared->plan;
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["name"] = plan.name;
+    json["site"] = prepared->loaded.site.name;
+    json["warnings"] = prepared->loaded.warnings.size() + missing.size();
+    json["slurm"] = has_slurm ? nlohmann::ordered_json(slurm_says) : nlohmann::ordered_json(nullptr);
+    const auto gpus = gpu_hours(plan.requested);
+    const auto cores = core_hours(plan.requested);
+    json["gpu_hours"] = gpus ? nlohmann::ordered_json(*gpus) : nlohmann::ordered_json(nullptr);
+    json["core_hours"] = cores ? nlohmann::ordered_json(*cores) : nlohmann::ordered_json(nullptr);
+    print_json(json);
+    return kExitOk;
+  }
+  fmt::print("{}: {}\n", options.spec.file, paint(cli.colour_out, Colour::kGreen, "valid"));
+  fmt::print("  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name, prepared->loaded.site.name,
+             prepared->loaded.site.source, plan.runs_dir);
+  if (const auto hours = cost(plan.requested); !hours.empty()) fmt::print("  cost      {}\n", hours);
+  fmt::print("  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_check(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("check", "Say all that is wrong, and whether Slurm would take it");
+  add_spec_options(*command, options->spec);
+  command->add_flag("--json", options->json, "Print a JSON object");
+  command->callback([options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,110 @@
+// dlrun interactive: a shell, or a command, on the first node of a new allocation, in the job's environment and
+// container.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "common/files.h"
+#include "common/quoting.h"
+#include "common/text.h"
+#include "launcher/executors/executor.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  std::vector<std::string> command;
+  bool dry_run = false;
+};
+
+/// A private folder that the nodes can read; gone with what is in it when this goes.
+class SessionFolder {
+ public:
+  static Result<SessionFolder> make(const std::filesystem::path& runs_dir) {
+    const auto path = runs_dir / ".interactive" / random_hex(8);
+    DLRUN_TRY(make_private_directories(path));
+    return SessionFolder(path);
+  }
+  SessionFolder(SessionFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  SessionFolder& operator=(SessionFolder&&) = delete;
+  ~SessionFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit SessionFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+Result<int> interact(Cli& cli, const Options& options) {
+  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  if (options.dry_run) {
+    const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT");
+    fmt::print("{}", shown.script);
+    print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
+    return kExitOk;
+  }
+  const auto folder = SessionFolder::make(prepared->plan.runs_dir);
+  if (!folder) return tl::unexpected(folder.error());
+  const auto script = folder->path() / "session.sh";
+  const auto begun = folder->path() / "begun";
+  const auto session = render_interactive(prepared->plan, options.command, script.string());
+  // Slurm's commands end with 1 for every reason: the mark tells a shell that ended with 1 from an allocation that
+  // never was.
+  const auto at = session.script.find('\n');
+  std::string text = session.script;
+  text.insert(at == std::string::npos ? 0 : at + 1, fmt::format(": > {}\n", shell_quote(begun.string())));
+  DLRUN_TRY(write_file_atomic(script, text, 0700));
+
+  auto argv = session.argv;
+  auto child = ForegroundProcess::start(argv, scrubbed_for_slurm(cli.env, munge_is_available()),
+                                        folder_of(cli, options.spec.file), OnSignal::kLeave);
+  if (!child) {
+    if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
+    return fail(Errc::kNotFound,
+                "{}. On a cluster, load the module that brings Slurm or use a login node; without Slurm, `dlrun run` "
+                "runs the job on this machine",
+                child.error().message);
+  }
+  const auto end = child->wait();
+  if (!end) return tl::unexpected(end.error());
+  std::error_code ignored;
+  if (std::filesystem::exists(begun, ignored)) return end->exit_code == 0 ? kExitOk : kExitRunFailed;
+  if (end->interrupted != 0 || end->signal != 0)
+    return fail(Errc::kInterrupted, "interrupted before the allocation was there; nothing is queued");
+  if (end->exit_code == 0) return kExitOk;
+  // salloc has told why on the terminal; whether anybody answers at all decides the code.
+  const auto reachable = make_slurm_cli(cli.env)->find("-", prepared->plan.clusters.value_or(""));
+  if (!reachable && reachable.error().code == Errc::kUnavailable) return tl::unexpected(reachable.error());
+  return fail(Errc::kRefused, "Slurm gave no allocation (salloc ended with code {})", end->exit_code);
+}
+
+}  // namespace
+
+void add_interactive(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      root.add_subcommand("interactive", "A shell on the first node, in the job's environment and container");
+  add_spec_options(*command, options->spec);
+  command->add_option("COMMAND", options->command, "After --: run this instead of a shell");
+  command->add_flag("--dry-run", options->dry_run, "Print what would be done");
+  command->callback([options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,89 @@
+// dlrun logs: the job's output, or one rank's; with -f until the run ends.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/watch.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run;
+  bool follow = false;
+  std::optional<std::int64_t> rank, attempt;
+  std::optional<std::size_t> tail;
+};
+
+Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& options) {
+  const auto facts = RunInspector::read_facts(run.path);
+  if (!facts) return tl::unexpected(facts.error());
+  std::optional<std::filesystem::path> path;
+  if (options.rank) {
+    path = rank_log(run.path, options.attempt.value_or(facts->record.attempt), *options.rank);
+  } else {
+    path = job_log(run.path, *facts);
+  }
+  std::error_code error;
+  if (!path || !std::filesystem::exists(*path, error)) {
+    const auto status = RunInspector(cli.env).inspect(run.path);
+    return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}", path ? path->string() : run.id,
+                options.rank ? "such rank's log" : "log", status ? std::string(word(status->state)) : "unknown");
+  }
+  LogReader reader(*path);
+  if (options.tail) reader.start_at_tail(*options.tail);
+  for (;;) {
+    const auto bytes = reader.read_more();
+    if (!bytes) return tl::unexpected(bytes.error());
+    if (bytes->empty()) return kExitOk;
+    if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size())
+      return fail(Errc::kIo, "cannot write to standard output");
+  }
+}
+
+Result<int> logs(Cli& cli, const Options& options) {
+  if (options.attempt && !options.rank)
+    return fail(Errc::kUsage,
+                "--attempt chooses among a rank's logs: give --rank too; the job's own log holds all attempts");
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  if (!options.follow) return print_log(cli, *run, options);
+  RunInspector inspector(cli.env);
+  const Interrupt interrupt;
+  WatchOptions watch;
+  watch.rank = options.rank;
+  watch.attempt = options.attempt;
+  watch.tail = options.tail;
+  const auto status = watch_run(cli, inspector, *run, watch, interrupt);
+  if (!status) return tl::unexpected(status.error());
+  print_note(cli, end_text(*run, *status));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_logs(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("logs", "Print a run's output");
+  command->add_option("RUN", options->run, kRunHelp)->required();
+  command->add_flag("-f,--follow", options->follow, "Go on until the run ends");
+  command->add_option("--rank", options->rank, "What this rank printed, instead of the job's output")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
+      ->type_name("K")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("-n,--tail", options->tail, "Only the last N lines of what is there")->type_name("N");
+  command->callback([options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,49 @@
+// dlrun render: the job script, for reading and for editing by hand.
+
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "common/files.h"
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  std::string output;
+};
+
+Result<int> render(Cli& cli, const Options& options) {
+  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const auto script = render_script(prepared->plan);
+  if (!script) return tl::unexpected(script.error());
+  // The text is right without the agent, and the script cannot run without it.
+  if (auto staged = stage(cli, prepared->plan.runs_dir); !staged) {
+    print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}", staged.error().message));
+  }
+  if (options.output.empty() || options.output == "-") {
+    fmt::print("{}", *script);
+    return kExitOk;
+  }
+  DLRUN_TRY(write_file_atomic(cli.current_dir / options.output, *script, 0755));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_render(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("render", "Print the job script; plain `sbatch` takes it");
+  add_spec_options(*command, options->spec);
+  command->add_option("-o,--output", options->output, "Write it to a file instead")->type_name("FILE");
+  command->callback([options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,97 @@
+// dlrun run: the same job on this machine, without Slurm. The leader runs in the foreground and starts the ranks
+// itself.
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/recording.h"
+#include "cli/report.h"
+#include "cli/submission.h"
+#include "common/text.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/provenance.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  bool json = false, dry_run = false;
+};
+
+Result<int> run_here(Cli& cli, const Options& options) {
+  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.both);
+  const auto prepared = prepare(cli, options.spec, Target::kLocal);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const std::string script = render_local_script(prepared->plan);
+  if (options.dry_run) {
+    fmt::print("{}", script);
+    print_note(cli, "nothing was written or started (--dry-run)");
+    return kExitOk;
+  }
+  print_diagnostics(cli, check_files(prepared->loaded));
+  DLRUN_TRY(stage(cli, prepared->plan.runs_dir));
+  const auto run = record_run(cli, *prepared, script);
+  if (!run) return tl::unexpected(run.error());
+
+  Submission submission;
+  submission.token = random_hex(16);
+  submission.job.cluster = kLocalCluster;
+  submission.argv = {"bash", (run->path / "job.sh").string()};
+  const auto words = local_argv(prepared->plan);
+  submission.argv.insert(submission.argv.end(), words.begin(), words.end());
+  DLRUN_TRY(write_submission(run->path, submission));
+  const Env env = job_environment(cli, run->path, submission.token);
+  auto leader = ForegroundProcess::start(submission.argv, env, folder_of(cli, options.spec.file), OnSignal::kTerminate);
+  if (!leader) return tl::unexpected(leader.error());
+  submission.job.id = local_job_id(leader->pid()).value_or("");
+  submission.state = Submission::State::kSubmitted;
+  DLRUN_TRY(write_submission(run->path, submission));
+  print_note(cli, fmt::format("{} runs here; directory {}", run->id, run->path.string()));
+  const auto end = leader->wait();
+  if (auto written = provenance.write(run->path); !written)
+    print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
+  if (!end) return tl::unexpected(end.error());
+
+  const IndexEntry entry{run->id, run->name, run->path, run->created};
+  auto status = RunInspector(cli.env).inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  if (!status->facts.record.ended) {
+    // The environment part of the script ended it before the leader began.
+    status->state = end->exit_code == 0 ? RunState::kUnknown : RunState::kFailed;
+    status->detail = fmt::format("the script ended with code {} before the ranks were started", end->exit_code);
+  }
+  if (options.json) print_json(status_json(entry, *status));
+  if (end->interrupted != 0) {
+    print_note(cli, fmt::format("interrupted; {} was ended", run->id));
+    return kExitInterrupted;
+  }
+  const int code = exit_code_of_end(*status);
+  if (code == kExitOk) {
+    print_note(cli, end_text(entry, *status));
+  } else {
+    print_error(cli, end_text(entry, *status));
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_run(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("run", "Run the experiment on this machine, without Slurm");
+  add_spec_options(*command, options->spec);
+  command->add_flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
+  command->add_flag("--json", options->json, "Print a JSON object at the end");
+  command->callback([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,44 @@
+// dlrun status: what has become of a run.
+
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/report.h"
+#include "cli/select.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run;
+  bool json = false;
+};
+
+Result<int> show(Cli& cli, const Options& options) {
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  const auto status = RunInspector(cli.env).inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  if (options.json) {
+    print_json(status_json(*run, *status));
+  } else {
+    fmt::print("{}", status_text(*run, *status, cli.colour_out));
+  }
+  return status->is_last_known ? kExitUnavailable : kExitOk;
+}
+
+}  // namespace
+
+void add_status(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("status", "State, progress and results of a run; who failed first");
+  command->add_option("RUN", options->run, kRunHelp)->required();
+  command->add_flag("--json", options->json, "Print a JSON object");
+  command->callback([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,64 @@
+// dlrun wait: returns when the runs have ended.
+
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/watch.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::vector<std::string> runs;
+  bool json = false;
+};
+
+Result<int> wait(Cli& cli, const Options& options) {
+  std::vector<IndexEntry> runs;
+  for (const auto& text : options.runs) {
+    auto run = select_run(cli, text);
+    if (!run) return tl::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  RunInspector inspector(cli.env);
+  const Interrupt interrupt;
+  WatchOptions silent;
+  silent.print_log = false;
+  int code = kExitOk;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const auto& run : runs) {
+    const auto status = watch_run(cli, inspector, run, silent, interrupt);
+    if (!status) return tl::unexpected(status.error());
+    const int own = exit_code_of_end(*status);
+    if (code == kExitOk) code = own;
+    if (options.json) {
+      json.push_back(status_json(run, *status));
+    } else if (own == kExitOk) {
+      fmt::print("{}\n", end_text(run, *status));
+    } else {
+      print_error(cli, end_text(run, *status));
+    }
+  }
+  if (options.json) print_json(json);
+  return code;
+}
+
+}  // namespace
+
+void add_wait(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("wait", "Wait until runs have ended; exit with 0 or 5");
+  command->add_option("RUN", options->runs, kRunHelp)->required();
+  command->add_flag("--json", options->json, "Print a JSON array of their states");
+  command->callback([options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,51 @@
+#include "cli/interrupt.h"
+
+#include <sys/select.h>
+
+#include <ctime>
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+volatile sig_atomic_t g_requested = 0;  // a handler can reach nothing else
+
+extern "C" void note_signal(int) {
+  g_requested = 1;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  g_requested = 0;
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+}
+
+Interrupt::~Interrupt() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+bool Interrupt::requested() const {
+  return g_requested != 0;
+}
+
+void Interrupt::sleep(std::chrono::milliseconds duration) const {
+  sigset_t block;
+  sigset_t before;
+  sigemptyset(&block);
+  for (const int signal : kSignals) sigaddset(&block, signal);
+  // Blocked between the check and the wait, so that a signal in between cannot be slept over.
+  ::pthread_sigmask(SIG_BLOCK, &block, &before);
+  if (g_requested == 0) {
+    const timespec time{duration.count() / 1000, (duration.count() % 1000) * 1'000'000};
+    sigset_t open = before;
+    for (const int signal : kSignals) sigdelset(&open, signal);
+    ::pselect(0, nullptr, nullptr, nullptr, &time, &open);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace dlrun

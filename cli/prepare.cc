@@ -1,0 +1,61 @@
+#include "cli/prepare.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/output.h"
+
+namespace dlrun {
+
+void add_spec_options(CLI::App& command, SpecOptions& options) {
+  command.add_option("SPEC", options.file, "The experiment, a YAML file")->required();
+  command.add_option("--set", options.sets, "Override a key of the spec, e.g. resources.nodes=4; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->take_all();
+  command.add_option("--runs", options.runs, "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
+      ->type_name("DIR");
+}
+
+std::filesystem::path folder_of(const Cli& cli, const std::string& file) {
+  return (cli.current_dir / file).lexically_normal().parent_path();
+}
+
+Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
+  LoadRequest request;
+  request.file = options.file;
+  request.sets = options.sets;
+  request.env = cli.env;
+  request.current_dir = cli.current_dir;
+  request.config_dirs = config_directories(cli.env);
+  // An installed tree brings its sites and presets along, wherever it was moved to.
+  request.config_dirs.push_back(cli.bin_dir.parent_path() / "share" / "dlrun");
+  request.cluster_name = cli.env.get_or("SLURM_CLUSTER_NAME", "");
+  std::error_code error;
+  if (!std::filesystem::exists(cli.current_dir / options.file, error)) {
+    return fail(Errc::kNotFound, "{}: no such file", options.file);
+  }
+  auto loaded = load_spec(request);
+  if (!loaded) {
+    print_diagnostics(cli, loaded.error());
+    return fail(Errc::kInvalid, "");
+  }
+  PlanInputs inputs;
+  inputs.runs_dir = runs_directory(options.runs, cli.env, loaded->site, cli.current_dir);
+  const auto tools = tools_directory(inputs.runs_dir, cli.tools);
+  inputs.agent_path = tools / "dlrun-agent";
+  inputs.trainer_path = tools / "dlrun-trainer";
+  inputs.target = target;
+  auto plan = make_plan(*loaded, inputs);
+  if (!plan) {
+    print_diagnostics(cli, plan.error());
+    return fail(Errc::kInvalid, "");
+  }
+  print_diagnostics(cli, loaded->warnings);
+  return Prepared{std::move(*loaded), std::move(*plan)};
+}
+
+Result<> stage(const Cli& cli, const std::string& runs_dir) {
+  return stage_tools(cli.bin_dir, runs_dir, cli.tools);
+}
+
+}  // namespace dlrun

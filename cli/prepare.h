@@ -1,0 +1,36 @@
+#pragma once
+// From the words on the command line to a decided plan; what submit, render, check, interactive and run share.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "launcher/plan/plan.h"
+
+namespace dlrun {
+
+struct SpecOptions {
+  std::string file;
+  std::vector<std::string> sets;
+  std::optional<std::string> runs;
+};
+
+/// Adds SPEC, --set and --runs.
+void add_spec_options(CLI::App& command, SpecOptions& options);
+
+struct Prepared {
+  LoadedSpec loaded;
+  LaunchPlan plan;
+};
+
+/// Loads and plans. Everything that is wrong has been printed when this fails (with an empty message).
+[[nodiscard]] Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target);
+
+/// Copies the agent and the trainer beside the runs where they are missing.
+[[nodiscard]] Result<> stage(const Cli& cli, const std::string& runs_dir);
+
+/// The folder that relative paths of the spec start at; absolute.
+[[nodiscard]] std::filesystem::path folder_of(const Cli& cli, const std::string& file);
+
+}  // namespace dlrun

@@ -1,0 +1,53 @@
+#include "cli/recording.h"
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "cli/output.h"
+#include "common/files.h"
+#include "launcher/runs/index.h"
+
+namespace dlrun {
+namespace {
+
+using NamedText = std::pair<const char*, std::string_view>;
+
+Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const std::string& name,
+                            std::span<const NamedText> files) {
+  auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
+  if (!run) return run;
+  for (const auto& [file, text] : files) {
+    if (auto written = write_file_atomic(run->path / file, text); !written) {
+      std::error_code ignored;
+      std::filesystem::remove_all(run->path, ignored);
+      return fail(written.error().code, "cannot record the run, so nothing was started: {}", written.error().message);
+    }
+  }
+  auto index = RunIndex::of_user(cli.env);
+  auto added =
+      index ? index->add({run->id, run->name, run->path, run->created}) : Result<>(tl::unexpected(index.error()));
+  if (!added) {
+    print_warning(cli, fmt::format("the run is not in your index and is found by its path only, {}: {}",
+                                   run->path.string(), added.error().message));
+  }
+  return run;
+}
+
+}  // namespace
+
+Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::string_view script) {
+  const std::string resolved = resolved_yaml(prepared.loaded);
+  const std::string plan = plan_json(prepared.plan);
+  const std::array<NamedText, 4> files = {
+      {{"spec.yaml", prepared.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}, {"job.sh", script}}};
+  return record(cli, prepared.plan.runs_dir, prepared.plan.name, files);
+}
+
+Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
+                                   std::string_view script) {
+  const std::array<NamedText, 1> files = {{{"job.sh", script}}};
+  return record(cli, runs_dir, name, files);
+}
+
+}  // namespace dlrun

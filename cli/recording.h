@@ -1,0 +1,21 @@
+#pragma once
+// A run's directory from the start: what was asked, what it became, where it came from.
+
+#include <string>
+#include <string_view>
+
+#include "cli/cli.h"
+#include "cli/prepare.h"
+#include "launcher/runs/run_directory.h"
+
+namespace dlrun {
+
+/// Makes the run's directory with spec.yaml, resolved.yaml, plan.json and job.sh, and its entry in the index. A missing
+/// index entry is a warning: the run is found by its path. After a failure nothing of the run is left.
+[[nodiscard]] Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::string_view script);
+
+/// The same for a script that was written or edited by hand.
+[[nodiscard]] Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
+                                                 std::string_view script);
+
+}  // namespace dlrun

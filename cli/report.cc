@@ -1,0 +1,184 @@
+#include "cli/report.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "cli/output.h"
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+template <typename T>
+Json value_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json progress_json(const Progress& progress) {
+  Json json;
+  json["time"] = progress.time;
+  json["epoch"] = value_or_null(progress.epoch);
+  json["epochs"] = value_or_null(progress.epochs);
+  json["step"] = value_or_null(progress.step);
+  json["steps"] = value_or_null(progress.steps);
+  json["loss"] = value_or_null(progress.loss);
+  json["accuracy"] = value_or_null(progress.accuracy);
+  json["samples_per_s"] = value_or_null(progress.samples_per_s);
+  return json;
+}
+
+Json failure_json(const RankFailure& failure) {
+  Json json;
+  json["rank"] = failure.rank >= 0 ? Json(failure.rank) : Json(nullptr);
+  json["host"] = text_or_null(failure.host);
+  json["code"] = failure.code;
+  json["signal"] = text_or_null(failure.signal);
+  json["error"] = text_or_null(failure.error);
+  return json;
+}
+
+std::string nodes_of(const RunFacts& facts) {
+  if (!facts.record.hosts.empty()) return facts.record.hosts;
+  if (facts.report && !facts.report->nodes.empty()) return facts.report->nodes;
+  return {};
+}
+
+/// "test_accuracy 0.9781, parameters 3f2a"
+std::string result_text(const std::string& result) {
+  const auto json = json_read::object_of(result);
+  if (!json) return {};
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : json->items()) {
+    parts.push_back(
+        fmt::format("{} {}", key, value.is_string() ? printable(value.get<std::string>()) : json_read::dump(value)));
+  }
+  return join(parts, ", ");
+}
+
+}  // namespace
+
+Json status_json(const IndexEntry& run, const RunStatus& status) {
+  const RunFacts& facts = status.facts;
+  const RunRecord& record = facts.record;
+  Json json;
+  json["run"] = run.id;
+  json["name"] = run.name;
+  json["path"] = run.path.string();
+  json["created"] = text_or_null(run.created);
+  json["state"] = word(status.state);
+  json["detail"] = text_or_null(status.detail);
+  json["last_known"] = status.is_last_known;
+  json["job"] = text_or_null(status.job.id);
+  json["cluster"] = text_or_null(status.job.cluster);
+  json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster ? Json(facts.report->state) : Json(nullptr);
+  json["nodes"] = text_or_null(nodes_of(facts));
+  json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
+  json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
+  json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
+  json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
+  json["code"] =
+      record.ended ? Json(record.end_code) : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
+  json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
+  json["missing_ranks"] = record.missing;
+  json["ended"] = text_or_null(record.end_time);
+  Json warnings = Json::array();
+  for (const auto& warning : record.warnings) {
+    warnings.push_back(
+        {{"message", warning.message}, {"rank", value_or_null(warning.rank)}, {"host", text_or_null(warning.host)}});
+  }
+  json["warnings"] = warnings;
+  const auto log = job_log(run.path, facts);
+  json["log"] = log ? Json(log->string()) : Json(nullptr);
+  json["rank_logs"] =
+      record.has_events ? Json(rank_log(run.path, record.attempt, 0).parent_path().string()) : Json(nullptr);
+  return json;
+}
+
+std::string status_text(const IndexEntry& run, const RunStatus& status, bool colour) {
+  const RunFacts& facts = status.facts;
+  const RunRecord& record = facts.record;
+  std::string text = paint(colour, Colour::kBold, run.id) + "\n";
+  const auto line = [&](std::string_view label, std::string_view value) {
+    if (!value.empty()) text += fmt::format("  {:<10}{}\n", label, value);
+  };
+  std::string state = paint(colour, colour_of(status.state), word(status.state));
+  if (!status.job.id.empty()) {
+    state += status.job.cluster == kLocalCluster ? fmt::format("  (this machine, {})", status.job.id)
+                                                 : fmt::format("  (job {})", status.job.id);
+  }
+  if (status.is_last_known) state = fmt::format("controller unreachable; last known: {}", state);
+  line("state", state);
+  line("", printable(status.detail));
+  if (record.has_events || !nodes_of(facts).empty()) {
+    std::string place = nodes_of(facts);
+    if (record.ranks > 0) place += fmt::format("{}{} ranks", place.empty() ? "" : ", ", record.ranks);
+    line("nodes", place);
+  }
+  if (record.attempt > 0) line("attempt", std::to_string(record.attempt));
+  if (record.progress) {
+    const std::string since = age(record.progress->time);
+    line("progress",
+         progress_text(*record.progress) + (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));
+  }
+  line("result", result_text(record.result));
+  if (record.first_failed) line("failed", paint(colour, Colour::kRed, printable(describe(*record.first_failed))));
+  if (!record.missing.empty()) {
+    std::vector<std::string> ranks;
+    for (const auto rank : record.missing) ranks.push_back(std::to_string(rank));
+    line("missing", "rank " + join(ranks, ", "));
+  }
+  for (const auto& warning : record.warnings) {
+    line("warning", printable(warning.message) + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
+  }
+  if (record.damaged_lines > 0)
+    line("warning", fmt::format("{} damaged lines in events.jsonl were passed over", record.damaged_lines));
+  if (const auto log = job_log(run.path, facts)) line("log", log->string());
+  if (record.has_events) line("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
+  line("directory", run.path.string());
+  return text;
+}
+
+std::string end_text(const IndexEntry& run, const RunStatus& status) {
+  std::string text = fmt::format("{}: {}", run.id, word(status.state));
+  if (!status.detail.empty()) text += ": " + printable(status.detail);
+  const auto& failed = status.facts.record.first_failed;
+  // The leader's sentence names the rank as a rule; where it does not, we do.
+  if (failed && status.state != RunState::kCompleted &&
+      status.detail.find(fmt::format("rank {}", failed->rank)) == std::string::npos) {
+    text += "; first to fail: " + printable(describe(*failed));
+  }
+  return text;
+}
+
+int exit_code_of_end(const RunStatus& status) {
+  switch (status.state) {
+    case RunState::kCompleted:
+      return kExitOk;
+    case RunState::kFailed:
+    case RunState::kCancelled:
+      return kExitRunFailed;
+    case RunState::kRefused:
+      return kExitRefused;
+    case RunState::kNotSubmitted:
+    case RunState::kUnknown:
+      return status.is_last_known ? kExitUnavailable : kExitNotFound;
+    case RunState::kPending:
+    case RunState::kRunning:
+      return status.is_last_known ? kExitUnavailable : kExitOk;
+  }
+  return kExitFault;
+}
+
+void print_json(const Json& json) {
+  fmt::print("{}\n", json_read::dump(json, 2));
+}
+
+}  // namespace dlrun

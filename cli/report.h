@@ -1,0 +1,28 @@
+#pragma once
+// A run's status as people and programs read it. The JSON is documented in cli/OUTPUT.md and stable.
+
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/cli.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+[[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
+[[nodiscard]] std::string status_text(const IndexEntry& run, const RunStatus& status, bool colour);
+
+/// One sentence on how it ended, for the end of --watch and wait: "mnist-...: failed: rank 3 on n2 was ended by
+/// SIGKILL".
+[[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
+
+/// The exit code of wait and --watch for a run in a final state.
+[[nodiscard]] int exit_code_of_end(const RunStatus& status);
+
+/// Indented JSON and a newline on stdout.
+void print_json(const nlohmann::ordered_json& json);
+
+}  // namespace dlrun

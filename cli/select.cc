@@ -1,0 +1,13 @@
+#include "cli/select.h"
+
+#include "launcher/runs/resolve.h"
+
+namespace dlrun {
+
+Result<IndexEntry> select_run(const Cli& cli, const std::string& text) {
+  const auto index = RunIndex::of_user(cli.env);
+  if (!index) return tl::unexpected(index.error());
+  return resolve_run(text, *index, cli.current_dir);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,115 @@
+#include "cli/submission.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "cli/interrupt.h"
+#include "common/text.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+/// A path inside an output pattern: '%' starts a field there, and '\' cannot be expressed.
+Result<std::string> escape_pattern(const std::string& path) {
+  std::string result;
+  for (const char c : path) {
+    if (c == '\\' || is_control(c)) {
+      return fail(Errc::kInvalid,
+                  "the run directory's path holds a character that sbatch's --output cannot express: {}; choose "
+                  "another with --runs",
+                  printable(path));
+    }
+    result += c;
+    if (c == '%') result += c;
+  }
+  return result;
+}
+
+bool is_outcome_open(const Error& error) {
+  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kInterrupted;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
+                                              const SubmitPlan& plan) {
+  std::vector<std::string> words = {"--comment=dlrun:" + token};
+  if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
+  if (!plan.log_pattern) {
+    const auto folder = escape_pattern(run.string());
+    if (!folder) return tl::unexpected(folder.error());
+    words.push_back(fmt::format("--output={}/slurm-%j.out", *folder));
+  }
+  return words;
+}
+
+Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token) {
+  Env env = scrubbed_for_slurm(cli.env, munge_is_available());
+  env.set("DLRUN_RUN", run.string());
+  env.set("DLRUN_TOKEN", token);
+  return env;
+}
+
+Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const SubmitPlan& plan, Executor& executor) {
+  Submission submission;
+  submission.token = random_hex(16);
+  submission.job.cluster = plan.clusters.value_or("");
+  auto words = sbatch_words(run.path, submission.token, plan);
+  if (!words) return tl::unexpected(words.error());
+  SubmitRequest request;
+  request.script = run.path / "job.sh";
+  request.options = *words;
+  request.directory = plan.directory;
+  request.env = job_environment(cli, run.path, submission.token);
+  submission.argv = {"sbatch", "--parsable"};
+  submission.argv.insert(submission.argv.end(), words->begin(), words->end());
+  submission.argv.push_back(request.script.string());
+
+  const Interrupt interrupt;
+  DLRUN_TRY(write_submission(run.path, submission));
+  auto job = executor.submit(request);
+  if (!job && is_outcome_open(job.error())) {
+    auto settled = settle(run.path, submission, executor);
+    if (!settled) {
+      return fail(
+          interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
+          "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun status {}` settles it; "
+          "submitting again before that could run the job twice",
+          job.error().message, run.id);
+    }
+    if (settled->state == Submission::State::kSubmitted)
+      return SubmitOutcome{std::move(*settled), interrupt.requested()};
+    if (interrupt.requested()) {
+      return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
+    }
+    // The controller answers and knows no such job.
+    job = executor.submit(request);
+  }
+  if (!job) {
+    if (!is_outcome_open(job.error())) {
+      submission.state = Submission::State::kRefused;
+      submission.message = job.error().message;
+      DLRUN_TRY(write_submission(run.path, submission));
+    }
+    return tl::unexpected(job.error());
+  }
+  submission.job.id = job->id;
+  if (!job->cluster.empty()) submission.job.cluster = job->cluster;
+  submission.state = Submission::State::kSubmitted;
+  if (plan.log_pattern) {
+    const struct passwd* user = ::getpwuid(::getuid());
+    const auto log = expand_output_pattern(*plan.log_pattern, job->id, run.name, user != nullptr ? user->pw_name : "");
+    if (log) submission.log = (plan.directory / *log).lexically_normal().string();
+  }
+  if (auto written = write_submission(run.path, submission); !written) {
+    return fail(written.error().code, "the job was submitted as {}, but the run's journal could not be written: {}",
+                job->id, written.error().message);
+  }
+  return SubmitOutcome{std::move(submission), interrupt.requested()};
+}
+
+}  // namespace dlrun

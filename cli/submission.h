@@ -1,0 +1,39 @@
+#pragma once
+// A recorded run becomes a job, exactly once.
+
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "launcher/executors/executor.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/run_directory.h"
+
+namespace dlrun {
+
+struct SubmitPlan {
+  std::optional<std::string> clusters;  ///< -M
+  std::optional<std::string>
+      log_pattern;                  ///< the user's own output file, sbatch's pattern; else the run's slurm-JOB.out
+  std::filesystem::path directory;  ///< the job's working directory
+};
+
+/// The words for sbatch that dlrun adds to the script: the comment that finds the job again, and where its output goes.
+/// Fails with kInvalid for a run path that sbatch's pattern cannot express.
+[[nodiscard]] Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
+                                                            const SubmitPlan& plan);
+
+/// The job's environment: the submitter's, scrubbed, with the run and the token.
+[[nodiscard]] Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token);
+
+/// Writes the intent, calls sbatch, writes the job. When sbatch's answer is lost the token is looked up, and only where
+/// the controller knows no such job is it sent again, once and with the same token (the claim lets only one of two
+/// run). Ctrl-C during sbatch is settled in the same way; interrupted says that it happened.
+struct SubmitOutcome {
+  Submission submission;
+  bool interrupted = false;
+};
+[[nodiscard]] Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const SubmitPlan& plan,
+                                                Executor& executor);
+
+}  // namespace dlrun

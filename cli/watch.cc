@@ -1,0 +1,146 @@
+#include "cli/watch.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <utility>
+
+#include "cli/output.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{200};
+constexpr milliseconds kFirstQuestion{1000};
+constexpr milliseconds kLongestPause{30'000};
+/// A log that has not grown for this long after the run's end is whole.
+constexpr milliseconds kQuiet{600};
+
+/// Which log to print, and its new bytes.
+class LogPrinter {
+ public:
+  LogPrinter(const IndexEntry& run, const WatchOptions& options) : run_(run), options_(options) {}
+
+  /// Prints what is new. True when something was.
+  Result<bool> print(const RunFacts& facts) {
+    if (!options_.print_log) return false;
+    if (auto path = choose(facts); path && (!reader_ || reader_->path() != *path)) {
+      const bool is_first = !reader_;
+      if (reader_) {
+        if (auto rest = drain(); !rest) return rest;
+      }
+      reader_.emplace(std::move(*path));
+      if (is_first && options_.tail) reader_->start_at_tail(*options_.tail);
+    }
+    return drain();
+  }
+
+ private:
+  std::optional<std::filesystem::path> choose(const RunFacts& facts) const {
+    if (!options_.rank) return job_log(run_.path, facts);
+    if (options_.attempt) return rank_log(run_.path, *options_.attempt, *options_.rank);
+    const auto text = read_file(run_.path / "attempt", 64);
+    return rank_log(run_.path, text ? parse_int(trim(*text)).value_or(0) : 0, *options_.rank);
+  }
+
+  Result<bool> drain() {
+    if (!reader_) return false;
+    bool any = false;
+    for (;;) {
+      const auto bytes = reader_->read_more();
+      if (!bytes) return tl::unexpected(bytes.error());
+      if (bytes->empty()) break;
+      any = true;
+      if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size())
+        return fail(Errc::kIo, "cannot write to standard output");
+    }
+    if (any && std::fflush(stdout) != 0) return fail(Errc::kIo, "cannot write to standard output");
+    return any;
+  }
+
+  const IndexEntry& run_;
+  const WatchOptions& options_;
+  std::optional<LogReader> reader_;
+};
+
+/// Notices that events.jsonl has grown without reading it.
+class EventsStamp {
+ public:
+  explicit EventsStamp(std::filesystem::path file) : file_(std::move(file)) {}
+  bool has_changed() {
+    struct stat info {};
+    if (::stat(file_.c_str(), &info) != 0 || info.st_size == size_) return false;
+    size_ = info.st_size;
+    return true;
+  }
+
+ private:
+  std::filesystem::path file_;
+  off_t size_ = -1;
+};
+
+/// When to ask the executor next.
+class Backoff {
+ public:
+  bool is_due() const { return Clock::now() >= next_; }
+  void asked() {
+    // Jitter: a hundred watchers that a shell loop started together must not stay together.
+    std::uniform_real_distribution<double> spread(0.8, 1.2);
+    next_ =
+        Clock::now() + milliseconds(static_cast<std::int64_t>(static_cast<double>(pause_.count()) * spread(random_)));
+    pause_ = std::min(pause_ * 2, kLongestPause);
+  }
+
+ private:
+  std::minstd_rand random_{std::random_device{}()};
+  milliseconds pause_ = kFirstQuestion;
+  Clock::time_point next_ = Clock::now();
+};
+
+}  // namespace
+
+Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const WatchOptions& options,
+                            const Interrupt& interrupt) {
+  LogPrinter log(run, options);
+  EventsStamp events(run.path / "events.jsonl");
+  Backoff backoff;
+  std::optional<RunStatus> status;
+  std::string told;
+  Clock::time_point quiet_since = Clock::now();
+  bool is_over = false;
+  for (;;) {
+    if (interrupt.requested()) return fail(Errc::kInterrupted, "");
+    if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
+      auto now = inspector.inspect(run.path);
+      if (!now) return now;
+      backoff.asked();
+      status = std::move(*now);
+      is_over = is_final(status->state) && !status->is_last_known;
+      if (is_over) quiet_since = Clock::now();
+      // What a person waiting wants to know, once each time it changes.
+      const std::string news = status->is_last_known
+                                   ? fmt::format("controller unreachable; still following ({})", status->detail)
+                               : status->state == RunState::kPending
+                                   ? fmt::format("pending{}{}", status->detail.empty() ? "" : ": ", status->detail)
+                                   : std::string();
+      if (!news.empty() && news != told) print_note(cli, fmt::format("{}: {}", run.id, printable(news)));
+      told = news;
+    }
+    const auto printed = log.print(status ? status->facts : RunFacts{});
+    if (!printed) return tl::unexpected(printed.error());
+    if (*printed) quiet_since = Clock::now();
+    if (is_over && (!options.print_log || Clock::now() - quiet_since >= kQuiet)) return *status;
+    interrupt.sleep(kTick);
+  }
+}
+
+}  // namespace dlrun

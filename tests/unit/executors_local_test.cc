@@ -1,0 +1,76 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "common/env.h"
+#include "launcher/executors/executor.h"
+#include "launcher/executors/foreground.h"
+
+using namespace dlrun;
+
+TEST_CASE("a foreground child that is never released does nothing and ends") {
+  pid_t pid = 0;
+  {
+    auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
+    REQUIRE(child.has_value());
+    pid = child->pid();
+    CHECK(process_start_ticks(pid).has_value());
+  }
+  CHECK_FALSE(process_start_ticks(pid).has_value());
+}
+
+TEST_CASE("a foreground child's exit code and signal are told apart") {
+  auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
+  const auto code = exits->wait();
+  CHECK(code->exit_code == 3);
+  CHECK(code->signal == 0);
+  auto dies = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "", OnSignal::kTerminate);
+  const auto killed = dies->wait();
+  CHECK(killed->exit_code == 137);
+  CHECK(killed->signal == SIGKILL);
+}
+
+TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is reported") {
+  // The child signals us, which waits for nobody: the handler is installed before the child may run.
+  auto child =
+      ForegroundProcess::start({"bash", "-c", "trap 'exit 9' TERM; kill -INT $PPID; while :; do sleep 0.05; done"},
+                               Env::of_process(), "", OnSignal::kTerminate);
+  REQUIRE(child.has_value());
+  const auto end = child->wait();
+  CHECK(end->exit_code == 9);
+  CHECK(end->interrupted == SIGINT);
+}
+
+TEST_CASE("a missing program is said before anything is started") {
+  const auto child = ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kLeave);
+  REQUIRE_FALSE(child.has_value());
+  CHECK(child.error().code == Errc::kNotFound);
+}
+
+TEST_CASE("a local job is the process with the recorded start time, not whoever has its pid now") {
+  auto child = ForegroundProcess::start({"sleep", "60"}, Env::of_process(), "", OnSignal::kTerminate);
+  REQUIRE(child.has_value());
+  const auto id = local_job_id(child->pid());
+  REQUIRE(id.has_value());
+  const auto local = make_local(Env::of_process());
+  const JobId job{std::string(kLocalCluster), *id};
+  const JobId reused{std::string(kLocalCluster), *id + "1"};
+  CHECK(local->query({{job}})->reports.size() == 1);
+  CHECK(local->query({{reused}})->reports.empty());
+  CHECK(local->cancel(reused).error().code == Errc::kNotFound);
+  CHECK(process_start_ticks(child->pid()).has_value());
+  child->release();
+  CHECK(local->cancel(job).has_value());
+  CHECK(child->wait()->signal == SIGTERM);
+}
+
+TEST_CASE("a local job of another host is not asked of this host's processes") {
+  const auto local = make_local(Env::of_process());
+  const JobId elsewhere{std::string(kLocalCluster), "some-other-host:" + std::to_string(::getpid()) + ":1"};
+  CHECK(local->query({{elsewhere}})->reports.empty());
+  const auto refused = local->cancel(elsewhere);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message.find("some-other-host") != std::string::npos);
+}

@@ -1,0 +1,84 @@
+#include <doctest/doctest.h>
+
+#include "launcher/executors/classify.h"
+#include "launcher/executors/slurm_parse.h"
+
+using namespace dlrun;
+
+TEST_CASE("sbatch's job id is found with and without a cluster, and behind a plugin's remarks") {
+  CHECK(parse_sbatch("42\n")->id == "42");
+  const auto federated = parse_sbatch("42;inter\n");
+  CHECK(federated->id == "42");
+  CHECK(federated->cluster == "inter");
+  CHECK(parse_sbatch("Your account has 12 hours left\n4711\n")->id == "4711");
+}
+
+TEST_CASE("an answer of sbatch without a job id is an error, not job 0") {
+  CHECK_FALSE(parse_sbatch("").has_value());
+  CHECK_FALSE(parse_sbatch("Submitted\n").has_value());
+  CHECK_FALSE(parse_sbatch("0\n").has_value());
+}
+
+TEST_CASE("squeue's lines are read; a comment may hold bars") {
+  const auto reports =
+      parse_squeue("42|RUNNING|None|n[1-2]|2026-11-21T12:00:00|dlrun:abc|x\n43|PENDING|Resources||N/A|(null)\n", "");
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0].phase == JobPhase::kRunning);
+  CHECK(reports[0].nodes == "n[1-2]");
+  CHECK(reports[0].comment == "dlrun:abc|x");
+  CHECK(reports[0].reason.empty());
+  CHECK(reports[1].phase == JobPhase::kPending);
+  CHECK(reports[1].reason == "Resources");
+  CHECK(reports[1].start.empty());
+  CHECK(reports[1].comment.empty());
+}
+
+TEST_CASE("squeue's cluster headings name the jobs below them, lines of another form are passed over") {
+  const auto reports = parse_squeue("CLUSTER: inter\n42|RUNNING|None|n1|N/A|\nslurm_load: a remark\n7|x\n", "inter");
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].job == JobId{"inter", "42"});
+}
+
+TEST_CASE("sacct's record gives the end state, the code and the signal") {
+  const auto reports = parse_sacct(
+      "42|CANCELLED by 1000|0:15|n1|2026-11-21T12:00:00|None|dlrun:abc\n43|FAILED|3:0|n1|Unknown|None|\n", "");
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0].state == "CANCELLED");
+  CHECK(reports[0].phase == JobPhase::kEnded);
+  CHECK(reports[0].signal == 15);
+  CHECK(reports[1].exit_code == 3);
+  CHECK(reports[1].start.empty());
+}
+
+TEST_CASE("of a requeued job's records in accounting the last counts") {
+  const auto reports = parse_sacct("42|NODE_FAIL|0:0|n1|Unknown|None|\n42|COMPLETED|0:0|n2|Unknown|None|\n", "");
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].state == "COMPLETED");
+}
+
+TEST_CASE("states that Slurm may add later count as ended only when they are not known to go on") {
+  CHECK(phase_of("COMPLETING") == JobPhase::kRunning);
+  CHECK(phase_of("CONFIGURING") == JobPhase::kPending);
+  CHECK(phase_of("TIMEOUT") == JobPhase::kEnded);
+  CHECK(state_word("PENDING+") == "PENDING");
+}
+
+TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
+  const auto no =
+      slurm_error("sbatch", "sbatch: error: Batch job submission failed: Invalid partition name specified\n", 1);
+  CHECK(no.code == Errc::kRefused);
+  CHECK(no.message == "Slurm refused (sbatch): Batch job submission failed: Invalid partition name specified");
+  for (const char* words :
+       {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "squeue: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No such file or directory",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"}) {
+    CAPTURE(words);
+    CHECK(slurm_error("x", words, 1).code == Errc::kUnavailable);
+  }
+}
+
+TEST_CASE("Slurm's words are one line of printable text, each said once") {
+  CHECK(slurm_words("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") == "a; b\\x1b[31m");
+  CHECK(slurm_error("sbatch", "", 7).message.find("code 7") != std::string::npos);
+}

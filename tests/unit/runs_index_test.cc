@@ -1,0 +1,115 @@
+#include <sys/stat.h>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/run_directory.h"
+#include "tests/unit/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+/// A run with a journal, in the index.
+IndexEntry add_run(const RunIndex& index, const std::filesystem::path& runs, const std::string& id,
+                   const std::string& created, const char* job) {
+  const IndexEntry entry{id, name_of_id(id), runs / id, created};
+  std::filesystem::create_directories(entry.path);
+  REQUIRE(write_file_atomic(entry.path / "submission.json", fmt::format(R"({{"state":"submitted","job":"{}"}})", job))
+              .has_value());
+  REQUIRE(index.add(entry).has_value());
+  return entry;
+}
+
+struct Fixture {
+  TemporaryDirectory folder;
+  RunIndex index{folder.path() / "state"};
+  std::filesystem::path runs = folder.path() / "runs";
+  Fixture() {
+    add_run(index, runs, "mnist-20261121-120000-00aa", "2026-11-21T12:00:00.000Z", "41");
+    add_run(index, runs, "mnist-20261121-130000-00bb", "2026-11-21T13:00:00.000Z", "42");
+    add_run(index, runs, "cifar-20261121-110000-00cc", "2026-11-21T11:00:00.000Z", "42");
+  }
+  Result<IndexEntry> resolve(std::string_view text) { return resolve_run(text, index, folder.path()); }
+};
+
+}  // namespace
+
+TEST_CASE("a new run directory is private, has its name in its id, and is nobody else's") {
+  const TemporaryDirectory folder;
+  const auto now = std::chrono::system_clock::now();
+  const auto first = create_run_directory(folder.path() / "a" / "runs", "mnist-mlp", now);
+  const auto second = create_run_directory(folder.path() / "a" / "runs", "mnist-mlp", now);
+  REQUIRE(first.has_value());
+  REQUIRE(second.has_value());
+  CHECK(first->id != second->id);
+  CHECK(name_of_id(first->id) == "mnist-mlp");
+  struct stat info {};
+  REQUIRE(::stat(first->path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0700);
+}
+
+TEST_CASE("a runs directory that cannot be made is an error that names it") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder.path() / "file", "").has_value());
+  const auto run = create_run_directory(folder.path() / "file" / "runs", "x", std::chrono::system_clock::now());
+  REQUIRE_FALSE(run.has_value());
+  CHECK(run.error().code == Errc::kIo);
+  CHECK(run.error().message.find("file") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "RUN is `last`, an id, a name, a job id, a path or the start of an id") {
+  CHECK(resolve("last")->id == "mnist-20261121-130000-00bb");
+  CHECK(resolve("mnist-20261121-120000-00aa")->id == "mnist-20261121-120000-00aa");
+  CHECK(resolve("mnist")->id == "mnist-20261121-130000-00bb");
+  CHECK(resolve("41")->id == "mnist-20261121-120000-00aa");
+  CHECK(resolve("42")->id == "mnist-20261121-130000-00bb");
+  CHECK(resolve("cif")->id == "cifar-20261121-110000-00cc");
+  CHECK(resolve("mnist-20261121-12")->id == "mnist-20261121-120000-00aa");
+  CHECK(resolve("runs/cifar-20261121-110000-00cc")->id == "cifar-20261121-110000-00cc");
+  CHECK(resolve((runs / "cifar-20261121-110000-00cc/").string())->id == "cifar-20261121-110000-00cc");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a prefix of several runs is refused and lists them") {
+  const auto several = resolve("mnist-2026");
+  REQUIRE_FALSE(several.has_value());
+  CHECK(several.error().code == Errc::kUsage);
+  CHECK(several.error().message.find("00aa") != std::string::npos);
+  CHECK(several.error().message.find("00bb") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what is no run is not found") {
+  for (const char* text : {"nothing", "4", "", "runs", "../..", "\x1b[31m"}) {
+    CAPTURE(text);
+    const auto run = resolve(text);
+    REQUIRE_FALSE(run.has_value());
+    CHECK(run.error().code == Errc::kNotFound);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "`last` passes over runs whose directory was deleted") {
+  std::filesystem::remove_all(runs / "mnist-20261121-130000-00bb");
+  CHECK(resolve("last")->id == "mnist-20261121-120000-00aa");
+}
+
+TEST_CASE_FIXTURE(Fixture, "an entry is made once, and a damaged one is told without hiding the others") {
+  const auto again = index.add({"mnist-20261121-120000-00aa", "mnist", runs, "x"});
+  REQUIRE_FALSE(again.has_value());
+  CHECK(again.error().code == Errc::kRefused);
+  REQUIRE(write_file_atomic(index.directory() / "torn", "{\"id\":\"to").has_value());
+  const auto listing = index.list();
+  CHECK(listing->entries.size() == 3);
+  REQUIRE(listing->damaged.size() == 1);
+  CHECK(listing->damaged[0].find("torn") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a lost index is made again from the run directories") {
+  std::filesystem::remove_all(index.directory());
+  std::filesystem::create_directories(runs / ".agents" / "x");
+  std::filesystem::create_directories(runs / "not-a-run");
+  CHECK(index.rebuild(runs).value() == 3);
+  CHECK(index.rebuild(runs).value() == 0);
+  CHECK(resolve("cifar")->path == runs / "cifar-20261121-110000-00cc");
+}

@@ -1,0 +1,105 @@
+#include <stdexcept>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/runs/journal.h"
+#include "tests/unit/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+/// Answers find() with what it was given; everything else is not to be called.
+class FakeExecutor final : public Executor {
+ public:
+  Result<std::optional<JobId>> known = std::nullopt;
+  int asked = 0;
+
+  Result<JobId> submit(const SubmitRequest&) override { throw std::logic_error("submitted again"); }
+  Result<std::string> test(const SubmitRequest&) override { throw std::logic_error("tested"); }
+  Result<std::optional<JobId>> find(std::string_view comment, const std::string&) override {
+    ++asked;
+    CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
+    return known;
+  }
+  Result<QueryAnswer> query(std::span<const JobId>) override { throw std::logic_error("queried"); }
+  Result<> cancel(const JobId&) override { throw std::logic_error("cancelled"); }
+};
+
+Submission intent() {
+  Submission submission;
+  submission.token = "00112233445566778899aabbccddeeff";
+  submission.argv = {"sbatch", "job.sh"};
+  return submission;
+}
+
+}  // namespace
+
+TEST_CASE("the journal reads back what was written") {
+  const TemporaryDirectory run;
+  Submission submission = intent();
+  submission.state = Submission::State::kSubmitted;
+  submission.job = {"inter", "42"};
+  submission.log = "/x/out-42.txt";
+  REQUIRE(write_submission(run.path(), submission).has_value());
+  const auto read = read_submission(run.path());
+  REQUIRE(read.has_value());
+  REQUIRE(read->has_value());
+  CHECK((*read)->job == JobId{"inter", "42"});
+  CHECK((*read)->argv == submission.argv);
+  CHECK((*read)->state == Submission::State::kSubmitted);
+  CHECK((*read)->log == "/x/out-42.txt");
+}
+
+TEST_CASE("no journal is nothing, a damaged one is an error that names it") {
+  const TemporaryDirectory run;
+  CHECK_FALSE(read_submission(run.path())->has_value());
+  for (const char* text : {"", "{", "[]", "{\"state\":\"guessed\"}", "{\"state\":3}", "\xff\xfe"}) {
+    CAPTURE(text);
+    REQUIRE(write_file_atomic(run.path() / "submission.json", text).has_value());
+    const auto read = read_submission(run.path());
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().code == Errc::kInvalid);
+    CHECK(read.error().message.find("submission.json") != std::string::npos);
+  }
+}
+
+TEST_CASE("an open submission is settled by the token, and that is written down") {
+  const TemporaryDirectory run;
+  FakeExecutor executor;
+  executor.known = std::optional<JobId>(JobId{"", "42"});
+  const auto settled = settle(run.path(), intent(), executor);
+  REQUIRE(settled.has_value());
+  CHECK(settled->state == Submission::State::kSubmitted);
+  CHECK((*read_submission(run.path()))->job.id == "42");
+}
+
+TEST_CASE("the job's own claim settles a submission without asking anybody") {
+  const TemporaryDirectory run;
+  REQUIRE(write_file_atomic(run.path() / "claim",
+                            R"({"cluster":"c","job":"43","token":"00112233445566778899aabbccddeeff"})")
+              .has_value());
+  FakeExecutor executor;
+  CHECK(settle(run.path(), intent(), executor)->job.id == "43");
+  CHECK(executor.asked == 0);
+}
+
+TEST_CASE("another submission's claim settles nothing") {
+  const TemporaryDirectory run;
+  REQUIRE(write_file_atomic(run.path() / "claim",
+                            R"({"cluster":"c","job":"43","token":"ffffffffffffffffffffffffffffffff"})")
+              .has_value());
+  FakeExecutor executor;
+  CHECK(settle(run.path(), intent(), executor)->state == Submission::State::kIntent);
+  CHECK(executor.asked == 1);
+}
+
+TEST_CASE("while the controller is away a submission stays open") {
+  const TemporaryDirectory run;
+  REQUIRE(write_submission(run.path(), intent()).has_value());
+  FakeExecutor executor;
+  executor.known = fail(Errc::kUnavailable, "away");
+  CHECK(settle(run.path(), intent(), executor).error().code == Errc::kUnavailable);
+  CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
+}

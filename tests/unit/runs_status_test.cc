@@ -1,0 +1,125 @@
+#include <doctest/doctest.h>
+
+#include "common/json_lines.h"
+#include "launcher/runs/status.h"
+
+using namespace dlrun;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+RunFacts submitted() {
+  RunFacts facts;
+  facts.submission.emplace();
+  facts.submission->state = Submission::State::kSubmitted;
+  facts.submission->job = {"", "42"};
+  facts.was_asked = true;
+  return facts;
+}
+
+JobReport report(JobPhase phase, const char* state) {
+  JobReport result;
+  result.job = {"", "42"};
+  result.phase = phase;
+  result.state = state;
+  return result;
+}
+
+RunRecord record(std::initializer_list<Json> events) {
+  std::string text;
+  for (const auto& event : events) text += to_checked_line(event);
+  return sum_up_events(text);
+}
+
+const Json kClaimed = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
+
+}  // namespace
+
+TEST_CASE("the run's own end counts more than what Slurm says") {
+  RunFacts facts = submitted();
+  facts.record = record({kClaimed,
+                         {{"event", "ended"},
+                          {"attempt", 0},
+                          {"state", "failed"},
+                          {"code", 137},
+                          {"message", "rank 3 on n2 was ended by SIGKILL"}}});
+  facts.report = report(JobPhase::kEnded, "COMPLETED");
+  const auto status = assess(facts);
+  CHECK(status.state == RunState::kFailed);
+  CHECK(status.detail == "rank 3 on n2 was ended by SIGKILL");
+}
+
+TEST_CASE("without an own end the state is Slurm's") {
+  RunFacts facts = submitted();
+  facts.report = report(JobPhase::kPending, "PENDING");
+  facts.report->reason = "Resources";
+  CHECK(assess(facts).state == RunState::kPending);
+  CHECK(assess(facts).detail == "Resources");
+  facts.report = report(JobPhase::kRunning, "RUNNING");
+  CHECK(assess(facts).state == RunState::kRunning);
+  facts.report = report(JobPhase::kEnded, "TIMEOUT");
+  CHECK(assess(facts).state == RunState::kFailed);
+  CHECK(assess(facts).detail.find("time limit") != std::string::npos);
+  facts.report = report(JobPhase::kEnded, "CANCELLED");
+  CHECK(assess(facts).state == RunState::kCancelled);
+}
+
+TEST_CASE("a job that nobody knows any more is unknown, never a guess") {
+  RunFacts facts = submitted();
+  facts.accounting = "Slurm accounting storage is disabled";
+  facts.record = record({kClaimed, {{"event", "joined"}, {"attempt", 0}, {"ranks", 8}}});
+  const auto status = assess(facts);
+  CHECK(status.state == RunState::kUnknown);
+  CHECK(status.detail.find("accounting storage is disabled") != std::string::npos);
+}
+
+TEST_CASE("an unreachable controller fails nothing: what was known before is said as such") {
+  RunFacts facts = submitted();
+  facts.was_asked = false;
+  facts.unreachable = "nobody answers";
+  CHECK(assess(facts).state == RunState::kPending);
+  CHECK(assess(facts).is_last_known);
+  facts.record = record({kClaimed});
+  CHECK(assess(facts).state == RunState::kRunning);
+  CHECK(assess(facts).is_last_known);
+}
+
+TEST_CASE("an intent is not submitted when nobody knows its job, and unknown while nobody can be asked") {
+  RunFacts facts;
+  facts.submission.emplace();
+  CHECK(assess(facts).state == RunState::kNotSubmitted);
+  facts.unreachable = "nobody answers";
+  CHECK(assess(facts).state == RunState::kUnknown);
+  CHECK(assess(facts).is_last_known);
+}
+
+TEST_CASE("a refused submission says Slurm's words") {
+  RunFacts facts;
+  facts.submission.emplace();
+  facts.submission->state = Submission::State::kRefused;
+  facts.submission->message = "Invalid partition name specified";
+  CHECK(assess(facts).state == RunState::kRefused);
+  CHECK(assess(facts).detail == "Invalid partition name specified");
+}
+
+TEST_CASE("a run that a script made by hand is known by its claim") {
+  RunFacts facts;
+  facts.claim = Claim{{"testbed", "42"}, ""};
+  const auto job = job_of(facts);
+  REQUIRE(job.has_value());
+  CHECK(job->id == "42");
+  CHECK(job->cluster.empty());
+}
+
+TEST_CASE("a failed rank is described with rank, host and signal or code") {
+  RankFailure failure;
+  failure.rank = 3;
+  failure.host = "n2";
+  failure.code = 137;
+  failure.signal = "SIGKILL";
+  CHECK(describe(failure) == "rank 3 on n2 was ended by SIGKILL");
+  failure.signal.clear();
+  failure.code = 2;
+  failure.error = "no such file";
+  CHECK(describe(failure) == "rank 3 on n2 ended with code 2 (no such file)");
+}

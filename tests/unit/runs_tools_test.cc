@@ -1,0 +1,98 @@
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/tools.h"
+#include "tests/unit/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+struct Fixture {
+  TemporaryDirectory folder;
+  std::filesystem::path bin = folder.path() / "bin", runs = folder.path() / "runs";
+  ToolHashes hashes{"both", "", ""};
+  Fixture() {
+    std::filesystem::create_directories(bin);
+    REQUIRE(write_file_atomic(bin / "dlrun-agent", std::string(3'000'000, 'a'), 0755).has_value());
+    REQUIRE(write_file_atomic(bin / "dlrun-trainer", "trainer", 0755).has_value());
+    hashes.agent = *sha256_of_file(bin / "dlrun-agent");
+    hashes.trainer = *sha256_of_file(bin / "dlrun-trainer");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SHA-256 is the standard's") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder.path() / "abc", "abc").has_value());
+  CHECK(*sha256_of_file(folder.path() / "abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_CASE_FIXTURE(Fixture, "staging copies both programs, executable, and does nothing the second time") {
+  REQUIRE(stage_tools(bin, runs, hashes).has_value());
+  const auto agent = tools_directory(runs, hashes) / "dlrun-agent";
+  CHECK(*sha256_of_file(agent) == hashes.agent);
+  struct stat before {};
+  REQUIRE(::stat(agent.c_str(), &before) == 0);
+  CHECK((before.st_mode & 0777) == 0755);
+  std::filesystem::remove_all(bin);
+  CHECK(stage_tools(bin, runs, hashes).has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a program that dlrun was not built with is refused and nothing of it is left") {
+  hashes.agent[0] = hashes.agent[0] == '0' ? '1' : '0';
+  const auto staged = stage_tools(bin, runs, hashes);
+  REQUIRE_FALSE(staged.has_value());
+  CHECK(staged.error().code == Errc::kInvalid);
+  CHECK(std::filesystem::is_empty(tools_directory(runs, hashes)));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a missing program is named") {
+  std::filesystem::remove(bin / "dlrun-trainer");
+  const auto staged = stage_tools(bin, runs, hashes);
+  REQUIRE_FALSE(staged.has_value());
+  CHECK(staged.error().code == Errc::kNotFound);
+  CHECK(staged.error().message.find("dlrun-trainer") != std::string::npos);
+}
+
+TEST_CASE("a log is read as it grows, and from its start when it was cut") {
+  const TemporaryDirectory folder;
+  LogReader reader(folder.path() / "log");
+  CHECK(reader.read_more()->empty());
+  const auto put = [&](const char* text, std::ios::openmode mode) {
+    std::ofstream(folder.path() / "log", mode) << text;
+  };
+  put("one\n", std::ios::app);
+  CHECK(*reader.read_more() == "one\n");
+  CHECK(reader.read_more()->empty());
+  put("two", std::ios::app);
+  CHECK(*reader.read_more() == "two");
+  put("new\n", std::ios::trunc);
+  CHECK(*reader.read_more() == "new\n");
+}
+
+TEST_CASE("a log's tail begins at a line") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder.path() / "log", "1\n2\n3\n").has_value());
+  const auto tail = [&](std::size_t lines) {
+    LogReader reader(folder.path() / "log");
+    reader.start_at_tail(lines);
+    return *reader.read_more();
+  };
+  CHECK(tail(1) == "3\n");
+  CHECK(tail(2) == "2\n3\n");
+  CHECK(tail(9) == "1\n2\n3\n");
+  CHECK(tail(0).empty());
+}
+
+TEST_CASE("sbatch's output patterns are expanded where they can be") {
+  CHECK(expand_output_pattern("out_%j_%x_%u_100%%", "42", "mnist", "eva") == "out_42_mnist_eva_100%");
+  CHECK_FALSE(expand_output_pattern("out_%N", "42", "mnist", "eva").has_value());
+  CHECK_FALSE(expand_output_pattern("out_%", "42", "mnist", "eva").has_value());
+}
