@@ -58,11 +58,13 @@ enum class Target { kSlurm, kLocal };
 struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
+  std::string folder;                     ///< the spec's: where the job starts
   std::string runs_dir, agent;            ///< absolute
   std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
   bool output_given = false;              ///< resources.output is the user's: submit leaves it alone
   std::optional<std::string> clusters;    ///< -M of every query about the run
   Prologue prologue;
+  bool shares_cpus = false;               ///< resources.cpus_per_task is not given: the script divides what it got
   std::vector<PlannedOption> step;        ///< srun's options, in order
   std::vector<PlannedOption> container;   ///< those of them that put a task into its container
   std::vector<PlannedVariable> rank_env;  ///< --env NAME=TEMPLATE of the rank agent

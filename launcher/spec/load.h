@@ -29,15 +29,18 @@ struct LoadRequest {
 };
 
 struct LoadedSpec {
+  std::string file;  ///< as the user named it
   JobSpec spec;
   SiteProfile site;
   Preset preset;
+  std::string folder;                ///< the spec's, absolute: where the job starts
   std::string text;                  ///< the file as it was read, for the run's spec.yaml
   std::vector<Diagnostic> warnings;  ///< in order of position
 };
 
 /// Reads, merges and checks. Asks nothing of a cluster, and of the machine only the spec, site and preset files.
 /// Specs above 1 MiB, 64 levels or 100,000 nodes after alias expansion are refused in bounded time and memory.
+/// The error holds everything that is wrong, and the warnings too, in order of position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(const LoadRequest& request);
 
 /// Where the user's sites/ and presets/ may be: $DLRUN_CONFIG, $XDG_CONFIG_HOME/dlrun (else ~/.config/dlrun).

@@ -76,14 +76,15 @@ struct Launch {
 
 /// The bundled trainer's settings; an absent one is the trainer's own default.
 struct TrainSpec {
-  std::optional<std::string> dataset, data_path, model, optimizer, lr_scaling, shard, backend, device;
-  std::optional<double> lr, momentum, weight_decay;
-  std::optional<std::int64_t> batch, epochs, seed, threads;  ///< batch is per rank
+  std::optional<std::string> dataset, data_path, model, optimizer, lr_scaling, lr_decay, shard, backend, device;
+  std::optional<double> lr, momentum, weight_decay, warmup_epochs;
+  std::optional<std::int64_t> batch, epochs, seed, threads, train_samples, test_samples;  ///< batch is per rank
+  std::vector<std::string> hidden;                                                        ///< numbers, as text
 };
 
 struct CheckpointSpec {
   std::optional<std::string> dir;    ///< absolute, or below the run directory
-  std::optional<std::string> every;  ///< "500 steps", "1 epoch"
+  std::optional<std::string> every;  ///< "500 steps"; "1 epoch"
   std::optional<std::int64_t> keep;
   std::optional<std::string> signal_before;  ///< seconds before the time limit, in Slurm's or our forms
 };

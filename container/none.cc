@@ -1,0 +1,23 @@
+#include "container/backends.h"
+
+namespace dlrun {
+namespace {
+
+class NoContainer final : public ContainerBackend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "none"; }
+  [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec&) const override { return {}; }
+  [[nodiscard]] std::vector<ContainerOption> step_options(const ContainerStep&,
+                                                          std::vector<ContainerUserOption>&) const override {
+    return {};
+  }
+};
+
+}  // namespace
+
+const ContainerBackend& no_container_backend() {
+  static const NoContainer backend;
+  return backend;
+}
+
+}  // namespace dlrun

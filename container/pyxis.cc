@@ -1,0 +1,131 @@
+// pyxis: a plugin of srun and sbatch. Its options, as of 0.24: --container-image, -mounts, -workdir, -name, -save,
+// --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint, --container-writable|readonly,
+// --container-env. Of two options of one name the last silently wins, so every list is rendered once.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "container/backends.h"
+
+namespace dlrun {
+namespace {
+
+[[nodiscard]] bool cannot_be_expressed(std::string_view path) {
+  return path.find_first_of(",:") != std::string_view::npos;
+}
+
+[[nodiscard]] std::string mount_text(const Mount& mount) {
+  std::string text = mount.source + ":" + mount.target;
+  if (!mount.flags.empty()) text += ":" + join(mount.flags, "+");
+  return text;
+}
+
+/// The user's values of one option, taken out of options.
+[[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options, std::string_view name) {
+  std::vector<std::string> values;
+  std::erase_if(options, [&](const ContainerUserOption& option) {
+    if (option.first != name) return false;
+    const std::string list = option.second.value_or("");
+    for (std::string_view value : split(list, ',')) {
+      if (!value.empty()) values.emplace_back(value);
+    }
+    return true;
+  });
+  return values;
+}
+
+void add_new(std::vector<std::string>& list, std::string value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(std::move(value));
+}
+
+class Pyxis final : public ContainerBackend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "pyxis"; }
+
+  [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
+    std::vector<ContainerProblem> found;
+    for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
+      for (const std::string* path : {&spec.mounts[i].source, &spec.mounts[i].target}) {
+        if (cannot_be_expressed(*path)) {
+          found.push_back(
+              {fmt::format("container.mounts[{}]", i),
+               fmt::format("container.mounts: '{}' holds ',' or ':', which pyxis cannot express", printable(*path)),
+               false});
+        }
+      }
+    }
+    if (spec.image) {
+      const bool is_file = spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif");
+      if (is_file && spec.image->front() != '/') {
+        found.push_back({"container.image",
+                         fmt::format("container.image: pyxis reads '{}' as a registry name; write ./{} for the file",
+                                     printable(*spec.image), printable(*spec.image)),
+                         true});
+      }
+      if (spec.image->ends_with(".sif")) {
+        found.push_back({"container.image", "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
+      }
+      if (spec.image->starts_with("docker://")) {
+        found.push_back(
+            {"container.image",
+             fmt::format("container.image: pyxis writes it without 'docker://': {}", printable(spec.image->substr(9))),
+             true});
+      }
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::vector<ContainerOption> step_options(
+      const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const override {
+    const ContainerSpec& spec = step.spec;
+    std::vector<ContainerOption> options;
+    if (spec.image) options.push_back({"--container-image", *spec.image, "container.image"});
+    if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
+    if (const auto mounts = mount_list(step, take(user_options, "container-mounts")); !mounts.empty()) {
+      options.push_back(
+          {"--container-mounts", join(mounts, ","), "container.mounts, the run's and the agent's folders"});
+    }
+    if (spec.workdir) options.push_back({"--container-workdir", *spec.workdir, "container.workdir"});
+    // Always written, so that a site's default cannot surprise.
+    options.push_back({flag(spec.mount_home, "container-mount-home"), std::nullopt, "container.mount_home"});
+    options.push_back({flag(spec.remap_root, "container-remap-root"), std::nullopt, "container.remap_root"});
+    options.push_back({flag(spec.entrypoint, "container-entrypoint"), std::nullopt, "container.entrypoint"});
+    options.push_back({spec.writable.value_or(false) ? "--container-writable" : "--container-readonly", std::nullopt,
+                       "container.writable"});
+    if (spec.save) options.push_back({"--container-save", *spec.save, "container.save"});
+    std::vector<std::string> names;
+    for (const std::string& name : step.env_names) add_new(names, name);
+    for (std::string& name : take(user_options, "container-env")) add_new(names, std::move(name));
+    if (!names.empty()) options.push_back({"--container-env", join(names, ","), "these beat the image's own"});
+    return options;
+  }
+
+ private:
+  [[nodiscard]] static std::string flag(const std::optional<bool>& value, std::string_view name) {
+    return fmt::format("--{}{}", value.value_or(false) ? "" : "no-", name);
+  }
+
+  [[nodiscard]] static std::vector<std::string> mount_list(const ContainerStep& step,
+                                                           std::vector<std::string> of_srun) {
+    std::vector<std::string> mounts;
+    for (const Mount& mount : step.spec.mounts) add_new(mounts, mount_text(mount));
+    for (std::string& text : of_srun) add_new(mounts, std::move(text));
+    for (const Mount& own : step.own_mounts) {
+      const bool is_taken = std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
+                                        [&](const Mount& users) { return users.target == own.target; });
+      if (!is_taken) add_new(mounts, mount_text(own));
+    }
+    return mounts;
+  }
+};
+
+}  // namespace
+
+const ContainerBackend& pyxis_backend() {
+  static const Pyxis backend;
+  return backend;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,44 @@
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+
+std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
+  const JobSpec& spec = loaded.spec;
+  std::vector<Diagnostic> found;
+  const auto check = [&](const std::string& key, const std::string& path, std::string_view what) {
+    std::error_code error;
+    if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
+    // A path that cannot be looked at may well be there for the job.
+    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) return;
+    const auto origin = spec.origins.find(key);
+    const Origin where = origin != spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
+    found.push_back({Diagnostic::Severity::kWarning, where,
+                     fmt::format("{}: {} '{}' does not exist here", key, what, printable(path)),
+                     where.kind == Origin::Kind::kFile  ? line_of(loaded.text, where.line)
+                     : where.kind == Origin::Kind::kSet ? where.source
+                                                        : ""});
+  };
+  for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
+    check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source, "the mount's source");
+  }
+  check("container.image", spec.container.image.value_or(""), "the image");
+  check("environment.venv", spec.environment.venv ? *spec.environment.venv + "/bin/activate" : "", "the script");
+  check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
+  for (const std::string& path : spec.environment.modules_use) check("environment.modules.use", path, "the folder");
+  if (loaded.preset.is_trainer) check("train.data.path", spec.train.data_path.value_or(""), "the folder");
+  if (!spec.container.image && !spec.launch.command.empty())
+    check("launch.command", spec.launch.command[0], "the program");
+  if (spec.resources.output && spec.resources.output->find('%') == std::string::npos) {
+    check("resources.output", std::filesystem::path(*spec.resources.output).parent_path().string(), "the folder");
+  }
+  return found;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,329 @@
+#include "launcher/plan/plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/units.h"
+#include "launcher/spec/validate.h"
+
+namespace dlrun {
+namespace {
+
+/// Those of the agent's variables that the image must not replace: what lead gives to the ranks.
+constexpr std::array<std::string_view, 4> kAgentVariables{"DLRUN_RUN", "DLRUN_ATTEMPT", "DLRUN_LEAD", "DLRUN_SECRET"};
+
+[[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
+  return path.starts_with(folder) &&
+         (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
+}
+
+/// A '%' of dlrun's own in an output path, where it is not to start a pattern.
+[[nodiscard]] std::string escape_pattern(std::string_view path) {
+  std::string text;
+  for (char c : path) text += c == '%' ? std::string("%%") : std::string(1, c);
+  return text;
+}
+
+class Planner {
+ public:
+  Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
+      : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), inputs_(inputs) {
+    plan_.target = inputs.target;
+    plan_.name = spec_.name.value_or("job");
+    plan_.folder = loaded.folder;
+    plan_.runs_dir = inputs.runs_dir;
+    plan_.agent = inputs.agent_path;
+    plan_.trusted = preset_.trusted;
+    plan_.clusters = spec_.resources.clusters;
+    plan_.forward_usr1 = spec_.checkpoint.signal_before.has_value();
+    runtime_ = container_runtime(spec_, site_);
+  }
+
+  [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() && {
+    count();
+    if (inputs_.target == Target::kLocal) check_local();
+    if (runtime_ != "none" && inputs_.runs_dir.find_first_of(",:") != std::string::npos) {
+      error("container.image",
+            fmt::format(
+                "the runs folder '{}' holds ',' or ':' and cannot be mounted into a container; give --runs another",
+                inputs_.runs_dir));
+    }
+    if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
+      error("resources.output",
+            fmt::format(
+                "the runs folder '{}' holds a '\\', which Slurm cannot express in an output path; give --runs another",
+                inputs_.runs_dir));
+    }
+    if (!errors_.empty()) return tl::unexpected(std::move(errors_));
+    environment();
+    rank_variables();
+    program();
+    if (inputs_.target == Target::kSlurm) {
+      directives();
+      step();
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void error(std::string_view key, std::string message) {
+    const auto origin = spec_.origins.find(key);
+    errors_.push_back({Diagnostic::Severity::kError,
+                       origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
+                       std::move(message), ""});
+  }
+
+  void count() {
+    const Resources& r = spec_.resources;
+    Requested& q = plan_.requested;
+    const auto per_node = ranks_per_node(spec_);
+    const auto gpus = gpus_per_node(spec_);
+    if (r.nodes && r.nodes->min == r.nodes->max) q.nodes = r.nodes->min;
+    if (!r.nodes && !r.ntasks) q.nodes = 1;
+    if (r.ntasks) {
+      q.tasks = r.ntasks;
+    } else if (q.nodes && per_node) {
+      q.tasks = *q.nodes * *per_node;
+    }
+    if (r.gpus) {
+      q.gpus = r.gpus->count;
+    } else if (r.gpus_per_task && q.tasks) {
+      q.gpus = r.gpus_per_task->count * *q.tasks;
+    } else if (gpus && (q.nodes || *gpus == 0)) {
+      q.gpus = *gpus * q.nodes.value_or(0);
+    }
+    if (q.tasks && r.cpus_per_task) q.cpus = *q.tasks * *r.cpus_per_task;
+    if (r.time) {
+      if (const auto limit = parse_time_limit(*r.time)) q.time_seconds = *limit;
+    }
+    plan_.local_ranks = per_node ? *per_node : r.ntasks.value_or(1);
+  }
+
+  void check_local() {
+    if (runtime_ != "none") {
+      error("container.image",
+            "container.image: dlrun run starts the ranks on this machine itself, without a container; give --set "
+            "container.image=null to run without it");
+    }
+    if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
+      error("launch.preset",
+            fmt::format(
+                "launch.preset: an MPI program needs srun to start it; here its {} ranks would be worlds of one each",
+                plan_.local_ranks));
+    }
+    if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {
+      error("train.backend", "train.backend: mpi needs srun to start the ranks; use gloo, or auto");
+    }
+  }
+
+  void environment() {
+    const Environment& e = spec_.environment;
+    Prologue& p = plan_.prologue;
+    p.purge_modules = e.modules_purge.value_or(false);
+    p.use_modules = e.modules_use;
+    p.load_modules = e.modules_load;
+    p.module_init = site_.module_init;
+    p.conda_module = e.conda_module.value_or("");
+    p.conda_name = e.conda_name.value_or("");
+    p.venv = e.venv.value_or("");
+    p.setup = e.setup.value_or("");
+    const auto is_users = [&](std::string_view name) {
+      return std::any_of(e.vars.begin(), e.vars.end(), [&](const auto& variable) { return variable.first == name; });
+    };
+    const auto add = [&](std::string_view name, std::string_view value, std::string key) {
+      if (!is_users(name)) p.vars.push_back({std::string(name), std::string(value), std::move(key)});
+    };
+    for (const auto& [name, value] : site_.environment) add(name, value, "site " + site_.name);
+    if (!site_.interface.empty()) {
+      for (std::string_view name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
+        add(name, site_.interface, "site " + site_.name);
+    }
+    for (const auto& [name, value] : preset_.vars) add(name, value, "launch.preset: " + preset_.name);
+    if (runtime_ != "none" && gpus_per_node(spec_).value_or(1) > 0) {
+      // Images without NVIDIA's own variables see no GPU.
+      add("NVIDIA_VISIBLE_DEVICES", "all", "container on GPUs");
+      add("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "container on GPUs");
+    }
+    for (const auto& [name, value] : e.vars) p.vars.push_back({name, value, "environment.vars"});
+  }
+
+  void rank_variables() {
+    for (const auto& [name, value] : preset_.env)
+      plan_.rank_env.push_back({name, value, "launch.preset: " + preset_.name});
+  }
+
+  void program() {
+    if (!preset_.is_trainer) {
+      plan_.program.push_back({spec_.launch.command, "launch.command"});
+      return;
+    }
+    plan_.program.push_back({{inputs_.trainer_path}, "launch.preset: trainer"});
+    for (const KeyRow& row : spec_keys()) {
+      const bool is_trainers = row.path.starts_with("train.") || row.path.starts_with("checkpoint.");
+      if (!is_trainers || row.option.empty()) continue;
+      auto value = option_text(row, spec_);
+      if (row.path == "train.backend") value = backend();
+      if (row.path == "checkpoint.every" && value) {
+        if (const auto steps = parse_interval(*value)) value = fmt::format("{}", *steps);
+      }
+      if (value) plan_.program.push_back({{std::string(row.option), *value}, std::string(row.path)});
+    }
+  }
+
+  [[nodiscard]] std::string backend() const {
+    const std::string asked = spec_.train.backend.value_or("auto");
+    if (asked != "auto") return asked;
+    if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "gloo" : "single";
+    return runtime_ == "none" && spec_.launch.mpi != "none" ? "mpi"
+                                                            : "gloo";  // an image rarely holds the host's libmpi
+  }
+
+  void directives() {
+    const Resources& r = spec_.resources;
+    add_directive("--job-name", plan_.name, "name");
+    for (const KeyRow& row : spec_keys()) {
+      if (!row.path.starts_with("resources.") || row.path == "resources.output" || row.path == "resources.error" ||
+          row.path == "resources.signal")
+        continue;
+      if (row.path == "resources.nodes" && !r.nodes && !r.ntasks) {
+        add_directive("--nodes", "1", "resources.nodes");
+        continue;
+      }
+      if (row.path == "resources.tasks_per_node" && !r.tasks_per_node && !r.ntasks) {
+        const bool by_gpus = r.gpus_per_node && r.gpus_per_node->count > 0;
+        add_directive("--ntasks-per-node", fmt::format("{}", ranks_per_node(spec_).value_or(1)),
+                      by_gpus ? "resources.gpus_per_node" : "resources.tasks_per_node");
+        continue;
+      }
+      const auto value = option_text(row, spec_);
+      if (!value) continue;
+      if (row.path == "resources.gpus_per_node") {
+        if (r.gpus_per_node->count == 0) continue;
+        if (site_.gpu_style == "gres") {
+          add_directive("--gres", "gpu:" + *value, row.path);
+          continue;
+        }
+      }
+      if (row.format == Format::kFlag && *value == "true") {
+        add_directive(row.option, std::nullopt, row.path);
+      } else {
+        add_directive(row.option, *value, row.path);
+      }
+    }
+    bool has_chdir = false;
+    for (const SlurmOption& option : spec_.slurm) {
+      add_directive("--" + option.name, option.value, "slurm");
+      has_chdir = has_chdir || option.name == "chdir";
+    }
+    if (!has_chdir) add_directive("--chdir", plan_.folder, "the spec's folder");
+    plan_.output_given = r.output.has_value();
+    add_directive("--output",
+                  r.output ? *r.output : fmt::format("{}/{}-%j.out", escape_pattern(inputs_.runs_dir), plan_.name),
+                  "resources.output");
+    if (r.error) add_directive("--error", *r.error, "resources.error");
+    if (r.signal) add_directive("--signal", *r.signal, "resources.signal");
+    if (spec_.checkpoint.signal_before)
+      add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before, "checkpoint.signal_before");
+    add_directive("--open-mode", "append", "a requeue keeps the log");
+    add_directive("--no-requeue", std::nullopt, "no retry");
+  }
+
+  void add_directive(std::string_view option, std::optional<std::string> value, std::string_view key) {
+    plan_.directives.push_back({std::string(option), std::move(value), std::string(key)});
+  }
+
+  void step() {
+    const auto add = [&](std::string_view option, std::optional<std::string> value, std::string_view key) {
+      plan_.step.push_back({std::string(option), std::move(value), std::string(key)});
+    };
+    add("--export", "ALL", "");
+    add("--kill-on-bad-exit", "1", "");
+    if (spec_.resources.cpus_per_gpu) {
+      add("--cpus-per-gpu", fmt::format("{}", *spec_.resources.cpus_per_gpu), "resources.cpus_per_gpu");
+    } else if (spec_.resources.cpus_per_task) {
+      add("--cpus-per-task", fmt::format("{}", *spec_.resources.cpus_per_task), "resources.cpus_per_task");
+    } else {
+      plan_.shares_cpus = true;
+    }
+    if (spec_.launch.mpi) {
+      add("--mpi", spec_.launch.mpi, "launch.mpi");
+    } else if (preset_.wants_mpi && (!preset_.is_trainer || backend() == "mpi")) {
+      add("--mpi", site_.mpi.empty() ? "pmix" : site_.mpi, "launch.preset: " + preset_.name);
+    }
+    if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind");
+    if (spec_.launch.gpu_bind) add("--gpu-bind", spec_.launch.gpu_bind, "launch.gpu_bind");
+
+    std::vector<ContainerUserOption> users;
+    for (const SlurmOption& option : spec_.launch.srun) users.emplace_back(option.name, option.value);
+    for (ContainerOption& option : find_container_backend(runtime_)->step_options(container_step(), users)) {
+      plan_.container.push_back({std::move(option.option), std::move(option.value), std::move(option.key)});
+    }
+    for (const auto& [name, value] : users) add("--" + name, value, "launch.srun");
+    plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
+  }
+
+  [[nodiscard]] ContainerStep container_step() const {
+    ContainerStep step{spec_.container, {}, {}};
+    const auto mount = [&](const std::string& path) {
+      const bool is_there = std::any_of(step.own_mounts.begin(), step.own_mounts.end(),
+                                        [&](const Mount& m) { return is_at_or_below(path, m.target); });
+      if (!is_there) step.own_mounts.push_back({path, path, {}});
+    };
+    mount(inputs_.runs_dir);
+    mount(inputs_.agent_path.substr(0, inputs_.agent_path.rfind('/')));
+    if (preset_.is_trainer) {
+      if (spec_.train.data_path) mount(*spec_.train.data_path);
+      if (spec_.checkpoint.dir && spec_.checkpoint.dir->starts_with('/')) mount(*spec_.checkpoint.dir);
+    }
+    for (const PlannedVariable& variable : plan_.prologue.vars) {
+      // What an image says of its own GPUs is for the image to say.
+      if (variable.key != "container on GPUs") step.env_names.push_back(variable.name);
+    }
+    for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
+    step.env_names.insert(step.env_names.end(), kAgentVariables.begin(), kAgentVariables.end());
+    return step;
+  }
+
+  const JobSpec& spec_;
+  const SiteProfile& site_;
+  const Preset& preset_;
+  const std::string& file_;
+  const PlanInputs& inputs_;
+  std::string runtime_;
+  LaunchPlan plan_;
+  std::vector<Diagnostic> errors_;
+};
+
+}  // namespace
+
+std::vector<std::string> LaunchPlan::program_argv() const {
+  std::vector<std::string> argv;
+  for (const PlannedWords& group : program) argv.insert(argv.end(), group.words.begin(), group.words.end());
+  return argv;
+}
+
+tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded, const PlanInputs& inputs) {
+  auto plan = Planner(loaded, inputs).run();
+  if (!plan) {
+    for (Diagnostic& problem : plan.error()) {
+      if (problem.where.kind == Origin::Kind::kFile) problem.line_text = line_of(loaded.text, problem.where.line);
+    }
+  }
+  return plan;
+}
+
+std::string runs_directory(const std::optional<std::string>& option, const Env& env, const SiteProfile& site,
+                           const std::filesystem::path& current_dir) {
+  std::string chosen = option.value_or("");
+  if (chosen.empty()) chosen = env.get_or("DLRUN_RUNS", "");
+  if (chosen.empty() && !site.runs_dir.empty()) chosen = substitute_variables(site.runs_dir, env).value_or("");
+  if (chosen.empty()) chosen = "runs";
+  return absolute_path(chosen, current_dir.string(), env).value_or((current_dir / "runs").string());
+}
+
+}  // namespace dlrun

@@ -1,0 +1,75 @@
+#include <nlohmann/json.hpp>
+
+#include "launcher/plan/plan.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[nodiscard]] Json of_options(const std::vector<PlannedOption>& options) {
+  Json list = Json::array();
+  for (const PlannedOption& option : options) {
+    list.push_back(
+        {{"option", option.option}, {"value", option.value ? Json(*option.value) : Json()}, {"key", option.key}});
+  }
+  return list;
+}
+
+[[nodiscard]] Json of_variables(const std::vector<PlannedVariable>& variables) {
+  Json list = Json::array();
+  for (const PlannedVariable& variable : variables) {
+    list.push_back({{"name", variable.name}, {"value", variable.value}, {"key", variable.key}});
+  }
+  return list;
+}
+
+[[nodiscard]] Json of_number(const std::optional<std::int64_t>& number) {
+  return number ? Json(*number) : Json();
+}
+
+}  // namespace
+
+std::string plan_json(const LaunchPlan& plan) {
+  const Prologue& p = plan.prologue;
+  const Requested& q = plan.requested;
+  Json program = Json::array();
+  for (const PlannedWords& group : plan.program) program.push_back({{"words", group.words}, {"key", group.key}});
+  const Json json{
+      {"name", plan.name},
+      {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
+      {"folder", plan.folder},
+      {"runs_dir", plan.runs_dir},
+      {"agent", plan.agent},
+      {"clusters", plan.clusters ? Json(*plan.clusters) : Json()},
+      {"directives", of_options(plan.directives)},
+      {"output_given", plan.output_given},
+      {"prologue",
+       {{"purge_modules", p.purge_modules},
+        {"use_modules", p.use_modules},
+        {"load_modules", p.load_modules},
+        {"module_init", p.module_init},
+        {"conda_module", p.conda_module},
+        {"conda_name", p.conda_name},
+        {"venv", p.venv},
+        {"vars", of_variables(p.vars)},
+        {"setup", p.setup}}},
+      {"shares_cpus", plan.shares_cpus},
+      {"step", of_options(plan.step)},
+      {"container", of_options(plan.container)},
+      {"rank_env", of_variables(plan.rank_env)},
+      {"trusted", plan.trusted},
+      {"program", program},
+      {"forward_usr1", plan.forward_usr1},
+      {"local_ranks", plan.local_ranks},
+      {"requested",
+       {{"nodes", of_number(q.nodes)},
+        {"tasks", of_number(q.tasks)},
+        {"gpus", of_number(q.gpus)},
+        {"cpus", of_number(q.cpus)},
+        {"time_seconds", of_number(q.time_seconds)}}},
+  };
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dlrun

@@ -1,0 +1,72 @@
+// What the batch shell does before the step: modules, conda, venv, variables, the user's lines.
+
+#include "common/quoting.h"
+#include "launcher/plan/render.h"
+#include "launcher/plan/script_text.h"
+
+namespace dlrun {
+namespace {
+
+/// `module` is a shell function that a batch shell may lack: sbatch passes it on from some login shells only.
+void module_init(ScriptText& text, const Prologue& prologue) {
+  if (!prologue.module_init.empty()) {
+    text.line(". " + shell_quote(prologue.module_init), "site: module_init");
+    return;
+  }
+  text.line("if ! type module >/dev/null 2>&1; then");
+  text.line(
+      "  for init in \"${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash\" \"${MODULESHOME:-/usr/share/modules}/init/bash\" "
+      "\\");
+  text.line("    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do");
+  text.line("    if [[ -r $init ]]; then . \"$init\" && break; fi");
+  text.line("  done");
+  text.line("fi");
+}
+
+void modules(ScriptText& text, const Prologue& prologue) {
+  const bool has_modules = prologue.purge_modules || !prologue.use_modules.empty() || !prologue.load_modules.empty();
+  if (!has_modules && prologue.conda_module.empty()) return;
+  module_init(text, prologue);
+  if (prologue.purge_modules) text.line("module purge", "environment.modules.purge");
+  for (const std::string& path : prologue.use_modules)
+    text.line("module use " + shell_quote(path), "environment.modules.use");
+  for (const std::string& name : prologue.load_modules)
+    text.line("module load " + shell_quote(name), "environment.modules.load");
+  if (!prologue.conda_module.empty())
+    text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module");
+}
+
+/// `conda activate` is a function too; only its hook defines it in a shell that is not interactive.
+void conda(ScriptText& text, const Prologue& prologue) {
+  if (prologue.conda_name.empty()) return;
+  text.line("conda=$(type -P conda || true)");
+  text.line(
+      "for conda in \"$conda\" \"${CONDA_EXE:-}\" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda "
+      "/opt/conda/bin/conda; do");
+  text.line("  if [[ -x $conda ]]; then break; fi");
+  text.line("done");
+  text.line("conda_hook=$(\"$conda\" shell.bash hook)");
+  text.line("eval \"$conda_hook\"");
+  text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
+}
+
+}  // namespace
+
+std::string render_prologue(const LaunchPlan& plan) {
+  const Prologue& prologue = plan.prologue;
+  ScriptText text;
+  modules(text, prologue);
+  conda(text, prologue);
+  if (!prologue.venv.empty()) text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv");
+  for (const PlannedVariable& variable : prologue.vars) {
+    text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
+  }
+  if (!prologue.setup.empty()) {
+    text.line("# environment.setup");
+    const bool ends_line = prologue.setup.back() == '\n';
+    text.line(ends_line ? std::string_view(prologue.setup).substr(0, prologue.setup.size() - 1) : prologue.setup);
+  }
+  return text.take();
+}
+
+}  // namespace dlrun

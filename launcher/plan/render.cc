@@ -1,0 +1,181 @@
+#include "launcher/plan/render.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/quoting.h"
+#include "launcher/plan/script_text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestCommandLine = 100;
+
+/// Options that a batch job has and an allocation has not.
+constexpr std::array<std::string_view, 8> kBatchOnly{"--output", "--error", "--open-mode", "--no-requeue",
+                                                     "--signal", "--input", "--batch",     "--propagate"};
+
+[[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
+  return "agent=" + shell_quote(plan.agent) + "\n";
+}
+
+/// srun's options, one a line, each with the key that made it.
+[[nodiscard]] std::string step_text(const LaunchPlan& plan) {
+  ScriptText text;
+  if (plan.shares_cpus) {
+    text.line("# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.");
+    text.line("tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}");
+    text.line("cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}");
+  }
+  text.line("step=(");
+  text.line("  srun");
+  for (const PlannedOption& option : plan.step) text.line("  " + shell_quote(option.word()), option.key);
+  if (plan.shares_cpus) text.line("  --cpus-per-task=\"$((cpus > 0 ? cpus : 1))\"");
+  text.line(")");
+  return text.take();
+}
+
+[[nodiscard]] std::string rank_text(const LaunchPlan& plan) {
+  ScriptText text;
+  text.line("rank=(");
+  text.line("  \"$agent\" rank");
+  if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
+  for (const PlannedVariable& variable : plan.rank_env) {
+    text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
+  }
+  text.line(")");
+  return text.take();
+}
+
+[[nodiscard]] std::string program_text(const LaunchPlan& plan) {
+  ScriptText text;
+  text.line("program=(");
+  for (const PlannedWords& group : plan.program) {
+    const std::string line = "  " + shell_quote_all(group.words);
+    if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
+      text.line(line, group.key);
+      continue;
+    }
+    text.line("  # " + group.key);
+    for (const std::string& word : group.words) text.line("  " + shell_quote(word));
+  }
+  text.line(")");
+  return text.take();
+}
+
+[[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
+  std::string text = "exec \"$agent\" lead";
+  if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
+  text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
+  if (plan.forward_usr1) text += " --forward-usr1";
+  text += " -- ";
+  if (plan.target == Target::kSlurm) text += "\"${step[@]}\" ";
+  return text + "\"${rank[@]}\" -- \"${program[@]}\"\n";
+}
+
+constexpr std::string_view kStrict =
+    "set -eo pipefail\n"
+    "trap 'echo \"dlrun: line $LINENO of the job script ended with code $?; the ranks were not started\" >&2' ERR\n";
+
+/// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte for byte; Slurm's
+/// lists have commas.
+constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
+
+}  // namespace
+
+Result<std::string> render_script(const LaunchPlan& plan) {
+  if (plan.target == Target::kLocal) return render_local_script(plan);
+  ScriptText head;
+  head.line("#!/bin/bash");
+  for (const PlannedOption& directive : plan.directives) {
+    std::string line = "#SBATCH " + directive.option;
+    if (directive.value) {
+      const auto quoted = sbatch_quote(*directive.value);
+      if (!quoted) return within(directive.key, quoted.error());
+      line += "=" + *quoted;
+    }
+    head.line(line, directive.key);
+  }
+  std::string text = head.take();
+  text += "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.\n";
+  text += kShellcheck;
+  text += kStrict;
+  if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
+  text += "\n" + agent_line(plan) + step_text(plan) + rank_text(plan) + program_text(plan);
+  return text + lead_text(plan);
+}
+
+std::string render_local_script(const LaunchPlan& plan) {
+  std::string text =
+      "#!/bin/bash\n# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.\n";
+  text += kShellcheck;
+  text += kStrict;
+  if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
+  text += "\n" + agent_line(plan) + rank_text(plan) + program_text(plan);
+  return text + lead_text(plan);
+}
+
+std::vector<std::string> salloc_words(const LaunchPlan& plan) {
+  std::vector<std::string> words;
+  for (const PlannedOption& directive : plan.directives) {
+    if (std::find(kBatchOnly.begin(), kBatchOnly.end(), directive.option) == kBatchOnly.end())
+      words.push_back(directive.word());
+  }
+  return words;
+}
+
+Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
+                               const std::string& script_path) {
+  // One task that sees the node as the job's tasks would together.
+  std::vector<std::string> step{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--pty", "--export=ALL", "--mpi=none"};
+  if (plan.requested.cpus && plan.requested.nodes) {
+    step.push_back(fmt::format("--cpus-per-task={}", *plan.requested.cpus / *plan.requested.nodes));
+  }
+  Interactive result;
+  result.argv.emplace_back("salloc");
+  for (std::string& word : salloc_words(plan)) result.argv.push_back(std::move(word));
+  result.argv.insert(result.argv.end(), step.begin(), step.end());
+
+  const bool is_plain_shell = command.empty() && plan.container.empty();
+  const std::string prologue = render_prologue(plan);
+  result.script = "#!/bin/bash\n";
+  result.script += kShellcheck;
+  if (is_plain_shell) {  // the shell's own start-up file: a line that fails leaves a prompt to look around
+    result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
+    result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
+    return result;
+  }
+  result.argv.insert(result.argv.end(), {"bash", script_path});
+  result.script += "set -eo pipefail\n" + prologue;
+  std::vector<std::string> last;
+  if (!plan.container.empty()) {
+    last = step;
+    for (const PlannedOption& option : plan.container) last.push_back(option.word());
+  }
+  if (command.empty()) {
+    last.insert(last.end(), {"sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i"});
+  } else {
+    last.insert(last.end(), command.begin(), command.end());
+  }
+  result.script += "exec " + shell_quote_all(last) + "\n";
+  return result;
+}
+
+std::vector<std::string> local_argv(const LaunchPlan& plan) {
+  std::vector<std::string> argv{plan.agent, "lead",        "--local", fmt::format("{}", plan.local_ranks),
+                                "--runs",   plan.runs_dir, "--name",  plan.name};
+  if (plan.forward_usr1) argv.emplace_back("--forward-usr1");
+  argv.insert(argv.end(), {"--", plan.agent, "rank"});
+  if (plan.trusted) argv.emplace_back("--trusted");
+  for (const PlannedVariable& variable : plan.rank_env) {
+    argv.emplace_back("--env");
+    argv.push_back(variable.name + "=" + variable.value);
+  }
+  argv.emplace_back("--");
+  for (std::string& word : plan.program_argv()) argv.push_back(std::move(word));
+  return argv;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,97 @@
+#include "launcher/spec/diagnostic.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the caret
+
+[[nodiscard]] bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+/// The byte at which column (from 1, in characters) starts.
+[[nodiscard]] std::size_t byte_of_column(std::string_view line, int column) {
+  std::size_t at = 0;
+  for (int seen = 1; seen < column && at < line.size(); ++seen) {
+    ++at;
+    while (at < line.size() && is_continuation(line[at])) ++at;
+  }
+  return at;
+}
+
+/// The line around the caret and the caret's own line: the same text as white space, tabs kept, then '^'.
+[[nodiscard]] std::pair<std::string, std::string> excerpt(std::string_view line, int column) {
+  std::size_t caret = byte_of_column(line, column);
+  std::string prefix;
+  if (caret > kShownColumns - 40) {
+    std::size_t cut = caret - (kShownColumns - 40);
+    while (cut < line.size() && is_continuation(line[cut])) ++cut;
+    line.remove_prefix(cut);
+    caret -= cut;
+    prefix = "...";
+  }
+  std::string suffix;
+  if (line.size() > kShownColumns) {
+    std::size_t cut = kShownColumns;
+    while (cut > caret && is_continuation(line[cut])) --cut;
+    line = line.substr(0, cut);
+    suffix = "...";
+  }
+  std::string shown = prefix, under(prefix.size(), ' ');
+  for (std::size_t i = 0; i < line.size();) {
+    std::size_t next = i + 1;
+    while (next < line.size() && is_continuation(line[next])) ++next;
+    const std::string_view character = line.substr(i, next - i);
+    const std::string text = character == "\t" ? "\t" : printable(character);
+    shown += text;
+    if (i < caret)
+      under += character == "\t" ? "\t" : std::string(text.size() == character.size() ? 1 : text.size(), ' ');
+    i = next;
+  }
+  return {shown + suffix, under + "^"};
+}
+
+}  // namespace
+
+std::string describe(const Origin& origin) {
+  switch (origin.kind) {
+    case Origin::Kind::kDefault:
+      return "default";
+    case Origin::Kind::kEnv:
+      return "env " + origin.source;
+    case Origin::Kind::kSet:
+      return "--set " + printable(origin.source);
+    case Origin::Kind::kFile:
+    case Origin::Kind::kSite:
+    case Origin::Kind::kPreset:
+      break;
+  }
+  std::string text = printable(origin.source);
+  if (origin.line > 0) text += fmt::format(":{}:{}", origin.line, origin.column);
+  return text;
+}
+
+std::string format_diagnostic(const Diagnostic& diagnostic) {
+  const bool is_error = diagnostic.severity == Diagnostic::Severity::kError;
+  std::string text = fmt::format("{}: {}: {}\n", describe(diagnostic.where), is_error ? "error" : "warning",
+                                 printable(diagnostic.message));
+  if (diagnostic.where.line > 0 && !diagnostic.line_text.empty()) {
+    const auto [shown, under] = excerpt(diagnostic.line_text, diagnostic.where.column);
+    text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, under);
+  }
+  return text;
+}
+
+std::string format_diagnostics(std::span<const Diagnostic> diagnostics) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics) text += format_diagnostic(diagnostic);
+  return text;
+}
+
+}  // namespace dlrun

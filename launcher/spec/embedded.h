@@ -1,0 +1,17 @@
+#pragma once
+// The data files that are part of the program: templates/presets and configs/sites.
+
+#include <span>
+#include <string_view>
+
+namespace dlrun {
+
+struct EmbeddedFile {
+  std::string_view name;  ///< "presets/torch.yaml"
+  std::string_view text;
+};
+
+/// Sorted by name within each folder.
+[[nodiscard]] std::span<const EmbeddedFile> embedded_files();
+
+}  // namespace dlrun

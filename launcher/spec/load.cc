@@ -1,0 +1,243 @@
+#include "launcher/spec/load.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/spec/config_reader.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/validate.h"
+
+namespace dlrun {
+namespace {
+
+using Diagnostics = std::vector<Diagnostic>;
+
+[[nodiscard]] Diagnostic error_about(const Origin& where, std::string message) {
+  return {Diagnostic::Severity::kError, where, std::move(message), ""};
+}
+
+/// The document of one --set argument. A value in quotes, braces or brackets is YAML; any other is the text itself, so
+/// that no byte of it is special.
+void apply_set(SpecBuilder& builder, const std::string& argument, const std::string& current_dir) {
+  SpecSource source{Origin::Kind::kSet, argument, argument, current_dir, 0};
+  const auto equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return builder.report(
+        error_about({Origin::Kind::kSet, argument, 0, 0}, "expected KEY=VALUE, such as resources.nodes=4"));
+  }
+  const std::string path = argument.substr(0, equals), value = argument.substr(equals + 1);
+  source.column_shift = static_cast<int>(equals) + 1;
+  YamlDocument document;
+  if (!value.empty() && std::string_view("[{\"'").find(value[0]) != std::string_view::npos) {
+    auto parsed = parse_yaml(value);
+    if (!parsed) {
+      const auto& problem = parsed.error();
+      return builder.report(
+          {Diagnostic::Severity::kError,
+           {Origin::Kind::kSet, argument, problem.line, problem.column + (problem.line == 1 ? source.column_shift : 0)},
+           problem.message,
+           line_of(argument, problem.line)});
+    }
+    document = std::move(*parsed);
+  } else {
+    YamlNode node;
+    node.kind = value.empty() || value == "null" || value == "~" ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
+    node.is_plain = true;
+    node.line = node.column = 1;
+    node.text = value;
+    document.nodes.push_back(std::move(node));
+  }
+  builder.apply_at(document, document.root, path, source);
+}
+
+/// SBATCH_ACCOUNT and its like, as sbatch itself would take them. Inside a job they are the outer job's.
+void apply_environment(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
+  if (env.has("SLURM_JOB_ID")) return;
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
+      {{"SBATCH_ACCOUNT", "resources.account"},
+       {"SBATCH_PARTITION", "resources.partition"},
+       {"SBATCH_QOS", "resources.qos"}}};
+  for (const auto& [variable, key] : kDefaults) {
+    const auto value = env.get(variable);
+    if (!value || value->empty()) continue;
+    YamlNode node;
+    node.kind = YamlNode::Kind::kScalar;
+    node.text = *value;
+    const SpecSource source{Origin::Kind::kEnv, std::string(variable), "", current_dir, 0};
+    builder.apply_at({{node}, 0}, 0, key, source);
+  }
+}
+
+/// The site by spec, by $DLRUN_SITE, by the cluster's name, else the generic one.
+[[nodiscard]] SiteProfile apply_site(SpecBuilder& builder, const LoadRequest& request) {
+  std::string name = "generic";
+  Origin origin{};
+  if (builder.spec().site) {
+    name = *builder.spec().site;
+    origin = builder.spec().origins["site"];
+  } else if (const std::string from_env = request.env.get_or("DLRUN_SITE", ""); !from_env.empty()) {
+    name = from_env;
+    origin = {Origin::Kind::kEnv, "DLRUN_SITE", 0, 0};
+  } else if (!request.cluster_name.empty()) {
+    for (const std::string& candidate : config_names("sites", request.config_dirs)) {
+      Diagnostics ignored;
+      std::optional<YamlId> defaults;
+      const auto file = find_config("sites", candidate, request.config_dirs, ignored);
+      if (!file) continue;
+      const auto clusters = read_site(*file, candidate, defaults, ignored).cluster_names;
+      if (std::find(clusters.begin(), clusters.end(), request.cluster_name) != clusters.end()) name = candidate;
+    }
+  }
+  Diagnostics problems;
+  const auto file = is_slug(name) ? find_config("sites", name, request.config_dirs, problems) : std::nullopt;
+  SiteProfile site;
+  site.name = name;
+  if (file) {
+    std::optional<YamlId> defaults;
+    site = read_site(*file, name, defaults, problems);
+    const SpecSource source{Origin::Kind::kSite, file->source, file->text, request.current_dir.string(), 0};
+    if (defaults) builder.apply_at(file->document, *defaults, "", source);
+  } else if (problems.empty()) {
+    const auto names = config_names("sites", request.config_dirs);
+    problems.push_back(
+        error_about(origin, fmt::format("there is no site '{}'; known: {}", printable(name), join(names, " "))));
+  }
+  for (Diagnostic& problem : problems) builder.report(std::move(problem));
+  builder.spec().site = name;
+  if (origin.kind != Origin::Kind::kDefault) builder.spec().origins.try_emplace("site", origin);
+  return site;
+}
+
+[[nodiscard]] Preset find_preset(SpecBuilder& builder, const LoadRequest& request) {
+  auto& launch = builder.spec().launch;
+  if (!launch.preset && !builder.refused().contains("launch.preset")) {
+    const bool has_command = !launch.command.empty() || builder.refused().contains("launch.command");
+    launch.preset = has_command ? "plain" : "trainer";
+  }
+  const std::string name = launch.preset.value_or("plain");
+  Diagnostics problems;
+  const auto file = find_config("presets", name, request.config_dirs, problems);
+  Preset preset;
+  preset.name = name;
+  if (file) {
+    preset = read_preset(*file, name, problems);
+  } else if (problems.empty()) {
+    constexpr std::array<std::string_view, 5> kLater{"torchrun", "horovod", "tensorflow", "deepspeed", "jax"};
+    if (std::find(kLater.begin(), kLater.end(), name) != kLater.end()) {
+      problems.push_back(error_about(builder.spec().origins["launch.preset"],
+                                     fmt::format("launch.preset: {} is not supported yet", name)));
+    } else {
+      const auto names = config_names("presets", request.config_dirs);
+      const std::vector<std::string_view> candidates(names.begin(), names.end());
+      const auto similar = nearest(name, candidates);
+      problems.push_back(error_about(
+          builder.spec().origins["launch.preset"],
+          fmt::format("launch.preset: there is no preset '{}'; {}", name,
+                      similar ? fmt::format("did you mean '{}'?", *similar) : "known: " + join(names, " "))));
+    }
+    preset.is_trainer = true;  // nothing more to say about a missing command
+  }
+  for (Diagnostic& problem : problems) builder.report(std::move(problem));
+  return preset;
+}
+
+/// The run's name where the spec gives none: the file's, as far as it is one.
+void default_name(SpecBuilder& builder, const LoadRequest& request) {
+  if (builder.spec().name || builder.refused().contains("name")) return;
+  const std::string stem = std::filesystem::path(request.file).stem().string();
+  if (is_slug(stem)) {
+    builder.spec().name = stem;
+  } else {
+    builder.report(
+        error_about({Origin::Kind::kFile, request.file, 0, 0},
+                    fmt::format("name is missing, and '{}' cannot serve: letters, digits, '.', '_' and '-', at most 64",
+                                printable(stem))));
+  }
+}
+
+/// The text under a diagnostic that knows only the origin of a value.
+void add_line_texts(Diagnostics& diagnostics, const std::string& text) {
+  for (Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.line_text.empty() || diagnostic.where.line == 0) continue;
+    if (diagnostic.where.kind == Origin::Kind::kFile) diagnostic.line_text = line_of(text, diagnostic.where.line);
+    if (diagnostic.where.kind == Origin::Kind::kSet)
+      diagnostic.line_text = line_of(diagnostic.where.source, diagnostic.where.line);
+  }
+}
+
+void sort_by_position(Diagnostics& diagnostics) {
+  std::stable_sort(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& a, const Diagnostic& b) {
+    const auto rank = [](const Diagnostic& d) {
+      return std::tuple(d.where.kind != Origin::Kind::kFile, d.where.kind, d.where.line, d.where.column);
+    };
+    return rank(a) < rank(b);
+  });
+}
+
+}  // namespace
+
+tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
+  const Origin whole_file{Origin::Kind::kFile, request.file, 0, 0};
+  LoadedSpec loaded;
+  loaded.file = request.file;
+  if (request.text) {
+    loaded.text = *request.text;
+  } else {
+    auto text = read_file(request.current_dir / request.file, YamlLimits{}.bytes);
+    if (!text) return tl::unexpected(Diagnostics{error_about(whole_file, text.error().message)});
+    loaded.text = std::move(*text);
+  }
+  const std::string current_dir = request.current_dir.string();
+  std::string folder = (request.current_dir / request.file).parent_path().lexically_normal().string();
+  if (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+
+  SpecBuilder builder(request.env);
+  for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set) apply_set(builder, *set, current_dir);
+  auto document = parse_yaml(loaded.text);
+  if (!document) {
+    const YamlProblem& problem = document.error();
+    builder.report({Diagnostic::Severity::kError,
+                    {Origin::Kind::kFile, request.file, problem.line, problem.column},
+                    problem.message,
+                    problem.line > 0 ? line_of(loaded.text, problem.line) : ""});
+  } else if (const auto kind = document->at(document->root).kind;
+             kind == YamlNode::Kind::kScalar || kind == YamlNode::Kind::kSequence) {
+    builder.apply(*document, {Origin::Kind::kFile, request.file, loaded.text, folder,
+                              0});  // says so, and nothing else can be said
+  } else {
+    builder.apply(*document, {Origin::Kind::kFile, request.file, loaded.text, folder, 0});
+    apply_environment(builder, request.env, current_dir);
+    loaded.site = apply_site(builder, request);
+    loaded.preset = find_preset(builder, request);
+    default_name(builder, request);
+    loaded.folder = folder;
+    loaded.spec = builder.spec();
+    for (Diagnostic& problem : validate(loaded, builder.refused())) builder.report(std::move(problem));
+  }
+  Diagnostics all = std::move(builder.diagnostics());
+  add_line_texts(all, loaded.text);
+  sort_by_position(all);
+  const auto is_error = [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; };
+  if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
+  loaded.warnings = std::move(all);
+  return loaded;
+}
+
+std::vector<std::filesystem::path> config_directories(const Env& env) {
+  std::vector<std::filesystem::path> directories;
+  if (const std::string own = env.get_or("DLRUN_CONFIG", ""); !own.empty()) directories.emplace_back(own);
+  const std::string xdg = env.get_or("XDG_CONFIG_HOME", ""), home = env.get_or("HOME", "");
+  if (!xdg.empty()) {
+    directories.push_back(std::filesystem::path(xdg) / "dlrun");
+  } else if (!home.empty()) {
+    directories.push_back(std::filesystem::path(home) / ".config" / "dlrun");
+  }
+  return directories;
+}
+
+}  // namespace dlrun

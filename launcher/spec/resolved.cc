@@ -1,0 +1,121 @@
+// The effective spec as YAML: every value that was set, with its origin.
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/load.h"
+#include "launcher/spec/spec_keys.h"
+
+namespace dlrun {
+namespace {
+
+/// A double-quoted YAML scalar: any text on one line.
+[[nodiscard]] std::string yaml_string(std::string_view text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (c == '\n') {
+      result += "\\n";
+    } else if (c == '\t') {
+      result += "\\t";
+    } else if (is_control(c)) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+/// Bare where YAML cannot read it as anything but this text, or as this number.
+[[nodiscard]] std::string scalar(std::string_view text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '/' || c == '-';
+  };
+  const bool is_bare = !text.empty() && text[0] != '-' && text[0] != '.' &&
+                       std::all_of(text.begin(), text.end(), is_plain) && text != "null" && text != "Null" &&
+                       text != "NULL";
+  return is_bare ? std::string(text) : yaml_string(text);
+}
+
+/// Rows of output: a path's names, a value, its origin. Sections are opened as paths need them.
+class YamlWriter {
+ public:
+  explicit YamlWriter(const Origins& origins) : origins_(origins) {}
+
+  void value(std::string_view path, std::string_view text, std::string_view origin_key) {
+    const auto names = split(path, '.');
+    open({names.begin(), names.end() - 1});
+    const auto origin = origins_.find(origin_key);
+    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * (names.size() - 1), names.back(), text,
+                         origin == origins_.end() ? "default" : describe(origin->second));
+  }
+  void entry(std::string_view section, std::string_view name, std::string_view text) {
+    const auto names = split(section, '.');
+    open({names.begin(), names.end()});
+    const auto origin = origins_.find(fmt::format("{}.{}", section, name));
+    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * names.size(), name, text,
+                         origin == origins_.end() ? "default" : describe(origin->second));
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  void open(const std::vector<std::string_view>& sections) {
+    std::size_t same = 0;
+    while (same < std::min(sections.size(), open_.size()) && sections[same] == open_[same]) ++same;
+    open_.resize(same);
+    for (; same < sections.size(); ++same) {
+      text_ += fmt::format("{:{}}{}:\n", "", 2 * same, sections[same]);
+      open_.emplace_back(sections[same]);
+    }
+  }
+
+  const Origins& origins_;
+  std::vector<std::string> open_;
+  std::string text_;
+};
+
+[[nodiscard]] std::string flow_list(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + yaml_string(word);
+  return "[" + text + "]";
+}
+
+[[nodiscard]] std::string flow_mounts(const std::vector<Mount>& mounts) {
+  std::string text;
+  for (const Mount& mount : mounts) {
+    text += fmt::format("{}{{source: {}, target: {}, flags: {}}}", text.empty() ? "" : ", ", yaml_string(mount.source),
+                        yaml_string(mount.target), flow_list(mount.flags));
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string resolved_yaml(const LoadedSpec& loaded) {
+  JobSpec spec = loaded.spec;  // the key table reads through mutable members
+  YamlWriter writer(spec.origins);
+  for (const KeyRow& row : spec_keys()) {
+    if (const auto* list = std::get_if<Access<std::vector<std::string>>>(&row.field)) {
+      if (!(*list)(spec).empty()) writer.value(row.path, flow_list((*list)(spec)), row.path);
+    } else if (const auto* mounts = std::get_if<Access<std::vector<Mount>>>(&row.field)) {
+      if (!(*mounts)(spec).empty()) writer.value(row.path, flow_mounts((*mounts)(spec)), row.path);
+    } else if (const auto* variables = std::get_if<Access<NamedValues>>(&row.field)) {
+      for (const auto& [name, value] : (*variables)(spec)) writer.entry(row.path, name, yaml_string(value));
+    } else if (const auto* options = std::get_if<Access<std::vector<SlurmOption>>>(&row.field)) {
+      for (const SlurmOption& option : (*options)(spec))
+        writer.entry(row.path, option.name, option.value ? yaml_string(*option.value) : "true");
+    } else if (const auto text = option_text(row, spec)) {
+      writer.value(row.path, scalar(*text), row.path);
+    }
+  }
+  return writer.take();
+}
+
+}  // namespace dlrun

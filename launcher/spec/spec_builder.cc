@@ -1,0 +1,344 @@
+#include "launcher/spec/spec_builder.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/units.h"
+#include "launcher/spec/value_setter.h"
+
+namespace dlrun {
+namespace {
+
+[[nodiscard]] std::string below(const std::string& section, std::string_view name) {
+  return section.empty() ? std::string(name) : section + "." + std::string(name);
+}
+
+[[nodiscard]] std::string_view last_name(std::string_view path) {
+  const auto dot = path.rfind('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+/// Every key below a section that belongs to a part that is not built: "retry", "sweep".
+[[nodiscard]] bool is_unsupported_section(std::string_view section) {
+  bool found = false;
+  for (const KeyRow& row : spec_keys()) {
+    if (row.path.size() > section.size() && row.path.substr(0, section.size()) == section &&
+        row.path[section.size()] == '.') {
+      if (row.is_supported()) return false;
+      found = true;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string_view kind_name(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "nothing";
+    case YamlNode::Kind::kScalar:
+      return "a single value";
+    case YamlNode::Kind::kSequence:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+  }
+  return "";
+}
+
+bool is_variable_name(std::string_view name) {
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+bool is_slug(std::string_view text) {
+  const auto fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !text.empty() && text.size() <= 64 && text[0] != '-' && text[0] != '.' &&
+         std::all_of(text.begin(), text.end(), fine);
+}
+
+std::string line_of(std::string_view text, int line) {
+  for (int at = 1; at < line; ++at) {
+    const auto end = text.find('\n');
+    if (end == std::string_view::npos) return "";
+    text.remove_prefix(end + 1);
+  }
+  std::string_view found = text.substr(0, text.find('\n'));
+  if (!found.empty() && found.back() == '\r') found.remove_suffix(1);
+  return std::string(found);
+}
+
+Result<std::string> absolute_path(std::string_view path, std::string_view base_dir, const Env& env) {
+  if (path.empty()) return fail(Errc::kInvalid, "an empty path");
+  std::filesystem::path result;
+  if (path == "~" || path.substr(0, 2) == "~/") {
+    const auto home = env.get("HOME");
+    if (!home || home->empty()) return fail(Errc::kInvalid, "'{}' needs $HOME, which is not set", printable(path));
+    result = std::filesystem::path(*home) / path.substr(path.size() > 1 ? 2 : 1);
+  } else {
+    result = std::filesystem::path(base_dir) / path;
+  }
+  std::string text = result.lexically_normal().string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+Result<std::string> substitute_variables(std::string_view text, const Env& env) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const auto open = text.find("${");
+    if (open == std::string_view::npos) break;
+    if (open > 0 && text[open - 1] == '$') {  // $${ is a literal ${
+      result += text.substr(0, open - 1);
+      result += "${";
+      text.remove_prefix(open + 2);
+      continue;
+    }
+    const auto close = text.find('}', open);
+    const std::string_view name = text.substr(open + 2, close == std::string_view::npos ? close : close - open - 2);
+    if (close == std::string_view::npos || !is_variable_name(name)) {
+      return fail(
+          Errc::kInvalid,
+          "only ${{NAME}} is replaced here, at submission; write $${{ for a ${{ that the job's shell is to see");
+    }
+    const auto value = env.get(name);
+    if (!value) {
+      return fail(Errc::kInvalid,
+                  "${{{}}} is not set in this environment; write $${{{}}} where the job's shell is to expand it", name,
+                  name);
+    }
+    result += text.substr(0, open);
+    result += *value;
+    text.remove_prefix(close + 1);
+  }
+  return result += text;
+}
+
+Origin SpecBuilder::origin(const Layer& layer, const YamlNode& node) const {
+  Origin where{layer.source.kind, layer.source.name, node.line, node.column};
+  if (node.line == 1) where.column += layer.source.column_shift;
+  return where;
+}
+
+void SpecBuilder::error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message) {
+  refused_.emplace(path);
+  report(
+      {Diagnostic::Severity::kError, origin(layer, node), std::move(message), line_of(layer.source.text, node.line)});
+}
+
+void SpecBuilder::warn(const Layer& layer, const YamlNode& node, std::string message) {
+  report(
+      {Diagnostic::Severity::kWarning, origin(layer, node), std::move(message), line_of(layer.source.text, node.line)});
+}
+
+std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(const Layer& layer, const YamlNode& map,
+                                                                              const std::string& path) {
+  std::vector<std::pair<const YamlNode*, const YamlNode*>> found;
+  std::map<std::string_view, int> seen;
+  for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
+    const YamlNode& key = layer.document.at(map.items[i]);
+    if (key.kind != YamlNode::Kind::kScalar) {
+      error(layer, key, path,
+            fmt::format("{}{}a key is a word, not {}", path, path.empty() ? "" : ": ", kind_name(key)));
+      continue;
+    }
+    const auto [first, is_new] = seen.emplace(key.text, key.line);
+    if (!is_new) {
+      error(layer, key, path,
+            fmt::format("'{}' is given twice; the first is at line {}", below(path, key.text), first->second));
+      continue;
+    }
+    found.emplace_back(&key, &layer.document.at(map.items[i + 1]));
+  }
+  return found;
+}
+
+void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_view path, const SpecSource& source) {
+  const Layer layer{document, source};
+  const YamlNode& node = document.at(id);
+  if (path.empty()) {
+    if (node.kind == YamlNode::Kind::kMap) return walk_section(layer, node, "");
+    if (node.kind != YamlNode::Kind::kNull)
+      error(layer, node, "", fmt::format("a spec is a map of keys, not {}", kind_name(node)));
+    return;
+  }
+  if (const KeyRow* row = find_key(path)) return set_key(layer, *row, node, std::string(path));
+  if (is_section(path)) return set_section(layer, node, std::string(path));
+  // An entry of a free map: the longest key that is a prefix.
+  for (const KeyRow& row : spec_keys()) {
+    if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path && path[row.path.size()] == '.') {
+      if (!row.is_supported()) break;
+      return set_free_entry(*this, document, source, row, node, path.substr(row.path.size() + 1));
+    }
+  }
+  const auto dot = path.rfind('.');
+  YamlNode key;
+  key.line = 1;
+  key.column = 1 - source.column_shift;  // the argument's own start
+  key.text = last_name(path);
+  unknown_key(layer, key, dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)), std::string(path));
+}
+
+void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const std::string& section) {
+  for (const auto& [key, value] : entries(layer, map, section)) {
+    const std::string path = below(section, key->text);
+    if (const KeyRow* row = find_key(path)) {
+      if (!row->is_supported()) {
+        error(layer, *key, path, fmt::format("{} is not supported yet", path));
+      } else {
+        set_key(layer, *row, *value, path);
+      }
+    } else if (key->text.find('.') == std::string::npos && is_section(path)) {
+      if (is_unsupported_section(path)) {
+        error(layer, *key, path, fmt::format("{} is not supported yet", path));
+      } else {
+        set_section(layer, *value, path);
+      }
+    } else {
+      unknown_key(layer, *key, section, path);
+    }
+  }
+}
+
+void SpecBuilder::set_section(const Layer& layer, const YamlNode& value, const std::string& section) {
+  if (value.kind == YamlNode::Kind::kMap) return walk_section(layer, value, section);
+  if (value.kind == YamlNode::Kind::kNull) return warn(layer, value, fmt::format("{} is empty", section));
+  const std::string_view shorthand = section_shorthand(section);
+  if (!shorthand.empty()) return set_key(layer, *find_key(shorthand), value, std::string(shorthand));
+  error(layer, value, section, fmt::format("{} is a map of keys, not {}", section, kind_name(value)));
+}
+
+void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode& value, const std::string& path) {
+  if (!row.is_supported()) return error(layer, value, path, fmt::format("{} is not supported yet", path));
+  if (value.kind == YamlNode::Kind::kNull) {
+    if (layer.source.kind == Origin::Kind::kFile)
+      warn(layer, value, fmt::format("{} has no value and counts as not given", path));
+    settle(path);
+    return;
+  }
+  set_value(*this, layer.document, layer.source, row, value);
+}
+
+void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
+                              const std::string& path) {
+  std::string hint;
+  const auto names = names_in_section(section);
+  if (const auto similar = nearest(key.text, names)) {
+    hint = fmt::format("; did you mean '{}'?", *similar);
+  } else {
+    for (const KeyRow& row : spec_keys()) {
+      if (last_name(row.path) == key.text) {
+        hint = fmt::format("; did you mean '{}'?", row.path);
+        break;
+      }
+    }
+  }
+  if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
+  error(layer, key, path, fmt::format("unknown key '{}'{}{}", key.text, section.empty() ? "" : " in " + section, hint));
+}
+
+Result<std::string> SpecBuilder::scalar(const YamlNode& node, std::string_view expected) const {
+  if (node.kind != YamlNode::Kind::kScalar)
+    return fail(Errc::kInvalid, "expected {}, not {}", expected, kind_name(node));
+  return substitute_variables(node.text, env_);
+}
+
+Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, const YamlNode& node,
+                                      std::string_view expected) {
+  auto value = scalar(node, expected);
+  if (!value) return value;
+  return formatted(layer, row, std::move(*value), node);
+}
+
+Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row, std::string value,
+                                           const YamlNode& node) {
+  if (value.find('\0') != std::string::npos) return fail(Errc::kInvalid, "a NUL byte cannot be passed to a program");
+  if (!is_utf8(value)) return fail(Errc::kInvalid, "the text is not UTF-8");
+  if (row.format == Format::kLines) return value;
+  if (value.empty()) return fail(Errc::kInvalid, "is empty");
+  if (const auto control = std::find_if(value.begin(), value.end(), is_control); control != value.end()) {
+    return fail(Errc::kInvalid, "holds the control character 0x{:02x}", static_cast<unsigned char>(*control));
+  }
+  const auto warn_of_dollar = [&](std::string_view path) {
+    const auto dollar = path.find('$');
+    if (dollar != std::string_view::npos && dollar + 1 < path.size() && is_variable_name(path.substr(dollar + 1, 1))) {
+      warn(layer, node,
+           fmt::format("{}: '$' stays as it is in a path; write ${{NAME}} for the variable's value", row.path));
+    }
+  };
+  switch (row.format) {
+    case Format::kText:
+    case Format::kLines:
+    case Format::kFlag:
+      return value;
+    case Format::kSlug:
+      if (is_slug(value)) return value;
+      return fail(
+          Errc::kInvalid,
+          "'{}' is not a name: letters, digits, '.', '_' and '-', at most 64, starting with neither '-' nor '.'",
+          printable(value));
+    case Format::kChoice: {
+      const auto words = split(row.choices, ' ');
+      if (std::find(words.begin(), words.end(), value) != words.end()) return value;
+      const auto similar = nearest(value, words);
+      return fail(Errc::kInvalid, "'{}' is not one of: {}{}", printable(value), row.choices,
+                  similar ? fmt::format("; did you mean '{}'?", *similar) : "");
+    }
+    case Format::kImage:
+      if (!(value[0] == '/' || value.substr(0, 2) == "./" || value.substr(0, 3) == "../" || value.substr(0, 2) == "~/"))
+        return value;
+      [[fallthrough]];
+    case Format::kMaybePath:
+      if (value.find('/') == std::string::npos) return value;
+      [[fallthrough]];
+    case Format::kPath:
+      warn_of_dollar(value);
+      return absolute_path(value, layer.source.base_dir, env_);
+    case Format::kPattern: {
+      warn_of_dollar(value);
+      std::string base;  // a '%' of the folder's own name is not a pattern
+      for (char c : layer.source.base_dir) base += c == '%' ? std::string("%%") : std::string(1, c);
+      auto path = absolute_path(value, base, env_);
+      if (path && path->find('\\') != std::string::npos)
+        return fail(Errc::kInvalid, "Slurm cannot express a '\\' in this path");
+      return path;
+    }
+    case Format::kInside:
+      if (value[0] == '/') return value;
+      return fail(Errc::kInvalid, "'{}' is a path inside the container and must start with '/'", printable(value));
+    case Format::kCount: {
+      const auto count = parse_int(value);
+      if (!count || *count < 1 || *count > 1'000'000'000)
+        return fail(Errc::kInvalid, "'{}' is not a whole number from 1", printable(value));
+      return value;
+    }
+    case Format::kTime: {
+      const auto seconds = parse_time_limit(value);
+      if (!seconds) return tl::unexpected(seconds.error());
+      return *seconds ? format_time_limit(**seconds) : "UNLIMITED";
+    }
+    case Format::kDuration: {
+      const auto seconds = parse_duration(value);
+      if (!seconds) return tl::unexpected(seconds.error());
+      return fmt::format("{}", *seconds);
+    }
+    case Format::kMemory:
+      DLRUN_TRY(check_memory(value));
+      return value;
+    case Format::kInterval:
+      DLRUN_TRY(parse_interval(value));
+      return value;
+  }
+  return value;
+}
+
+}  // namespace dlrun

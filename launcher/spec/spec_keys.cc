@@ -1,0 +1,219 @@
+#include "launcher/spec/spec_keys.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+// clang-format off
+#define FIELD(member) .field = +[](JobSpec& s) -> decltype((s.member)) { return s.member; }
+
+constexpr double kMany = 1e9;
+
+constexpr KeyRow kKeys[] = {
+  {.path = "name", FIELD(name), .format = Format::kSlug, .option = "--job-name",
+   .help = "The run's and the Slurm job's name. Default: the file's name without its ending."},
+  {.path = "site", FIELD(site), .format = Format::kSlug,
+   .help = "The cluster's profile: configs/sites/NAME.yaml. Default: $DLRUN_SITE, else by the cluster's name, else 'generic'."},
+  {.path = "base", .help = "Another spec that this one inherits from."},
+
+  // resources: in the order of the script's #SBATCH lines
+  {.path = "resources.clusters", FIELD(resources.clusters), .option = "--clusters", .help = "The cluster to submit to (sbatch -M)."},
+  {.path = "resources.partition", FIELD(resources.partition), .option = "--partition", .help = "The partition, or several separated by commas."},
+  {.path = "resources.account", FIELD(resources.account), .option = "--account", .help = "The account to charge. Default: $SBATCH_ACCOUNT."},
+  {.path = "resources.qos", FIELD(resources.qos), .option = "--qos", .help = "The quality of service."},
+  {.path = "resources.reservation", FIELD(resources.reservation), .option = "--reservation", .help = "The reservation to run in."},
+  {.path = "resources.nodes", FIELD(resources.nodes), .option = "--nodes", .help = "Nodes: 2, or \"2-4\" for Slurm's range. Default 1, or Slurm's choice where ntasks is given."},
+  {.path = "resources.ntasks", FIELD(resources.ntasks), .min = 1, .max = kMany, .option = "--ntasks", .help = "Ranks of the whole job."},
+  {.path = "resources.tasks_per_node", FIELD(resources.tasks_per_node), .min = 1, .max = 1e6, .option = "--ntasks-per-node", .help = "Ranks on each node. Default: gpus_per_node, or 1."},
+  {.path = "resources.cpus_per_task", FIELD(resources.cpus_per_task), .min = 1, .max = 1e6, .option = "--cpus-per-task", .help = "CPUs of each rank, for sbatch and for srun. Default: the node's allocated CPUs, shared evenly."},
+  {.path = "resources.gpus_per_node", FIELD(resources.gpus_per_node), .option = "--gpus-per-node", .help = "GPUs of each node: 4, a100:4 or {type: a100, count: 4}; 0 for none. Becomes --gres where the site wants it."},
+  {.path = "resources.gpus", FIELD(resources.gpus), .option = "--gpus", .help = "GPUs of the whole job."},
+  {.path = "resources.gpus_per_task", FIELD(resources.gpus_per_task), .option = "--gpus-per-task", .help = "GPUs of each rank."},
+  {.path = "resources.cpus_per_gpu", FIELD(resources.cpus_per_gpu), .min = 1, .max = 1e6, .option = "--cpus-per-gpu", .help = "CPUs of each GPU, in place of cpus_per_task."},
+  {.path = "resources.gres", FIELD(resources.gres), .option = "--gres", .help = "Generic resources in Slurm's raw form: gpu:a100:4. Not together with gpus_per_node."},
+  {.path = "resources.mem", FIELD(resources.mem), .format = Format::kMemory, .option = "--mem", .help = "Memory of each node: 64G; 0 for all of it."},
+  {.path = "resources.mem_per_cpu", FIELD(resources.mem_per_cpu), .format = Format::kMemory, .option = "--mem-per-cpu", .help = "Memory of each CPU, in place of mem."},
+  {.path = "resources.mem_per_gpu", FIELD(resources.mem_per_gpu), .format = Format::kMemory, .option = "--mem-per-gpu", .help = "Memory of each GPU, in place of mem."},
+  {.path = "resources.time", FIELD(resources.time), .format = Format::kTime, .option = "--time", .help = "The time limit: 00:10:00, 1-12:00:00, 10m, 1h30m, 2d; a bare number is minutes."},
+  {.path = "resources.begin", FIELD(resources.begin), .option = "--begin", .help = "Not before this time, in Slurm's forms."},
+  {.path = "resources.constraint", FIELD(resources.constraint), .option = "--constraint", .help = "Node features."},
+  {.path = "resources.nodelist", FIELD(resources.nodelist), .option = "--nodelist", .help = "Nodes that the job must have: n[1-3]."},
+  {.path = "resources.exclude", FIELD(resources.exclude), .option = "--exclude", .help = "Nodes that it must not have."},
+  {.path = "resources.exclusive", FIELD(resources.exclusive), .format = Format::kFlag, .option = "--exclusive", .help = "Share no node: true, user or mcs."},
+  {.path = "resources.licenses", FIELD(resources.licenses), .option = "--licenses", .help = "Licences."},
+  {.path = "resources.hint", FIELD(resources.hint), .format = Format::kChoice, .choices = "compute_bound memory_bound multithread nomultithread", .option = "--hint", .help = "Binding hint."},
+  {.path = "resources.threads_per_core", FIELD(resources.threads_per_core), .min = 1, .max = 1024, .option = "--threads-per-core", .help = "Hardware threads to use of each core."},
+  {.path = "resources.distribution", FIELD(resources.distribution), .option = "--distribution", .help = "How ranks are laid over nodes, sockets and cores."},
+  {.path = "resources.output", FIELD(resources.output), .format = Format::kPattern, .option = "--output", .help = "The job's own output, with Slurm's % patterns. Default: in the run's directory."},
+  {.path = "resources.error", FIELD(resources.error), .format = Format::kPattern, .option = "--error", .help = "Its standard error, where that is to be apart."},
+  {.path = "resources.signal", FIELD(resources.signal), .option = "--signal", .help = "A signal before the time limit, in Slurm's form. See checkpoint.signal_before."},
+  {.path = "slurm", FIELD(slurm), .help = "Any other option of sbatch by its long name: {mail-type: ALL}."},
+
+  {.path = "environment.modules.purge", FIELD(environment.modules_purge), .help = "module purge first."},
+  {.path = "environment.modules.use", FIELD(environment.modules_use), .format = Format::kPath, .help = "Folders for module use."},
+  {.path = "environment.modules.load", FIELD(environment.modules_load), .help = "Modules to load, in order."},
+  {.path = "environment.conda.module", FIELD(environment.conda_module), .help = "The module that brings conda."},
+  {.path = "environment.conda.name", FIELD(environment.conda_name), .format = Format::kMaybePath, .help = "The conda environment: a name or a prefix."},
+  {.path = "environment.venv", FIELD(environment.venv), .format = Format::kPath, .help = "A Python virtual environment."},
+  {.path = "environment.vars", FIELD(environment.vars), .format = Format::kLines, .help = "Variables of the job; every value arrives byte for byte."},
+  {.path = "environment.secrets", .help = "Variables that no file, argument or log shows."},
+  {.path = "environment.setup", FIELD(environment.setup), .format = Format::kLines, .help = "Shell lines that run once, on the first node, before the ranks. A line that fails ends the job."},
+  {.path = "environment.setup_node", .help = "Shell lines that run once on every node."},
+
+  {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice, .choices = "auto pyxis enroot apptainer none", .help = "How the image is run. Default: auto, the site's."},
+  {.path = "container.image", FIELD(container.image), .format = Format::kImage, .option = "--container-image", .help = "A registry name as enroot writes it (nvcr.io#nvidia/pytorch:24.05-py3), or a path of a .sqsh image."},
+  {.path = "container.mounts", FIELD(container.mounts), .option = "--container-mounts", .help = "SOURCE:TARGET[:FLAGS], or {source, target, flags}."},
+  {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside, .option = "--container-workdir", .help = "The working directory inside."},
+  {.path = "container.writable", FIELD(container.writable), .option = "--container-writable", .help = "Whether the image's file system can be written. Default: false."},
+  {.path = "container.mount_home", FIELD(container.mount_home), .option = "--container-mount-home", .help = "Whether the home directory is mounted. Default: false."},
+  {.path = "container.remap_root", FIELD(container.remap_root), .option = "--container-remap-root", .help = "Whether the user is root inside. Default: false."},
+  {.path = "container.entrypoint", FIELD(container.entrypoint), .option = "--container-entrypoint", .help = "Whether the image's entry point runs first. Default: false."},
+  {.path = "container.name", FIELD(container.name), .format = Format::kSlug, .option = "--container-name", .help = "A named container, kept between the steps of a job and, where the site keeps them, between jobs."},
+  {.path = "container.save", FIELD(container.save), .format = Format::kPath, .option = "--container-save", .help = "Save the container's file system to this .sqsh at the end."},
+
+  {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug, .help = "How the framework wants to be started: trainer, torch, mpi, plain, or a file of the user's presets folder. Default: plain; trainer where there is no command."},
+  {.path = "launch.command", FIELD(launch.command), .format = Format::kLines, .help = "The program and its arguments, one word an item."},
+  {.path = "launch.mpi", FIELD(launch.mpi), .option = "--mpi", .help = "srun's MPI plugin: pmix, pmi2, none. Default: the site's where the preset wants MPI."},
+  {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = "--cpu-bind", .help = "srun's CPU binding."},
+  {.path = "launch.gpu_bind", FIELD(launch.gpu_bind), .option = "--gpu-bind", .help = "srun's GPU binding."},
+  {.path = "launch.agent", .help = "false: a plain script that needs nothing of dlrun on the nodes."},
+  {.path = "launch.srun", FIELD(launch.srun), .help = "Any other option of srun by its long name."},
+
+  {.path = "train.data.dataset", FIELD(train.dataset), .format = Format::kChoice, .choices = "mnist idx digits", .option = "--dataset", .help = "What the data is: mnist (IDX files by MNIST's names), idx, or digits, which the trainer makes itself."},
+  {.path = "train.data.path", FIELD(train.data_path), .format = Format::kPath, .option = "--data", .help = "The folder that holds it."},
+  {.path = "train.data.train_samples", FIELD(train.train_samples), .min = 0, .max = kMany, .option = "--train-samples", .help = "Train on the first so many samples only; 0: all."},
+  {.path = "train.data.test_samples", FIELD(train.test_samples), .min = 0, .max = kMany, .option = "--test-samples", .help = "Test on the first so many samples only; 0: all."},
+  {.path = "train.model", FIELD(train.model), .format = Format::kChoice, .choices = "mlp", .option = "--model", .help = "The network: mlp (784-512-10)."},
+  {.path = "train.hidden", FIELD(train.hidden), .format = Format::kCount, .option = "--hidden", .help = "The widths of mlp's hidden layers: 512, or [512, 256]."},
+  {.path = "train.optimizer.name", FIELD(train.optimizer), .format = Format::kChoice, .choices = "adam sgd", .option = "--optimizer", .help = "The optimizer. Default: adam."},
+  {.path = "train.optimizer.momentum", FIELD(train.momentum), .min = 0, .max = 0.999999, .option = "--momentum", .help = "SGD's momentum."},
+  {.path = "train.optimizer.weight_decay", FIELD(train.weight_decay), .min = 0, .max = 1, .option = "--weight-decay", .help = "Weight decay."},
+  {.path = "train.lr", FIELD(train.lr), .min = 1e-12, .max = 1e6, .option = "--lr", .help = "The learning rate of one rank; see lr_scaling."},
+  {.path = "train.lr_scaling", FIELD(train.lr_scaling), .format = Format::kChoice, .choices = "none linear sqrt", .option = "--lr-scaling", .help = "How lr grows with the number of ranks."},
+  {.path = "train.lr_decay", FIELD(train.lr_decay), .format = Format::kChoice, .choices = "constant linear cosine", .option = "--lr-decay", .help = "How lr falls to 0 over the run."},
+  {.path = "train.warmup_epochs", FIELD(train.warmup_epochs), .min = 0, .max = 1e6, .option = "--warmup-epochs", .help = "lr first rises from one rank's to the scaled one over this many epochs."},
+  {.path = "train.batch", FIELD(train.batch), .min = 1, .max = 1e7, .option = "--batch", .help = "Samples of a step on each rank: the global batch is this times the ranks."},
+  {.path = "train.epochs", FIELD(train.epochs), .min = 1, .max = 1e6, .option = "--epochs", .help = "Passes over the data."},
+  {.path = "train.shard", FIELD(train.shard), .format = Format::kChoice, .choices = "sample epoch", .option = "--shard", .help = "What ranks divide: each epoch's samples, or the epochs."},
+  {.path = "train.seed", FIELD(train.seed), .min = 0, .max = 4294967295.0, .option = "--seed", .help = "Seeds the parameters and the order of samples."},
+  {.path = "train.backend", FIELD(train.backend), .format = Format::kChoice, .choices = "auto mpi gloo nccl single", .option = "--backend", .help = "The collectives. Default: auto: mpi where srun starts MPI, else gloo."},
+  {.path = "train.device", FIELD(train.device), .format = Format::kChoice, .choices = "cpu cuda", .option = "--device", .help = "Where it computes."},
+  {.path = "train.threads", FIELD(train.threads), .min = 1, .max = 1024, .option = "--threads", .help = "Compute threads of each rank."},
+
+  {.path = "checkpoint.dir", FIELD(checkpoint.dir), .option = "--checkpoint-dir", .help = "The checkpoints' folder: absolute, or below the run's directory."},
+  {.path = "checkpoint.every", FIELD(checkpoint.every), .format = Format::kInterval, .option = "--checkpoint-every", .help = "How often: '500 steps', or '1 epoch', the default."},
+  {.path = "checkpoint.keep", FIELD(checkpoint.keep), .min = 0, .max = 1e6, .option = "--checkpoint-keep", .help = "How many of the newest are kept; 0: none is written."},
+  {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before), .format = Format::kDuration, .help = "USR1 reaches the program this long before the time limit."},
+
+  // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
+  {.path = "retry.max", .help = "How often a failed run starts again."},
+  {.path = "retry.on", .help = "The causes it starts again for."},
+  {.path = "retry.exclude_bad_nodes", .help = "Keep off nodes that failed."},
+  {.path = "retry.no_progress", .help = "Give up after this many attempts without progress."},
+  {.path = "health.preflight", .help = "Checks of every node before the ranks start."},
+  {.path = "health.hang_after", .help = "End a run that reported no progress for this long."},
+  {.path = "sweep.parameters", .help = "Keys and the values to try."},
+  {.path = "sweep.random", .help = "How many random points to try."},
+  {.path = "sweep.seed", .help = "Seeds the random points."},
+  {.path = "sweep.max_parallel", .help = "How many points run at once."},
+  {.path = "after.ok", .help = "Runs or jobs that must have succeeded."},
+  {.path = "after.any", .help = "Runs or jobs that must have ended."},
+  {.path = "after.notok", .help = "Runs or jobs that must have failed."},
+  {.path = "notify.webhook", .help = "Where to send notifications."},
+  {.path = "notify.on", .help = "What to notify of."},
+  {.path = "track.mlflow", .help = "An MLflow server."},
+  {.path = "track.tensorboard", .help = "Write TensorBoard events."},
+  {.path = "code.snapshot", .help = "Copy the source tree into the run."},
+};
+#undef FIELD
+// clang-format on
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kShorthands{{
+    {"environment.modules", "environment.modules.load"},
+    {"environment.conda", "environment.conda.name"},
+    {"train.optimizer", "train.optimizer.name"},
+    {"train.data", "train.data.path"},
+}};
+
+[[nodiscard]] bool is_below(std::string_view path, std::string_view section) {
+  return section.empty() ||
+         (path.size() > section.size() && path.substr(0, section.size()) == section && path[section.size()] == '.');
+}
+
+struct TextOf {
+  JobSpec& spec;
+  using Text = std::optional<std::string>;
+  Text operator()(std::monostate) const { return std::nullopt; }
+  Text operator()(Access<std::optional<std::string>> get) const { return get(spec); }
+  Text operator()(Access<std::optional<std::int64_t>> get) const { return number(get(spec)); }
+  Text operator()(Access<std::optional<double>> get) const { return number(get(spec)); }
+  Text operator()(Access<std::optional<bool>> get) const {
+    return get(spec) ? Text(*get(spec) ? "true" : "false") : std::nullopt;
+  }
+  Text operator()(Access<std::optional<NodeRange>> get) const {
+    return get(spec) ? Text(format_nodes(*get(spec))) : std::nullopt;
+  }
+  Text operator()(Access<std::optional<Gpus>> get) const {
+    return get(spec) ? Text(format_gpus(*get(spec))) : std::nullopt;
+  }
+  Text operator()(Access<std::vector<std::string>> get) const {
+    return get(spec).empty() ? std::nullopt : Text(join(get(spec), ","));
+  }
+  template <typename List>
+  Text operator()(Access<List>) const {
+    return std::nullopt;
+  }
+
+  template <typename Number>
+  [[nodiscard]] static Text number(const std::optional<Number>& value) {
+    return value ? Text(fmt::format("{}", *value)) : std::nullopt;
+  }
+};
+
+}  // namespace
+
+std::span<const KeyRow> spec_keys() {
+  return kKeys;
+}
+
+const KeyRow* find_key(std::string_view path) {
+  const auto* found =
+      std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyRow& row) { return row.path == path; });
+  return found == std::end(kKeys) ? nullptr : found;
+}
+
+bool is_section(std::string_view path) {
+  return std::any_of(std::begin(kKeys), std::end(kKeys), [&](const KeyRow& row) { return is_below(row.path, path); });
+}
+
+std::string_view section_shorthand(std::string_view section) {
+  for (const auto& [name, key] : kShorthands) {
+    if (name == section) return key;
+  }
+  return {};
+}
+
+std::vector<std::string_view> names_in_section(std::string_view section) {
+  std::vector<std::string_view> names;
+  for (const KeyRow& row : kKeys) {
+    if (!is_below(row.path, section)) continue;
+    std::string_view rest = section.empty() ? row.path : row.path.substr(section.size() + 1);
+    rest = rest.substr(0, rest.find('.'));
+    if (std::find(names.begin(), names.end(), rest) == names.end()) names.push_back(rest);
+  }
+  return names;
+}
+
+std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec) {
+  // Access works on a mutable spec, as loading needs it; reading through it changes nothing.
+  return std::visit(TextOf{const_cast<JobSpec&>(spec)}, row.field);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+}  // namespace dlrun

@@ -1,0 +1,230 @@
+#include "launcher/spec/validate.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "container/container.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+class Validator {
+ public:
+  Validator(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused)
+      : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), refused_(refused) {}
+
+  [[nodiscard]] std::vector<Diagnostic> run() && {
+    check_exclusive_keys();
+    check_counts();
+    check_gpus();
+    check_time();
+    check_container();
+    check_launch();
+    return std::move(found_);
+  }
+
+ private:
+  void error(std::string_view key, std::string message) { add(Diagnostic::Severity::kError, key, std::move(message)); }
+  void warn(std::string_view key, std::string message) { add(Diagnostic::Severity::kWarning, key, std::move(message)); }
+  void add(Diagnostic::Severity severity, std::string_view key, std::string message) {
+    if (refused_.contains(key)) return;
+    const auto origin = spec_.origins.find(key);
+    found_.push_back({severity,
+                      origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
+                      std::move(message), ""});
+  }
+  [[nodiscard]] bool has(std::string_view key) const { return spec_.origins.contains(key) || refused_.contains(key); }
+
+  void check_exclusive_keys() {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExclusive{{
+        {"resources.gres", "resources.gpus_per_node"},
+        {"resources.cpus_per_gpu", "resources.cpus_per_task"},
+        {"resources.mem_per_cpu", "resources.mem"},
+        {"resources.mem_per_gpu", "resources.mem"},
+        {"resources.mem_per_gpu", "resources.mem_per_cpu"},
+        {"resources.signal", "checkpoint.signal_before"},
+        {"environment.venv", "environment.conda.name"},
+        {"resources.hint", "launch.cpu_bind"},
+    }};
+    for (const auto& [one, other] : kExclusive) {
+      if (has(one) && has(other)) error(one, fmt::format("{} and {} exclude each other", one, other));
+    }
+    if (spec_.environment.conda_module && !has("environment.conda.name")) {
+      error("environment.conda.module", "environment.conda.name is missing: which environment is to be activated?");
+    }
+  }
+
+  void check_counts() {
+    const Resources& r = spec_.resources;
+    if (r.ntasks && r.tasks_per_node && r.nodes) {
+      const auto most = *r.tasks_per_node * r.nodes->max;
+      if (*r.ntasks > most) {
+        error("resources.ntasks", fmt::format("resources.ntasks is {}, but {} nodes x {} tasks are {}", *r.ntasks,
+                                              r.nodes->max, *r.tasks_per_node, most));
+      }
+    }
+    if (r.ntasks && r.nodes && *r.ntasks < r.nodes->min) {
+      error("resources.ntasks",
+            fmt::format("resources.ntasks is {}, fewer than the {} nodes", *r.ntasks, r.nodes->min));
+    }
+    const auto partition = site_.partitions.find(r.partition.value_or(site_.default_partition));
+    if (partition != site_.partitions.end() && r.nodes && partition->second.max_nodes &&
+        r.nodes->min > *partition->second.max_nodes) {
+      warn("resources.nodes", fmt::format("resources.nodes is {}, but partition '{}' gives at most {}", r.nodes->min,
+                                          partition->first, *partition->second.max_nodes));
+    }
+  }
+
+  void check_gpus() {
+    const Resources& r = spec_.resources;
+    const std::string key = r.gpus_per_node ? "resources.gpus_per_node" : "resources.gres";
+    const auto gpus = gpus_per_node(spec_);
+    if (!gpus || *gpus == 0) return;
+    if (site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node) {
+      return error(key, fmt::format("{} is {}, but site '{}' has at most {} GPUs per node", key, *gpus, site_.name,
+                                    *site_.max_gpus_per_node));
+    }
+    const auto partition = site_.partitions.find(r.partition.value_or(site_.default_partition));
+    if (partition != site_.partitions.end() && partition->second.gpus_per_node &&
+        *gpus > *partition->second.gpus_per_node) {
+      warn(key, fmt::format("{} is {}, but partition '{}' has {} GPUs per node", key, *gpus, partition->first,
+                            *partition->second.gpus_per_node));
+    }
+    const auto ranks = ranks_per_node(spec_);
+    if (ranks && *ranks % *gpus != 0 && *gpus % *ranks != 0) {
+      warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
+           fmt::format("{} tasks on {} GPUs of a node: neither is a multiple of the other, so some GPUs are shared "
+                       "unevenly or idle",
+                       *ranks, *gpus));
+    } else if (ranks && *ranks > 1 && *ranks < *gpus) {
+      warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
+           fmt::format("{} tasks on {} GPUs of a node: fewer tasks than GPUs", *ranks, *gpus));
+    }
+  }
+
+  void check_time() {
+    if (!has("resources.time")) {
+      warn("resources.time",
+           "resources.time is not given: the partition's default limit holds, which may be minutes or for ever");
+    } else if (spec_.resources.time == "UNLIMITED") {
+      warn("resources.time", "resources.time is UNLIMITED: such a job may never start before a maintenance");
+    }
+    if (spec_.checkpoint.signal_before && spec_.resources.time && spec_.resources.time != "UNLIMITED") {
+      const auto limit = parse_time_limit(*spec_.resources.time);
+      const auto before = parse_duration(*spec_.checkpoint.signal_before);
+      if (limit && before && *limit && *before >= **limit) {
+        error("checkpoint.signal_before",
+              fmt::format("checkpoint.signal_before is {} s, but the time limit is {} s", *before, **limit));
+      }
+    }
+    if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));
+        before && (*before < 1 || *before > 65535)) {
+      error("checkpoint.signal_before",
+            fmt::format("checkpoint.signal_before is {} s; Slurm takes 1 to 65535", *before));
+    }
+  }
+
+  void check_container() {
+    if (refused_.contains("container.runtime")) return;
+    const ContainerSpec& c = spec_.container;
+    const std::string runtime = container_runtime(spec_, site_);
+    if (runtime == "none") {
+      if (!c.image) {
+        for (std::string_view key : {"container.mounts", "container.workdir", "container.name", "container.save"}) {
+          if (spec_.origins.contains(key)) error(key, fmt::format("{} needs container.image", key));
+        }
+      } else if (c.runtime == "none") {
+        error("container.image", "container.image is given, but container.runtime is none");
+      } else {
+        error(
+            "container.image",
+            fmt::format("site '{}' names no container runtime; give container.runtime: pyxis where the cluster has it",
+                        site_.name));
+      }
+      return;
+    }
+    const ContainerBackend* backend = find_container_backend(runtime);
+    if (backend == nullptr) {
+      const bool is_known = runtime == "enroot" || runtime == "apptainer";
+      return error(c.runtime && *c.runtime != "auto" ? "container.runtime" : "container.image",
+                   fmt::format("container.runtime: {} {}", runtime,
+                               is_known ? "is not supported yet" : "is not a runtime that dlrun knows"));
+    }
+    if (!c.image && !c.name) error("container.runtime", "container.image is missing");
+    for (const ContainerProblem& problem : backend->problems(c)) {
+      add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError, problem.key,
+          problem.message);
+    }
+  }
+
+  void check_launch() {
+    if (preset_.is_trainer) {
+      if (spec_.origins.contains("launch.command"))
+        error("launch.command", "launch.command: the preset 'trainer' brings its own program; see train");
+    } else if (spec_.launch.command.empty()) {
+      error("launch.command", "launch.command is missing: which program is to run?");
+    } else {
+      for (const KeyRow& row : spec_keys()) {
+        if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
+          warn(row.path, fmt::format("{} is for the preset 'trainer'; this spec's is '{}', so it has no effect",
+                                     row.path, preset_.name));
+        }
+      }
+    }
+    const std::string mpi = spec_.launch.mpi.value_or("");
+    if (spec_.train.backend == "mpi" && mpi == "none") {
+      error("train.backend", "train.backend is mpi, but launch.mpi is none: its ranks would be worlds of one each");
+    }
+    if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
+      error("train.backend", "train.backend: mpi needs the host's MPI library, which an image lacks; use gloo");
+    }
+    if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" && !has("train.data.path")) {
+      error("train.data.dataset",
+            fmt::format("train.data.path is missing: where are the files of '{}'?", *spec_.train.dataset));
+    }
+  }
+
+  const JobSpec& spec_;
+  const SiteProfile& site_;
+  const Preset& preset_;
+  const std::string& file_;
+  const std::set<std::string, std::less<>>& refused_;
+  std::vector<Diagnostic> found_;
+};
+
+}  // namespace
+
+std::vector<Diagnostic> validate(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused) {
+  return Validator(loaded, refused).run();
+}
+
+std::string container_runtime(const JobSpec& spec, const SiteProfile& site) {
+  const std::string asked = spec.container.runtime.value_or("auto");
+  if (asked != "auto") return asked;
+  return spec.container.image || spec.container.name ? site.container_runtime : "none";
+}
+
+std::optional<std::int64_t> gpus_per_node(const JobSpec& spec) {
+  const Resources& r = spec.resources;
+  if (r.gpus_per_node) return r.gpus_per_node->count;
+  if (r.gres) return gpus_in_gres(*r.gres);
+  if (r.gpus || r.gpus_per_task) return std::nullopt;
+  return 0;
+}
+
+std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
+  const Resources& r = spec.resources;
+  if (r.tasks_per_node) return r.tasks_per_node;
+  if (r.ntasks) {
+    if (r.nodes && r.nodes->min == r.nodes->max && *r.ntasks % r.nodes->min == 0) return *r.ntasks / r.nodes->min;
+    return std::nullopt;
+  }
+  if (r.gpus_per_node && r.gpus_per_node->count > 0) return r.gpus_per_node->count;
+  return 1;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,26 @@
+#pragma once
+// The checks that need more than one key, the site or the preset.
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+/// Errors and warnings, in no order, without their lines' text. Nothing is said about keys in refused.
+[[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
+                                               const std::set<std::string, std::less<>>& refused);
+
+/// The container runtime that `auto` or silence means: the site's where there is an image, else none.
+[[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
+
+/// Ranks on each node as far as the spec fixes them: tasks_per_node, else gpus_per_node, else 1; nothing where only
+/// ntasks is given and the nodes do not divide it.
+[[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
+
+/// GPUs of each node as far as the spec fixes them; 0 where it asks for none.
+[[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
+
+}  // namespace dlrun

@@ -1,0 +1,400 @@
+#include "launcher/spec/value_setter.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+/// Options that dlrun sets itself, or that would take the job out of its hands.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kOwnSbatchOptions{{
+    {"array", "sweeps are not supported yet"},
+    {"comment", "dlrun recognises its submissions by it"},
+    {"export", "the job's environment is environment.vars"},
+    {"export-file", "the job's environment is environment.vars"},
+    {"get-user-env", "the job's environment is environment.vars"},
+    {"help", "it submits nothing"},
+    {"usage", "it submits nothing"},
+    {"version", "it submits nothing"},
+    {"ignore-pbs", "the script has none"},
+    {"no-requeue", "dlrun sets it, since nothing asks for a retry"},
+    {"requeue", "retry is not supported yet"},
+    {"open-mode", "dlrun appends, so that a requeue keeps the log"},
+    {"parsable", "dlrun reads sbatch's answer itself"},
+    {"quiet", "dlrun reads sbatch's answer itself"},
+    {"verbose", "dlrun reads sbatch's answer itself"},
+    {"test-only", "use dlrun check"},
+    {"wait", "use dlrun submit --watch"},
+    {"wrap", "the script is dlrun's"},
+    {"kill-on-bad-exit", "it is srun's"},
+    {"het-group", "heterogeneous jobs are not supported"},
+    {"dependency", "after is not supported yet"},
+    {"hold", "nothing would start it; submit when it may run"},
+    {"uid", "a job is its submitter's own"},
+    {"gid", "a job is its submitter's own"},
+}};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kOwnSrunOptions{{
+    {"export", "dlrun passes the whole environment; use environment.vars"},
+    {"kill-on-bad-exit", "dlrun sets it"},
+    {"wait", "it kills ranks that are still saving"},
+    {"cpus-per-task", "use resources.cpus_per_task"},
+    {"pty", "use dlrun interactive"},
+    {"multi-prog", "every rank runs the same program"},
+    {"bcast", "the program is the agent, which the nodes have already"},
+    {"jobid", "the step belongs to its own job"},
+    {"job-name", "use name"},
+    {"no-kill", "retry is not supported yet"},
+    {"help", "it starts nothing"},
+    {"usage", "it starts nothing"},
+    {"version", "it starts nothing"},
+    {"test-only", "use dlrun check"},
+}};
+
+/// Variables that bash does not let anyone set, or that belong to dlrun.
+[[nodiscard]] std::string_view why_not_variable(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kReadOnly{"UID",           "EUID",    "PPID",   "BASHOPTS", "SHELLOPTS",
+                                                      "BASH_VERSINFO", "BASHPID", "GROUPS", "_"};
+  if (!is_variable_name(name)) return "is not a variable's name: letters, digits and '_', not starting with a digit";
+  if (std::find(kReadOnly.begin(), kReadOnly.end(), name) != kReadOnly.end())
+    return "cannot be set: bash keeps it for itself";
+  if (name.substr(0, 6) == "DLRUN_") return "cannot be set: dlrun's own variables start with DLRUN_";
+  return {};
+}
+
+[[nodiscard]] std::string why_not_option(const KeyRow& row, std::string_view name) {
+  const bool fine = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
+                    std::all_of(name.begin(), name.end(),
+                                [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+  if (!fine) return "is not the long name of an option: small letters, digits and '-', without the leading dashes";
+  const bool is_srun = row.path == "launch.srun";
+  if (is_srun && (name == "container-mounts" || name == "container-env")) return "";  // merged with dlrun's own
+  const std::string option = "--" + std::string(name);
+  for (const KeyRow& other : spec_keys()) {
+    if (other.option != option) continue;
+    const bool is_sbatch_key = other.path.substr(0, 10) == "resources." || other.path == "name";
+    const bool is_srun_key = other.path.substr(0, 7) == "launch." || other.path.substr(0, 10) == "container.";
+    if (is_srun ? is_srun_key : is_sbatch_key) return fmt::format("has a key of its own: {}", other.path);
+  }
+  if (is_srun) {
+    for (const auto& [own, why] : kOwnSrunOptions) {
+      if (name == own) return fmt::format("cannot be given: {}", why);
+    }
+    return "";
+  }
+  for (const auto& [own, why] : kOwnSbatchOptions) {
+    if (name == own) return fmt::format("cannot be given: {}", why);
+  }
+  return "";
+}
+
+}  // namespace
+
+/// Called by the type of a row's field.
+struct ValueSetter {
+  SpecBuilder& builder;
+  SpecBuilder::Layer layer;
+  const KeyRow& row;
+  const YamlNode& node;
+
+  void operator()(std::monostate) const {}
+
+  void operator()(Access<std::optional<std::string>> member) const {
+    if (row.format == Format::kFlag && node.text == "false") {
+      builder.settle(key());
+      return;
+    }
+    put(member, builder.text(layer, row, node, "text"), node);
+  }
+
+  void operator()(Access<std::optional<bool>> member) const {
+    const auto text = builder.scalar(node, "true or false");
+    if (!text) return refuse(text.error());
+    if (*text == "true" || *text == "True" || *text == "TRUE") return put(member, Result<bool>(true), node);
+    if (*text == "false" || *text == "False" || *text == "FALSE") return put(member, Result<bool>(false), node);
+    refuse({Errc::kInvalid, fmt::format("expected true or false, not '{}'", printable(*text))});
+  }
+
+  void operator()(Access<std::optional<std::int64_t>> member) const {
+    const auto text = builder.scalar(node, "a whole number");
+    if (!text) return refuse(text.error());
+    const auto number = parse_int(*text);
+    if (!number) return refuse({Errc::kInvalid, fmt::format("expected a whole number, not '{}'", printable(*text))});
+    if (const auto fine = check_range(static_cast<double>(*number), *text); !fine) return refuse(fine.error());
+    put(member, Result<std::int64_t>(*number), node);
+  }
+
+  void operator()(Access<std::optional<double>> member) const {
+    const auto text = builder.scalar(node, "a number");
+    if (!text) return refuse(text.error());
+    const auto number = parse_double(*text);
+    if (!number) return refuse({Errc::kInvalid, fmt::format("expected a number, not '{}'", printable(*text))});
+    if (const auto fine = check_range(*number, *text); !fine) return refuse(fine.error());
+    put(member, Result<double>(*number), node);
+  }
+
+  void operator()(Access<std::optional<NodeRange>> member) const {
+    const auto text = builder.scalar(node, "a number of nodes");
+    if (!text) return refuse(text.error());
+    put(member, parse_nodes(*text), node);
+  }
+
+  void operator()(Access<std::optional<Gpus>> member) const {
+    if (node.kind != YamlNode::Kind::kMap) {
+      const auto text = builder.scalar(node, "a number of GPUs");
+      if (!text) return refuse(text.error());
+      return put(member, parse_gpus(*text), node);
+    }
+    Gpus gpus;
+    bool has_count = false, is_fine = true;
+    for (const auto& [name, value] : builder.entries(layer, node, key())) {
+      const auto text = builder.scalar(*value, "a single value");
+      if (name->text != "type" && name->text != "count") {
+        builder.error(layer, *name, key(),
+                      fmt::format("unknown key '{}' in {}; it has type and count", name->text, row.path));
+      } else if (!text) {
+        refuse(text.error(), value);
+      } else if (name->text == "type") {
+        gpus.type = *text;
+        if (const auto fine = check_gpu_type(*text); !fine) refuse(fine.error(), value), is_fine = false;
+      } else if (const auto count = parse_gpus(*text); count && count->type.empty()) {
+        gpus.count = count->count;
+        has_count = true;
+      } else {
+        refuse({Errc::kInvalid, fmt::format("count: '{}' is not a number of GPUs", printable(*text))}, value);
+        is_fine = false;
+      }
+    }
+    if (is_fine && !has_count) return refuse({Errc::kInvalid, "count is missing: {type: a100, count: 4}"});
+    if (is_fine) put(member, Result<Gpus>(gpus), node);
+  }
+
+  void operator()(Access<std::vector<std::string>> member) const {
+    std::vector<std::string> words;
+    bool is_fine = true;
+    const bool is_command = row.path == "launch.command";
+    if (node.kind == YamlNode::Kind::kScalar && is_command) {
+      return refuse(
+          {Errc::kInvalid,
+           "expected a list of words, such as [python, -u, train.py]; for a shell's line write [bash, -c, '...']"});
+    }
+    const auto add = [&](const YamlNode& item) {
+      auto text = builder.text(layer, row, item, "a list of words");
+      if (text) {
+        words.push_back(std::move(*text));
+      } else {
+        refuse(text.error(), &item);
+        is_fine = false;
+      }
+    };
+    if (node.kind == YamlNode::Kind::kSequence) {
+      for (YamlId id : node.items) add(layer.document.at(id));
+    } else {
+      add(node);
+    }
+    if (is_command && is_fine && (words.empty() || words[0].empty()))
+      return refuse({Errc::kInvalid, "names no program"});
+    if (is_fine) put(member, Result<std::vector<std::string>>(std::move(words)), node);
+  }
+
+  void operator()(Access<NamedValues>) const { each_entry(); }
+  void operator()(Access<std::vector<SlurmOption>>) const { each_entry(); }
+
+  void operator()(Access<std::vector<Mount>> member) const {
+    if (node.kind != YamlNode::Kind::kSequence) {
+      return refuse({Errc::kInvalid, fmt::format("expected a list of mounts, not {}", kind_name(node))});
+    }
+    std::vector<Mount> mounts;
+    bool is_fine = true;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const YamlNode& item = layer.document.at(node.items[i]);
+      auto mount = item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
+      if (mount) {
+        builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, i), builder.origin(layer, item));
+        mounts.push_back(std::move(*mount));
+      } else {
+        refuse(mount.error(), &item);
+        is_fine = false;
+      }
+    }
+    if (is_fine) put(member, Result<std::vector<Mount>>(std::move(mounts)), node);
+  }
+
+  /// One variable, or one option of Slurm.
+  void entry(const YamlNode& key_node, std::string_view name, const YamlNode& value) const {
+    const std::string path = key() + "." + std::string(name);
+    const auto refuse_entry = [&](const YamlNode& at, std::string_view why) {
+      builder.error(layer, at, path, fmt::format("{}: '{}' {}", row.path, name, why));
+    };
+    if (const auto* variables = std::get_if<Access<NamedValues>>(&row.field)) {
+      if (const auto why = why_not_variable(name); !why.empty()) return refuse_entry(key_node, why);
+      if (value.kind == YamlNode::Kind::kNull) {
+        if (layer.source.kind == Origin::Kind::kFile) {
+          builder.warn(layer, key_node,
+                       fmt::format("{} has no value and is left out; write \"\" for an empty one", path));
+        }
+        builder.settle(path);
+        return;
+      }
+      auto text = builder.text(layer, row, value, "text");
+      if (!text) return builder.error(layer, value, path, fmt::format("{}: {}", path, text.error().message));
+      if (!builder.settle(path)) return;
+      builder.spec_.origins[path] = builder.origin(layer, value);
+      (*variables)(builder.spec_).emplace_back(name, std::move(*text));
+      return;
+    }
+    if (const std::string why = why_not_option(row, name); !why.empty()) return refuse_entry(key_node, why);
+    SlurmOption option{std::string(name), std::nullopt};
+    if (value.kind == YamlNode::Kind::kSequence) {
+      std::string joined;
+      for (YamlId id : value.items) {
+        const auto text = builder.text(layer, row, layer.document.at(id), "a word");
+        if (!text)
+          return builder.error(layer, layer.document.at(id), path, fmt::format("{}: {}", path, text.error().message));
+        joined += (joined.empty() ? "" : ",") + *text;
+      }
+      option.value = joined;
+    } else if (value.kind == YamlNode::Kind::kScalar && !(value.is_plain && value.text == "true")) {
+      if (value.is_plain && value.text == "false") {
+        builder.settle(path);
+        return;
+      }
+      auto text = builder.text(layer, row, value, "text");
+      if (!text) return builder.error(layer, value, path, fmt::format("{}: {}", path, text.error().message));
+      option.value = std::move(*text);
+    } else if (value.kind == YamlNode::Kind::kMap) {
+      return refuse_entry(value, "is a map; expected text, a list, or true for a bare option");
+    }
+    if (!builder.settle(path)) return;
+    builder.spec_.origins[path] = builder.origin(layer, value);
+    std::get<Access<std::vector<SlurmOption>>>(row.field)(builder.spec_).push_back(std::move(option));
+  }
+
+ private:
+  [[nodiscard]] std::string key() const { return std::string(row.path); }
+
+  void refuse(const Error& why, const YamlNode* at = nullptr) const {
+    builder.error(layer, at != nullptr ? *at : node, row.path, fmt::format("{}: {}", row.path, why.message));
+  }
+
+  template <typename Member, typename Value>
+  void put(Access<Member> member, Result<Value> value, const YamlNode& at) const {
+    if (!value) return refuse(value.error(), &at);
+    if (!builder.settle(key())) return;
+    member(builder.spec_) = std::move(*value);
+    builder.spec_.origins[key()] = builder.origin(layer, at);
+  }
+
+  [[nodiscard]] Result<> check_range(double number, std::string_view text) const {
+    if ((row.min == 0 && row.max == 0) || (number >= row.min && number <= row.max)) return {};
+    return fail(Errc::kInvalid, "{} is not between {} and {}", text, row.min, row.max);
+  }
+
+  void each_entry() const {
+    if (node.kind != YamlNode::Kind::kMap) {
+      return refuse({Errc::kInvalid, fmt::format("expected a map of names and values, not {}", kind_name(node))});
+    }
+    for (const auto& [name, value] : builder.entries(layer, node, key())) entry(*name, name->text, *value);
+  }
+
+  [[nodiscard]] Result<Mount> checked(Mount mount) const {
+    if (mount.source.empty()) return fail(Errc::kInvalid, "the source is empty");
+    auto source = absolute_path(mount.source, layer.source.base_dir, builder.env_);
+    if (!source) return tl::unexpected(source.error());
+    const bool is_relative = mount.source[0] != '/';
+    if (mount.target.empty() && is_relative)
+      return fail(Errc::kInvalid, "'{}' needs a target: SOURCE:TARGET", printable(mount.source));
+    mount.source = *source;
+    if (mount.target.empty()) mount.target = mount.source;
+    if (mount.target[0] != '/')
+      return fail(Errc::kInvalid, "the target '{}' must start with '/'", printable(mount.target));
+    for (const std::string& flag : mount.flags) {
+      const bool is_word = !flag.empty() && std::all_of(flag.begin(), flag.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+               c == '=';
+      });
+      if (!is_word) return fail(Errc::kInvalid, "'{}' is not a mount flag", printable(flag));
+    }
+    return mount;
+  }
+
+  [[nodiscard]] Result<Mount> mount_of_text(const YamlNode& item) const {
+    const auto text = builder.text(layer, row, item, "SOURCE:TARGET, or a map of source and target");
+    if (!text) return tl::unexpected(text.error());
+    const auto parts = split(*text, ':');
+    if (parts.size() > 3)
+      return fail(Errc::kInvalid, "'{}' has more than SOURCE:TARGET:FLAGS; a ':' in a path cannot be expressed",
+                  printable(*text));
+    Mount mount{std::string(parts[0]), parts.size() > 1 ? std::string(parts[1]) : "", {}};
+    if (parts.size() > 1 && parts[1].empty()) return fail(Errc::kInvalid, "the target is empty");
+    if (parts.size() > 2) {
+      std::string flags(parts[2]);
+      std::replace(flags.begin(), flags.end(), ',', '+');
+      for (std::string_view flag : split(flags, '+')) mount.flags.emplace_back(flag);
+    }
+    return checked(std::move(mount));
+  }
+
+  [[nodiscard]] Result<Mount> mount_of_map(const YamlNode& item) const {
+    Mount mount;
+    for (const auto& [name, value] : builder.entries(layer, item, key())) {
+      if (name->text == "flags" && value->kind == YamlNode::Kind::kSequence) {
+        for (YamlId id : value->items) {
+          auto flag = builder.text(layer, row, layer.document.at(id), "a word");
+          if (!flag) return tl::unexpected(flag.error());
+          mount.flags.push_back(std::move(*flag));
+        }
+        continue;
+      }
+      auto text = builder.text(layer, row, *value, "text");
+      if (!text) return tl::unexpected(text.error());
+      if (name->text == "source") {
+        mount.source = *text;
+      } else if (name->text == "target") {
+        mount.target = *text;
+      } else if (name->text == "flags") {
+        mount.flags.push_back(*text);
+      } else {
+        return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags", printable(name->text));
+      }
+    }
+    return checked(std::move(mount));
+  }
+};
+
+void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
+               const YamlNode& node) {
+  std::visit(ValueSetter{builder, {document, source}, row, node}, row.field);
+}
+
+void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
+                    const YamlNode& node, std::string_view name) {
+  if (!std::holds_alternative<Access<NamedValues>>(row.field) &&
+      !std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field)) {
+    if (std::holds_alternative<Access<std::optional<Gpus>>>(row.field)) {
+      builder.report({Diagnostic::Severity::kError,
+                      {source.kind, source.name, 1, 1},
+                      fmt::format("{} is set as a whole: {}=TYPE:COUNT", row.path, row.path),
+                      source.text});
+      return;
+    }
+    builder.report({Diagnostic::Severity::kError,
+                    {source.kind, source.name, 1, 1},
+                    fmt::format("{} is a single value and has nothing below it", row.path),
+                    source.text});
+    return;
+  }
+  YamlNode key;
+  key.kind = YamlNode::Kind::kScalar;
+  key.line = 1;
+  key.column = 1 - source.column_shift;
+  ValueSetter{builder, {document, source}, row, node}.entry(key, name, node);
+}
+
+}  // namespace dlrun

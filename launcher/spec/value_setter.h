@@ -1,0 +1,21 @@
+#pragma once
+// One node of a document into one member of the spec, by the member's type. Private to the loading of specs.
+
+#include <string_view>
+
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+
+/// row's member from node; what is wrong goes to builder.
+void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
+               const YamlNode& node);
+
+/// One entry of a free map (environment.vars, slurm, launch.srun), as --set gives it.
+void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
+                    const YamlNode& node, std::string_view name);
+
+/// "a list", "a map", ...
+[[nodiscard]] std::string_view kind_name(const YamlNode& node);
+
+}  // namespace dlrun

@@ -1,0 +1,37 @@
+#pragma once
+// Files that hold what a program must print, byte for byte.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+namespace dlrun::golden {
+
+inline std::filesystem::path folder() {
+  return std::filesystem::path(DLRUN_SOURCE_DIR) / "tests" / "golden";
+}
+
+inline std::string slurp(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// actual must be the file's content. A missing file fails. DLRUN_UPDATE_GOLDEN=1 writes the file instead.
+inline void check(const std::filesystem::path& path, const std::string& actual) {
+  INFO(path.string());
+  if (const char* update = std::getenv("DLRUN_UPDATE_GOLDEN"); update != nullptr && std::string(update) == "1") {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << actual;
+    return;
+  }
+  REQUIRE_MESSAGE(std::filesystem::exists(path), "golden file is missing; DLRUN_UPDATE_GOLDEN=1 writes it");
+  CHECK(actual == slurp(path));
+}
+
+}  // namespace dlrun::golden

@@ -1,0 +1,141 @@
+// Every example and every spec of this folder, rendered with fixed paths, against the script it must become.
+
+#include "launcher/plan/render.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "common/subprocess.h"
+#include "golden.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+LoadRequest request_for(const fs::path& file) {
+  LoadRequest request;
+  request.file = file.filename().string();
+  request.text = golden::slurp(file);
+  request.current_dir = "/home/user/exp 1";  // no such folder is needed: rendering asks nothing of the machine
+  request.env.set("HOME", "/home/user");
+  if (file.filename() == "mnist-mlp.yaml") request.sets = {"train.data.path=/data/mnist"};
+  return request;
+}
+
+PlanInputs inputs(Target target) {
+  return {"/scratch/runs", "/scratch/runs/.agents/3f2a/dlrun-agent", "/scratch/runs/.agents/3f2a/dlrun-trainer",
+          target};
+}
+
+std::vector<fs::path> specs_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  REQUIRE(!files.empty());
+  return files;
+}
+
+std::vector<fs::path> all_specs() {
+  auto files = specs_in(fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples");
+  for (const auto& file : specs_in(golden::folder() / "specs")) files.push_back(file);
+  return files;
+}
+
+LoadedSpec load(const fs::path& file) {
+  auto loaded = load_spec(request_for(file));
+  if (!loaded) FAIL(file.string() << "\n" << format_diagnostics(loaded.error()));
+  return std::move(*loaded);
+}
+
+LaunchPlan plan_of(const LoadedSpec& loaded, Target target) {
+  auto plan = make_plan(loaded, inputs(target));
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  return std::move(*plan);
+}
+
+fs::path script_of(const fs::path& spec, const char* kind) {
+  return golden::folder() / "scripts" / (spec.stem().string() + kind);
+}
+
+TEST_CASE("every example and spec renders to its golden script") {
+  for (const auto& file : all_specs()) {
+    const auto script = render_script(plan_of(load(file), Target::kSlurm));
+    REQUIRE(script.has_value());
+    golden::check(script_of(file, ".sh"), *script);
+  }
+}
+
+TEST_CASE("rendering twice gives the same bytes") {
+  for (const auto& file : all_specs()) {
+    CHECK(*render_script(plan_of(load(file), Target::kSlurm)) == *render_script(plan_of(load(file), Target::kSlurm)));
+  }
+}
+
+TEST_CASE("plans, resolved specs and warnings have goldens") {
+  for (const char* name : {"everything.yaml", "trainer-all.yaml"}) {
+    const auto file = golden::folder() / "specs" / name;
+    const LoadedSpec loaded = load(file);
+    golden::check(script_of(file, ".plan.json"), plan_json(plan_of(loaded, Target::kSlurm)));
+    golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(loaded));
+    golden::check(script_of(file, ".warnings.txt"), format_diagnostics(loaded.warnings));
+  }
+}
+
+TEST_CASE("a resolved spec is a spec and means the same") {
+  for (const char* name : {"everything.yaml", "trainer-all.yaml"}) {
+    const auto file = golden::folder() / "specs" / name;
+    const LoadedSpec first = load(file);
+    LoadRequest again = request_for(file);
+    again.text = resolved_yaml(first);
+    const auto second = load_spec(again);
+    if (!second) FAIL(format_diagnostics(second.error()) << *again.text);
+    CHECK(*render_script(plan_of(first, Target::kSlurm)) == *render_script(plan_of(*second, Target::kSlurm)));
+  }
+}
+
+TEST_CASE("local scripts and interactive sessions have goldens") {
+  const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
+  for (const char* name : {"digits.yaml", "mnist-mlp.yaml", "plain.yaml"}) {
+    golden::check(script_of(name, ".local.sh"), render_local_script(plan_of(load(examples / name), Target::kLocal)));
+  }
+  for (const char* name : {"grete-conda.yaml", "torch-ddp.yaml"}) {
+    const auto shell = render_interactive(plan_of(load(examples / name), Target::kSlurm), {}, "/scratch/runs/s.sh");
+    std::string text = shell.script + "# called by:\n";
+    for (const std::string& word : shell.argv) text += "# " + word + "\n";
+    golden::check(script_of(name, ".interactive.sh"), text);
+  }
+}
+
+TEST_CASE("every refused spec gives its golden diagnostics, all at once") {
+  for (const auto& file : specs_in(golden::folder() / "refused")) {
+    const auto loaded = load_spec(request_for(file));
+    INFO(file.string());
+    REQUIRE_FALSE(loaded.has_value());
+    golden::check(golden::folder() / "refused" / (file.stem().string() + ".txt"), format_diagnostics(loaded.error()));
+  }
+}
+
+#if DLRUN_HAS_SHELLCHECK
+TEST_CASE("shellcheck has nothing to say about any golden script") {
+  const Env env = Env::of_process();
+  for (const auto& entry : fs::directory_iterator(golden::folder() / "scripts")) {
+    if (entry.path().extension() != ".sh") continue;
+    Command command;
+    command.argv = {"shellcheck", "--shell=bash", entry.path().string()};
+    command.env = env;
+    const auto checked = run_command(command);
+    REQUIRE(checked.has_value());
+    INFO(entry.path().string() << "\n" << checked->out);
+    CHECK(checked->exit_code == 0);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,41 @@
+#!/bin/bash
+#SBATCH --job-name=digits                 # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --cpus-per-task=1                 # resources.cpus_per_task
+#SBATCH --time=00:05:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/digits-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=1                       # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: trainer
+)
+rank=(
+  "$agent" rank
+  --trusted                               # the program is dlrun's own
+)
+program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset digits                        # train.data.dataset
+  --model mlp                             # train.model
+  --optimizer adam                        # train.optimizer.name
+  --batch 32                              # train.batch
+  --epochs 3                              # train.epochs
+  --seed 1                                # train.seed
+  --backend mpi                           # train.backend
+)
+exec "$agent" lead --runs /scratch/runs --name digits -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,110 @@
+#!/bin/bash
+#SBATCH --job-name=everything             # name
+#SBATCH --clusters=inter                  # resources.clusters
+#SBATCH --partition=gpu,dgx               # resources.partition
+#SBATCH --account=proj-1                  # resources.account
+#SBATCH --qos=high                        # resources.qos
+#SBATCH --reservation=course              # resources.reservation
+#SBATCH --nodes=2-4                       # resources.nodes
+#SBATCH --ntasks=8                        # resources.ntasks
+#SBATCH --ntasks-per-node=4               # resources.tasks_per_node
+#SBATCH --cpus-per-task=10                # resources.cpus_per_task
+#SBATCH --gpus-per-node=a100:4            # resources.gpus_per_node
+#SBATCH --mem=64G                         # resources.mem
+#SBATCH --time=1-12:00:00                 # resources.time
+#SBATCH --begin=now+1hour                 # resources.begin
+#SBATCH --constraint="[a100|v100]"        # resources.constraint
+#SBATCH --nodelist="n[1-3]"               # resources.nodelist
+#SBATCH --exclude=n7                      # resources.exclude
+#SBATCH --exclusive                       # resources.exclusive
+#SBATCH --licenses=foo:2                  # resources.licenses
+#SBATCH --threads-per-core=1              # resources.threads_per_core
+#SBATCH --distribution=block:cyclic       # resources.distribution
+#SBATCH --mail-type=BEGIN,END             # slurm
+#SBATCH --mail-user=me@example.org        # slurm
+#SBATCH --contiguous                      # slurm
+#SBATCH --nice=100                        # slurm
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output="/home/user/exp 1/logs/out 100%_%j.txt"  # resources.output
+#SBATCH --error=/abs/err-%j.txt           # resources.error
+#SBATCH --signal=B:USR1@120               # checkpoint.signal_before
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+if ! type module >/dev/null 2>&1; then
+  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+    if [[ -r $init ]]; then . "$init" && break; fi
+  done
+fi
+module purge                              # environment.modules.purge
+module use '/home/user/exp 1/modulefiles'  # environment.modules.use
+module load GCC/8.3.0                     # environment.modules.load
+module load 'a b'                         # environment.modules.load
+conda=$(type -P conda || true)
+for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
+  if [[ -x $conda ]]; then break; fi
+done
+conda_hook=$("$conda" shell.bash hook)
+eval "$conda_hook"
+conda activate '/home/user/exp 1/env'     # environment.conda
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export PLAIN=4                            # environment.vars
+export QUOTED='it'\''s $HOME `id` \ "x" # not a comment'  # environment.vars
+export MULTI='one
+two
+'                                         # environment.vars
+export EMPTY=''                           # environment.vars
+# environment.setup
+nvidia-smi -L
+echo "$SLURM_JOB_ID"
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=10                      # resources.cpus_per_task
+  --mpi=pmi2                              # launch.mpi
+  --cpu-bind=cores                        # launch.cpu_bind
+  --gpu-bind=closest                      # launch.gpu_bind
+  --unbuffered                            # launch.srun
+  '--container-image=/home/user/exp 1/image.sqsh'  # container.image
+  --container-name=keep                   # container.name
+  '--container-mounts=/home/user/exp 1/data:/data:ro+rprivate,/scratch/x:/scratch/x,/etc/x:/etc/x,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
+  --container-workdir=/workspace          # container.workdir
+  --container-mount-home                  # container.mount_home
+  --container-remap-root                  # container.remap_root
+  --container-entrypoint                  # container.entrypoint
+  --container-writable                    # container.writable
+  '--container-save=/home/user/exp 1/out.sqsh'  # container.save
+  --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
+)
+rank=(
+  "$agent" rank
+  --env 'RANK={rank}'                     # launch.preset: torch
+  --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
+  --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
+  --env 'LOCAL_WORLD_SIZE={local_world_size}'  # launch.preset: torch
+  --env 'NODE_RANK={node_rank}'           # launch.preset: torch
+  --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
+  --env 'MASTER_PORT={master_port}'       # launch.preset: torch
+)
+program=(
+  # launch.command
+  python
+  -u
+  'train it.py'
+  ''
+  'line
+break'
+  --name
+  'a long argument that makes this command line exceed one line of text'
+)
+exec "$agent" lead --runs /scratch/runs --name everything --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,40 @@
+#!/bin/bash
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+[[ -r ~/.bashrc ]] && . ~/.bashrc
+if ! type module >/dev/null 2>&1; then
+  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+    if [[ -r $init ]]; then . "$init" && break; fi
+  done
+fi
+module load anaconda3/2021.05             # environment.conda.module
+conda=$(type -P conda || true)
+for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
+  if [[ -x $conda ]]; then break; fi
+done
+conda_hook=$("$conda" shell.bash hook)
+eval "$conda_hook"
+conda activate custom-env                 # environment.conda
+# called by:
+# salloc
+# --job-name=custom-name
+# --nodes=2
+# --ntasks-per-node=1
+# --cpus-per-task=2
+# --mem-per-cpu=4GB
+# --time=00:01:00
+# --mail-type=all
+# --mail-user=me@example.org
+# --chdir=/home/user/exp 1
+# srun
+# --overlap
+# --nodes=1
+# --ntasks=1
+# --pty
+# --export=ALL
+# --mpi=none
+# --cpus-per-task=2
+# bash
+# --rcfile
+# /scratch/runs/s.sh
+# -i

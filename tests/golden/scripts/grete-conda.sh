@@ -1,0 +1,48 @@
+#!/bin/bash
+#SBATCH --job-name=custom-name            # name
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=1               # resources.tasks_per_node
+#SBATCH --cpus-per-task=2                 # resources.cpus_per_task
+#SBATCH --mem-per-cpu=4GB                 # resources.mem_per_cpu
+#SBATCH --time=00:01:00                   # resources.time
+#SBATCH --mail-type=all                   # slurm
+#SBATCH --mail-user=me@example.org        # slurm
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/custom-name-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+if ! type module >/dev/null 2>&1; then
+  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+    if [[ -r $init ]]; then . "$init" && break; fi
+  done
+fi
+module load anaconda3/2021.05             # environment.conda.module
+conda=$(type -P conda || true)
+for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
+  if [[ -x $conda ]]; then break; fi
+done
+conda_hook=$("$conda" shell.bash hook)
+eval "$conda_hook"
+conda activate custom-env                 # environment.conda
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=2                       # resources.cpus_per_task
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  python custom-script.py                 # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name custom-name -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

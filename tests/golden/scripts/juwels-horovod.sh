@@ -1,0 +1,50 @@
+#!/bin/bash
+#SBATCH --job-name=HOROVOD_KERAS_MNIST    # name
+#SBATCH --partition=develgpus             # resources.partition
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks=8                        # resources.ntasks
+#SBATCH --ntasks-per-node=4               # resources.tasks_per_node
+#SBATCH --gres=gpu:4                      # resources.gres
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --mail-type=ALL                   # slurm
+#SBATCH --mail-user=me@example.org        # slurm
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output="/home/user/exp 1/output_%j.out"  # resources.output
+#SBATCH --error="/home/user/exp 1/error_%j.er"  # resources.error
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+if ! type module >/dev/null 2>&1; then
+  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+    if [[ -r $init ]]; then . "$init" && break; fi
+  done
+fi
+module load GCC/8.3.0                     # environment.modules.load
+module load TensorFlow/1.13.1-GPU-Python-3.6.8  # environment.modules.load
+module load Keras/2.2.4-GPU-Python-3.6.8  # environment.modules.load
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --mpi=pmix                              # launch.preset: mpi
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  python -u mnist.py                      # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name HOROVOD_KERAS_MNIST -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

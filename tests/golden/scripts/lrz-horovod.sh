@@ -1,0 +1,46 @@
+#!/bin/bash
+#SBATCH --job-name=lrz-horovod            # name
+#SBATCH --partition=dgx                   # resources.partition
+#SBATCH --ntasks=8                        # resources.ntasks
+#SBATCH --gres=gpu:8                      # resources.gres
+#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/lrz-horovod-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --mpi=pmix                              # launch.preset: mpi
+  --container-image=horovod/horovod+0.16.4-tf1.12.0-torch1.1.0-mxnet1.4.1-py3.5  # container.image
+  --container-name=horovod                # container.name
+  '--container-mounts=/home/user/exp 1/data-test:/mnt/data-test,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
+  --no-container-mount-home               # container.mount_home
+  --no-container-remap-root               # container.remap_root
+  --no-container-entrypoint               # container.entrypoint
+  --container-readonly                    # container.writable
+  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  python train.py                         # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name lrz-horovod -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,28 @@
+#!/bin/bash
+# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+rank=(
+  "$agent" rank
+  --trusted                               # the program is dlrun's own
+)
+program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset mnist                         # train.data.dataset
+  --data /data/mnist                      # train.data.path
+  --model mlp                             # train.model
+  --optimizer adam                        # train.optimizer.name
+  --lr 0.001                              # train.lr
+  --batch 32                              # train.batch
+  --epochs 4                              # train.epochs
+  --seed 1                                # train.seed
+  --backend gloo                          # train.backend
+  --checkpoint-every 0                    # checkpoint.every
+  --checkpoint-keep 3                     # checkpoint.keep
+)
+exec "$agent" lead --local 2 --runs /scratch/runs --name mnist-mlp -- "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,14 @@
+#!/bin/bash
+# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+rank=(
+  "$agent" rank
+)
+program=(
+  sh -c 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'  # launch.command
+)
+exec "$agent" lead --local 2 --runs /scratch/runs --name hello -- "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,32 @@
+#!/bin/bash
+#SBATCH --job-name=hello                  # name
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --time=00:01:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/hello-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  sh -c 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'  # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name hello -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

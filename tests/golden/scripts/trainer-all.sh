@@ -1,0 +1,68 @@
+#!/bin/bash
+#SBATCH --job-name=trainer-all            # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --gpus=2                          # resources.gpus
+#SBATCH --cpus-per-gpu=4                  # resources.cpus_per_gpu
+#SBATCH --mem-per-gpu=8G                  # resources.mem_per_gpu
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/trainer-all-%j.out  # resources.output
+#SBATCH --signal=B:USR2@30                # resources.signal
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-gpu=4                        # resources.cpus_per_gpu
+  --container-image=busybox               # container.image
+  '--container-mounts=/scratch/runs:/scratch/runs,/home/user/data sets:/home/user/data sets,/scratch/ckpt:/scratch/ckpt'  # container.mounts, the run's and the agent's folders
+  --no-container-mount-home               # container.mount_home
+  --no-container-remap-root               # container.remap_root
+  --no-container-entrypoint               # container.entrypoint
+  --container-readonly                    # container.writable
+  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+)
+rank=(
+  "$agent" rank
+  --trusted                               # the program is dlrun's own
+)
+program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset idx                           # train.data.dataset
+  --data '/home/user/data sets'           # train.data.path
+  --train-samples 1000                    # train.data.train_samples
+  --test-samples 100                      # train.data.test_samples
+  --model mlp                             # train.model
+  --hidden 512,256                        # train.hidden
+  --optimizer sgd                         # train.optimizer.name
+  --momentum 0.9                          # train.optimizer.momentum
+  --weight-decay 0.0001                   # train.optimizer.weight_decay
+  --lr 0.1                                # train.lr
+  --lr-scaling linear                     # train.lr_scaling
+  --lr-decay cosine                       # train.lr_decay
+  --warmup-epochs 1                       # train.warmup_epochs
+  --batch 64                              # train.batch
+  --epochs 2                              # train.epochs
+  --shard epoch                           # train.shard
+  --seed 7                                # train.seed
+  --backend gloo                          # train.backend
+  --device cpu                            # train.device
+  --threads 2                             # train.threads
+  --checkpoint-dir /scratch/ckpt          # checkpoint.dir
+  --checkpoint-every 500                  # checkpoint.every
+  --checkpoint-keep 2                     # checkpoint.keep
+)
+exec "$agent" lead --runs /scratch/runs --name trainer-all -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
