@@ -23,7 +23,10 @@ bool has_gpu() {
 }  // namespace
 
 TEST_CASE("nccl: without a GPU it says so and what to do") {
-  if (has_gpu()) return MESSAGE("this machine has a GPU: the other test's case");
+  if (has_gpu()) {
+    MESSAGE("this machine has a GPU: the other test's case");
+    return;
+  }
   MemoryStore store;
   CommunicatorOptions options;
   options.world = {.rank = 0, .size = 2};
@@ -36,7 +39,10 @@ TEST_CASE("nccl: without a GPU it says so and what to do") {
 }
 
 TEST_CASE("nccl: on a GPU a world of one gives the closed forms, from host memory and on the compute stream") {
-  if (!has_gpu()) return MESSAGE("this machine has no GPU: the other test's case");
+  if (!has_gpu()) {
+    MESSAGE("this machine has no GPU: the other test's case");
+    return;
+  }
   auto comm = make_communicator("nccl", {});
   REQUIRE_MESSAGE(comm, (comm ? std::string() : comm.error().message));
   for (const std::string& failure : check_collectives(**comm)) FAIL_CHECK(failure);
