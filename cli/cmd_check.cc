@@ -37,7 +37,7 @@ Result<int> check(Cli& cli, const Options& options) {
     SubmitRequest request;
     request.script_text = *script;
     if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
-    request.directory = folder_of(cli, options.spec.file);
+    request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
     const auto words = make_slurm_cli(cli.env)->test(request);
     if (!words) return tl::unexpected(words.error());

@@ -73,8 +73,8 @@ Result<int> interact(Cli& cli, const Options& options) {
   DLRUN_TRY(write_file_atomic(script, text, 0700));
 
   auto argv = session.argv;
-  auto child = ForegroundProcess::start(argv, scrubbed_for_slurm(cli.env, munge_is_available()),
-                                        folder_of(cli, options.spec.file), OnSignal::kLeave);
+  auto child = ForegroundProcess::start(argv, scrubbed_for_slurm(cli.env, munge_is_available()), prepared->plan.folder,
+                                        OnSignal::kLeave);
   if (!child) {
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,

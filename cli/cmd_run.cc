@@ -46,11 +46,9 @@ Result<int> run_here(Cli& cli, const Options& options) {
   submission.token = random_hex(16);
   submission.job.cluster = kLocalCluster;
   submission.argv = {"bash", (run->path / "job.sh").string()};
-  const auto words = local_argv(prepared->plan);
-  submission.argv.insert(submission.argv.end(), words.begin(), words.end());
   DLRUN_TRY(write_submission(run->path, submission));
   const Env env = job_environment(cli, run->path, submission.token);
-  auto leader = ForegroundProcess::start(submission.argv, env, folder_of(cli, options.spec.file), OnSignal::kTerminate);
+  auto leader = ForegroundProcess::start(submission.argv, env, prepared->plan.folder, OnSignal::kTerminate);
   if (!leader) return tl::unexpected(leader.error());
   submission.job.id = local_job_id(leader->pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
@@ -74,13 +72,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
     print_note(cli, fmt::format("interrupted; {} was ended", run->id));
     return kExitInterrupted;
   }
-  const int code = exit_code_of_end(*status);
-  if (code == kExitOk) {
-    print_note(cli, end_text(entry, *status));
-  } else {
-    print_error(cli, end_text(entry, *status));
-  }
-  return code;
+  return tell_end(cli, entry, *status);
 }
 
 }  // namespace

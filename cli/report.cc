@@ -177,6 +177,16 @@ int exit_code_of_end(const RunStatus& status) {
   return kExitFault;
 }
 
+int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status) {
+  const int code = exit_code_of_end(status);
+  if (code == kExitOk) {
+    print_note(cli, end_text(run, status));
+  } else {
+    print_error(cli, end_text(run, status));
+  }
+  return code;
+}
+
 void print_json(const Json& json) {
   fmt::print("{}\n", json_read::dump(json, 2));
 }

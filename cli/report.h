@@ -22,6 +22,9 @@ namespace dlrun {
 /// The exit code of wait and --watch for a run in a final state.
 [[nodiscard]] int exit_code_of_end(const RunStatus& status);
 
+/// Says how a run ended, on stderr; returns its exit code.
+[[nodiscard]] int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
+
 /// Indented JSON and a newline on stdout.
 void print_json(const nlohmann::ordered_json& json);
 

@@ -1,0 +1,113 @@
+#include "cli/script_file.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+
+/// The words of a #SBATCH line as sbatch's tokenizer makes them: quotes join, '\' escapes, '#' ends the line.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool is_open = false;
+  char quote = '\0';
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '\\' && i + 1 < line.size()) {
+      word += line[++i];
+      is_open = true;
+    } else if (quote != '\0') {
+      if (c == quote) {
+        quote = '\0';
+      } else {
+        word += c;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      is_open = true;
+    } else if (c == '#') {
+      break;
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      if (is_open) words.push_back(std::move(word));
+      word.clear();
+      is_open = false;
+    } else {
+      word += c;
+      is_open = true;
+    }
+  }
+  if (is_open) words.push_back(std::move(word));
+  return words;
+}
+
+std::string slug(std::string_view text) {
+  std::string name;
+  for (const char c : text.substr(0, kLongestName)) {
+    const bool fits =
+        (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    name += fits ? c : '-';
+  }
+  while (name.starts_with('.') || name.starts_with('-')) name.erase(0, 1);
+  return name.empty() ? "job" : name;
+}
+
+/// The word behind --runs in the line that starts the leader; only a bare word, as render writes all but odd paths.
+std::string runs_of(std::string_view text) {
+  for (const auto line : split(text, '\n')) {
+    if (!line.starts_with("exec \"$agent\" lead ")) continue;
+    const auto words = words_of(line);
+    const auto at = std::find(words.begin(), words.end(), "--runs");
+    if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_script(std::string_view text) {
+  return text.starts_with("#!");
+}
+
+std::optional<std::string> sbatch_value(std::string_view text, std::string_view long_name,
+                                        std::string_view short_name) {
+  std::optional<std::string> value;
+  for (const auto line : split(text, '\n')) {
+    const auto trimmed = trim(line);
+    if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch stops reading at the first command
+    constexpr std::string_view kMark = "#SBATCH";
+    if (!line.starts_with(kMark)) continue;
+    const auto words = words_of(line.substr(kMark.size()));
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string& word = words[i];
+      const bool has_next = i + 1 < words.size();
+      if ((word == long_name || word == short_name) && has_next) {
+        value = words[++i];
+      } else if (word.starts_with(long_name) && word.size() > long_name.size() && word[long_name.size()] == '=') {
+        value = word.substr(long_name.size() + 1);
+      } else if (word.starts_with(short_name) && !word.starts_with("--") && word.size() > short_name.size()) {
+        value = word.substr(short_name.size());
+      }
+    }
+  }
+  return value;
+}
+
+ScriptFile read_script(std::string_view text, std::string_view file_name) {
+  ScriptFile script;
+  const auto stem = file_name.substr(0, file_name.rfind('.'));
+  script.name = slug(sbatch_value(text, "--job-name", "-J").value_or(std::string(stem)));
+  script.runs_dir = runs_of(text);
+  script.output = sbatch_value(text, "--output", "-o");
+  if (script.output && !script.runs_dir.empty() &&
+      *script.output == fmt::format("{}/{}-%j.out", script.runs_dir, script.name)) {
+    script.output.reset();
+  }
+  return script;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,26 @@
+#pragma once
+// A job script that somebody wrote or edited, as `dlrun submit job.sh` takes it.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dlrun {
+
+struct ScriptFile {
+  std::string name;                   ///< --job-name, else the file's name; a slug
+  std::optional<std::string> output;  ///< --output, unless it is the one that dlrun renders for plain sbatch
+  std::string runs_dir;               ///< the --runs of a rendered script's last line; empty where there is none
+};
+
+/// True for a text that starts like a script, "#!".
+[[nodiscard]] bool is_script(std::string_view text);
+
+[[nodiscard]] ScriptFile read_script(std::string_view text, std::string_view file_name);
+
+/// The value of a #SBATCH option, the last one where it is given several times, before the script's first command, as
+/// sbatch reads it. Both names in their full form: "--output", "-o".
+[[nodiscard]] std::optional<std::string> sbatch_value(std::string_view text, std::string_view long_name,
+                                                      std::string_view short_name);
+
+}  // namespace dlrun

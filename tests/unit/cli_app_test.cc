@@ -1,0 +1,107 @@
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <doctest/doctest.h>
+
+#include "cli/cli.h"
+#include "cli/completion.h"
+#include "cli/output.h"
+#include "common/files.h"
+#include "tests/unit/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+struct Fixture {
+  TemporaryDirectory folder;
+  Cli cli;
+  Fixture() {
+    cli.env.set("HOME", folder.path().string());
+    cli.env.set("PATH", "/nowhere");
+    cli.current_dir = folder.path();
+    cli.bin_dir = folder.path() / "bin";
+    cli.tools = {"hash", "a", "b"};
+  }
+  int call(std::vector<const char*> words) {
+    words.insert(words.begin(), "dlrun");
+    return run_cli(cli, static_cast<int>(words.size()), words.data());
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a wrong command line is exit code 2") {
+  CHECK(call({}) == 2);
+  CHECK(call({"frobnicate"}) == 2);
+  CHECK(call({"submit"}) == 2);
+  CHECK(call({"submit", "x.yaml", "--frobnicate"}) == 2);
+  CHECK(call({"submit", "x.yaml", "--dry-run", "--test-only"}) == 2);
+  CHECK(call({"logs", "last", "--rank", "-1"}) == 2);
+  CHECK(call({"logs", "last", "--attempt", "1"}) == 2);
+  CHECK(call({"completion", "tcsh"}) == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what does not exist is exit code 6") {
+  CHECK(call({"submit", "no-such.yaml"}) == 6);
+  CHECK(call({"status", "no-such-run"}) == 6);
+  CHECK(call({"wait", "last"}) == 6);
+  CHECK(call({"cancel", "4711"}) == 6);
+}
+
+TEST_CASE_FIXTURE(Fixture, "help and an empty list are no errors") {
+  CHECK(call({"--version"}) == 0);
+  CHECK(call({"submit", "--help"}) == 0);
+  CHECK(call({"ls"}) == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an invalid spec is exit code 2 and leaves nothing behind") {
+  REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n").has_value());
+  CHECK(call({"submit", "bad.yaml"}) == 2);
+  CHECK(call({"run", "bad.yaml"}) == 2);
+  CHECK(call({"render", "bad.yaml"}) == 2);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "runs"));
+}
+
+TEST_CASE("every kind of failure has one of the documented exit codes") {
+  CHECK(exit_code_of(Errc::kInvalid) == 2);
+  CHECK(exit_code_of(Errc::kRefused) == 3);
+  CHECK(exit_code_of(Errc::kUnavailable) == 4);
+  CHECK(exit_code_of(Errc::kTimeout) == 4);
+  CHECK(exit_code_of(Errc::kNotFound) == 6);
+  CHECK(exit_code_of(Errc::kInterrupted) == 130);
+  CHECK(exit_code_of(Errc::kIo) == 1);
+}
+
+TEST_CASE("the cost of a job is told where the spec decides it") {
+  Requested requested;
+  CHECK(cost(requested).empty());
+  requested.gpus = 8;
+  requested.cpus = 80;
+  requested.time_seconds = 1200;
+  CHECK(cost(requested) == "at most 2.67 GPU-hours, 26.7 core-hours");
+  requested.gpus = 0;
+  CHECK(cost(requested) == "at most 26.7 core-hours");
+}
+
+TEST_CASE("tables align by what is seen, and carry no colour unless asked") {
+  CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}, false) == "A     B\nlong  x\nü     y\n");
+}
+
+TEST_CASE("the completions in the tree are those that dlrun prints") {
+  Action action;
+  const auto app = make_app(action);
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    CAPTURE(shell);
+    const auto script = completion_script(*app, shell);
+    REQUIRE(script.has_value());
+    const std::filesystem::path file =
+        std::filesystem::path(DLRUN_SOURCE_DIR) / "completions" / (shell == "zsh" ? "_dlrun" : "dlrun." + shell);
+    if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(file, *script, 0644).has_value());
+    const auto kept = read_file(file, 1U << 20U);
+    REQUIRE(kept.has_value());
+    CHECK_MESSAGE(*kept == *script, "refresh with DLRUN_UPDATE_GOLDEN=1");
+  }
+}
