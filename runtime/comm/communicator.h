@@ -79,7 +79,8 @@ struct ConstBuffer {
   ConstBuffer(const Buffer& buffer)
       : data(buffer.data), count(buffer.count), type(buffer.type) {}  // NOLINT(google-explicit-constructor)
   template <typename T, std::size_t kExtent>
-  requires Element<std::remove_const_t<T>> ConstBuffer(std::span<T, kExtent> span)  // NOLINT(google-explicit-constructor)
+  requires Element<std::remove_const_t<T>> ConstBuffer(
+      std::span<T, kExtent> span)  // NOLINT(google-explicit-constructor)
       : data(span.data()), count(span.size()), type(kDataTypeOf<std::remove_const_t<T>>) {}
 
   [[nodiscard]] std::size_t size_bytes() const { return count * size_of(type); }
@@ -120,6 +121,11 @@ class Communicator {
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< the backend's, as in make_communicator
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
+
+  /// For buffers in device memory: the caller's queue of work there (a cudaStream_t; by default the device's default
+  /// stream). A collective starts after what was queued before its call, and what is queued after it (after
+  /// Request::wait) sees the result; the calling thread does not wait for the device.
+  virtual void set_compute_stream(void* /*stream*/) {}
 
   /// Every rank's data, element by element combined by op, in data on every rank. A sum of floats is the same bytes on
   /// every rank, but its order of additions depends on backend and size. count == 0 does nothing.

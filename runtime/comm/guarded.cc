@@ -77,6 +77,7 @@ class GuardedCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return backend_->size(); }
   void progress() override { backend_->progress(); }
   void abandon() override { backend_->abandon(); }
+  void set_compute_stream(void* stream) override { backend_->set_compute_stream(stream); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     const Call call{.operation = Operation::kAllReduce, .op = op, .type = data.type, .count = data.count};

@@ -1,0 +1,10 @@
+# dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): lib/dlrun/dlrun-NAME.so beside bin/, which
+# runtime/bootstrap/shared_module.h loads. Whatever it links is needed only when it is asked for.
+function(dlrun_module target name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${target} MODULE ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE dlrun_options ${ARG_LIBS})
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME dlrun-${name} CXX_VISIBILITY_PRESET hidden
+                        POSITION_INDEPENDENT_CODE ON LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/dlrun)
+  install(TARGETS ${target} LIBRARY DESTINATION lib/dlrun)
+endfunction()

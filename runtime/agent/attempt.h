@@ -1,0 +1,166 @@
+#pragma once
+// One attempt of a run, from the first hello to the last exit record: what lead knows and decides. No I/O, no clock of
+// its own: facts go in, words to ranks, events and sentences come out through AttemptOutlet. One thread.
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/result.h"
+#include "runtime/bootstrap/world.h"
+
+namespace dlrun::agent {
+
+using Json = nlohmann::ordered_json;
+
+/// What an attempt does to the world.
+class AttemptOutlet {
+ public:
+  virtual ~AttemptOutlet() = default;
+  virtual void send(int rank, const Json& message) = 0;
+  /// To every rank that is connected.
+  virtual void broadcast(const Json& message) = 0;
+  virtual void record(std::string_view event, const Json& fields) = 0;
+  /// One line for people, without "dlrun: " and newline.
+  virtual void say(std::string_view line) = 0;
+  /// Ends the step: by its own means first, without mercy later.
+  virtual void stop_step(bool without_mercy) = 0;
+};
+
+struct AttemptOptions {
+  std::chrono::milliseconds join_timeout{600'000};
+  bool forward_usr1 = false;
+  int ranks = 0;          ///< how many will come; 0: the first hello says it
+  std::string job_nodes;  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
+};
+
+/// What a rank says of itself.
+struct Hello {
+  World world;
+  std::string host;
+  std::string addr;
+  int pid = 0;
+  int master_port = 0;
+
+  [[nodiscard]] static Result<Hello> of_json(const Json& message);
+};
+
+/// How a program or an agent ended.
+struct RankEnd {
+  int code = 0;  ///< 128 + signal where a signal ended it
+  int signal = 0;
+  std::string error;  ///< in words, where the numbers do not say it
+};
+
+struct FailedRank {
+  int rank = 0;
+  std::string host;
+  int pid = 0;
+  RankEnd end;
+};
+
+/// How an attempt ended.
+struct AttemptEnd {
+  int code = 0;
+  std::string reason;  ///< ok, rank_failed, launch_failed, join_timeout, signalled
+  std::optional<FailedRank> first_failed;
+  std::string message;  ///< a sentence for people
+  bool is_cancelled = false;
+};
+
+class Attempt {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::chrono::milliseconds kCauseWait{700};        ///< for the launcher to say how a lost agent died
+  static constexpr std::chrono::milliseconds kMercy{1600};           ///< agents end their programs within 1 s
+  static constexpr std::chrono::milliseconds kPatience{3000};        ///< then the step itself is killed
+  static constexpr std::chrono::milliseconds kConnectionsLag{2000};  ///< connections may outlive the step by so much
+  static constexpr std::chrono::seconds kStepLag{90};  ///< the step may outlive the last record by so much
+
+  /// outlet outlives the attempt.
+  Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now);
+
+  /// May a connection with this rank be made? Not twice.
+  [[nodiscard]] bool wants(int rank) const;
+  /// Fails when the rank contradicts what others have said; the attempt then fails too.
+  void on_hello(int rank, const Hello& hello, Clock::time_point now);
+  void on_exit(int rank, RankEnd end, Clock::time_point now);
+  /// The agent's connection is gone. Without an exit record before it the rank has failed.
+  void on_lost(int rank, std::string_view why, Clock::time_point now);
+  void on_rank_signal(int rank, int signal, Clock::time_point now);
+  void on_own_signal(int signal, Clock::time_point now);
+  void on_warning(int rank, std::string_view message);
+  void on_progress(int rank, const Json& body, Clock::time_point now);
+  /// What the launcher says of a task: srun in words, or the kernel of our own children.
+  void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
+  /// The step is over. words: what the launcher has said, for the case that no rank ever came.
+  void on_step_end(int code, std::string_view words, Clock::time_point now);
+  /// The whole attempt is to end for a reason outside of it.
+  void give_up(int code, std::string_view message, Clock::time_point now);
+
+  void tick(Clock::time_point now);
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
+
+  /// All is said and recorded.
+  [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
+  [[nodiscard]] const AttemptEnd& end() const { return end_; }
+  [[nodiscard]] int world_size() const { return size_; }
+
+ private:
+  enum class Phase { kJoining, kRunning, kEnding, kOver };
+
+  struct Rank {
+    Hello hello;
+    bool is_connected = false;
+    std::optional<RankEnd> end;
+  };
+
+  void start();
+  void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
+  void announce();
+  void begin_ending(Clock::time_point now);
+  void name_missing(Clock::time_point now);
+  void finish_if_done(Clock::time_point now);
+  void finish(Clock::time_point now);
+  void record_failure(const FailedRank& failed);
+  void flush_progress(Clock::time_point now);
+  [[nodiscard]] std::string host_of(int rank) const;
+  [[nodiscard]] std::string sentence() const;
+
+  AttemptOptions options_;
+  AttemptOutlet& outlet_;
+  Phase phase_ = Phase::kJoining;
+  Clock::time_point began_;
+  Clock::time_point ending_since_{};
+  int stops_asked_ = 0;
+  std::map<int, Rank> ranks_;
+  struct TaskEnd {
+    std::string host;
+    RankEnd end;
+  };
+  std::map<int, TaskEnd> task_ends_;        ///< from the launcher, of ranks that have no record
+  std::vector<FailedRank> later_failures_;  ///< failed of themselves while the attempt was ending; bounded
+  int size_ = 0;                            ///< 0 until it is known
+  int joined_ = 0;
+  int ended_ = 0;  ///< ranks with an end
+  bool step_is_over_ = false;
+  int step_code_ = 0;
+  std::string step_words_;
+  std::optional<Clock::time_point> step_over_since_;
+  std::optional<Clock::time_point> all_ended_since_;
+  std::optional<Clock::time_point> announce_at_;  ///< a failure is known, its cause not yet
+  std::set<int> signals_seen_;
+  bool usr1_is_passed_ = false;
+  std::optional<Json> held_progress_;
+  Clock::time_point last_progress_{};
+  AttemptEnd end_;
+};
+
+}  // namespace dlrun::agent

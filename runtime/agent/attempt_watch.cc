@@ -1,0 +1,54 @@
+#include "runtime/agent/attempt_watch.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "runtime/agent/run_claim.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::chrono::seconds kLookEvery{3};
+
+}  // namespace
+
+// Owned by both threads: the reader may outlive its owner inside a read that never returns.
+struct AttemptWatch::Shared {
+  std::filesystem::path run;
+  int attempt = 0;
+  std::atomic<bool> is_superseded{false};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_closing = false;  // guarded by mutex
+
+  void look_until_closed() {
+    std::unique_lock lock(mutex);
+    while (!is_closing) {
+      lock.unlock();
+      if (const auto now = read_attempt(run); now && *now != attempt) is_superseded = true;
+      lock.lock();
+      changed.wait_for(lock, kLookEvery, [&] { return is_closing; });
+    }
+  }
+};
+
+AttemptWatch::AttemptWatch(std::filesystem::path run, int attempt) : shared_(std::make_shared<Shared>()) {
+  shared_->run = std::move(run);
+  shared_->attempt = attempt;
+  std::thread([shared = shared_] { shared->look_until_closed(); }).detach();
+}
+
+AttemptWatch::~AttemptWatch() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->is_closing = true;
+  shared_->changed.notify_all();
+}
+
+bool AttemptWatch::is_superseded() const {
+  return shared_->is_superseded;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,49 @@
+#pragma once
+// events.jsonl, the run's durable record (ENVIRONMENT.md, "events.jsonl"). Lead is its only writer.
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+class BackgroundFile;
+
+class EventLog {
+ public:
+  /// Opens or creates the file and cuts a torn tail off, so that what is appended can be read.
+  [[nodiscard]] static Result<EventLog> open(const std::filesystem::path& path);
+  EventLog(EventLog&&) noexcept;
+  EventLog& operator=(EventLog&&) noexcept;
+  ~EventLog();
+
+  /// Bytes of the torn tail that open() cut off.
+  [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
+
+  void set_attempt(int attempt) { attempt_ = attempt; }
+  /// Queues an event with its time and attempt. Never blocks. All but progress are made durable; progress is dropped
+  /// while the file system is too slow to take it.
+  void record(std::string_view event, const nlohmann::ordered_json& fields);
+
+  /// The first failure to write, told once.
+  [[nodiscard]] std::optional<Error> take_failure();
+  [[nodiscard]] int event_fd() const;
+  void acknowledge();
+  [[nodiscard]] bool drain(std::chrono::milliseconds limit);
+
+ private:
+  EventLog(std::unique_ptr<BackgroundFile> file, std::size_t cut_bytes);
+
+  std::unique_ptr<BackgroundFile> file_;
+  std::size_t cut_bytes_ = 0;
+  int attempt_ = 0;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,407 @@
+#include "runtime/agent/lead.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/attempt.h"
+#include "runtime/agent/attempt_watch.h"
+#include "runtime/agent/background_file.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/events.h"
+#include "runtime/agent/gate.h"
+#include "runtime/agent/process_tree.h"
+#include "runtime/agent/protocol.h"
+#include "runtime/agent/run_claim.h"
+#include "runtime/agent/sink.h"
+#include "runtime/agent/step.h"
+#include "runtime/agent/store.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBeatEvery{3000};
+constexpr milliseconds kTickEvery{500};
+constexpr milliseconds kLastWordsLimit{5000};
+constexpr std::size_t kAddressesLimit = 8;
+constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
+constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string text(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::int64_t integer_or(const Json& object, std::string_view key, std::int64_t fallback) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
+}
+
+std::string own_host() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+/// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt decides.
+class Lead final : public AttemptOutlet, public GateHandler, public StepHandler {
+ public:
+  Lead(const LeadOptions& options, Env env, JobIdentity identity, ClaimedRun run, EventLog& events, EventLoop& loop,
+       Sink& out, Sink& err, int signal_fd)
+      : options_(options),
+        env_(std::move(env)),
+        identity_(std::move(identity)),
+        run_(std::move(run)),
+        events_(events),
+        loop_(loop),
+        out_(out),
+        err_(err),
+        signal_fd_(signal_fd) {}
+
+  Result<AttemptEnd> lead_attempt();
+
+  // AttemptOutlet
+  void send(int rank, const Json& message) override {
+    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
+      gate_->send(found->second, dump(message));
+  }
+  void broadcast(const Json& message) override {
+    const auto payload = dump(message);
+    std::vector<PeerId> peers;  // a send may lose a peer and with it its entry
+    for (const auto& [rank, peer] : peer_of_rank_) peers.push_back(peer);
+    for (const auto peer : peers) gate_->send(peer, payload);
+  }
+  void record(std::string_view event, const Json& fields) override {
+    if (!is_superseded_) events_.record(event, fields);
+  }
+  void say(std::string_view line) override { err_.push(fmt::format("dlrun: {}\n", line)); }
+  void stop_step(bool without_mercy) override {
+    if (step_) step_->stop(without_mercy);
+  }
+
+  // GateHandler
+  bool on_peer(PeerId peer, const Claim& claim) override;
+  void on_message(PeerId peer, std::string_view payload) override;
+  void on_lost(PeerId peer, std::string_view why) override;
+
+  // StepHandler
+  void on_task_end(int rank, std::string_view host, int code, int signal) override {
+    attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal, Clock::now());
+  }
+  void on_step_end(int code, std::string_view words) override { attempt_->on_step_end(code, words, Clock::now()); }
+
+ private:
+  [[nodiscard]] Env step_env() const;
+  Result<> start_step();
+  void take_signals();
+  void answer(const std::vector<Store::Answer>& answers);
+  void on_hello(int rank, PeerId peer, const Json& message);
+  void tick();
+  [[nodiscard]] milliseconds next_wait() const;
+
+  const LeadOptions& options_;
+  Env env_;
+  JobIdentity identity_;
+  ClaimedRun run_;
+  EventLog& events_;
+  EventLoop& loop_;
+  Sink& out_;
+  Sink& err_;
+  int signal_fd_;
+  std::string host_ = own_host();
+  std::vector<std::string> addresses_;
+  Key secret_{};
+  std::unique_ptr<BackgroundFile> local_log_;
+  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<AttemptWatch> watch_;
+  std::unique_ptr<Step> step_;
+  Store store_;
+  std::unordered_map<PeerId, int> rank_of_peer_;
+  std::unordered_map<int, PeerId> peer_of_rank_;
+  std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
+  Clock::time_point next_beat_{};
+  bool is_superseded_ = false;
+};
+
+Result<AttemptEnd> Lead::lead_attempt() {
+  secret_ = random_key();
+  auto listener = listen_on_free_port(options_.local.has_value());
+  if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
+  gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), secret_);
+  addresses_ = options_.local ? std::vector<std::string>{} : own_addresses();
+  if (addresses_.empty()) addresses_.emplace_back("127.0.0.1");
+  if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
+
+  const auto job_nodes = options_.local ? std::string() : env_.get_or("SLURM_JOB_NODELIST", "");
+  attempt_ = std::make_unique<Attempt>(
+      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0), job_nodes}, *this,
+      Clock::now());
+  const auto env = step_env();
+  record("started",
+         {{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", options_.command}});
+  if (auto made = make_private_directories(run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt)); !made) {
+    say(made.error().message);
+    record("warning", {{"message", made.error().message}});
+  }
+  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  if (auto started = start_step(); !started)
+    attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
+  if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
+  while (!attempt_->is_over()) {
+    loop_.run_once(next_wait());
+    tick();
+  }
+  step_.reset();
+  if (signals) loop_.unwatch(*signals);
+  return attempt_->end();
+}
+
+Env Lead::step_env() const {
+  auto env = env_;
+  env.remove_matching({"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*", "DLRUN_NODE_RANK",
+                       "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_STORE"},
+                      {});
+  std::vector<std::string> lead;
+  for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
+  env.set("DLRUN_JOB", identity_.job);
+  env.set("DLRUN_RUN", run_.directory.string());
+  env.set("DLRUN_ATTEMPT", std::to_string(run_.attempt));
+  env.set("DLRUN_LEAD", join(lead, ","));
+  env.set("DLRUN_SECRET", to_text(secret_));
+  return env;
+}
+
+Result<> Lead::start_step() {
+  if (options_.local) {
+    auto log = BackgroundFile::open((run_.directory / "local.out").string(), kLocalLogQueueBytes);
+    if (log) {
+      local_log_ = std::move(*log);
+    } else {
+      say(log.error().message);
+      record("warning", {{"message", log.error().message}});
+    }
+  }
+  const StepPlumbing plumbing{loop_, *this, out_, err_, local_log_.get()};
+  auto step = options_.local ? start_local(plumbing, options_.command, step_env(), *options_.local)
+                             : start_srun(plumbing, options_.command, step_env());
+  if (!step) return tl::unexpected<Error>(std::move(step.error()));
+  step_ = std::move(*step);
+  return {};
+}
+
+void Lead::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal != SIGCHLD) {
+      attempt_->on_own_signal(signal, Clock::now());
+    } else if (step_) {
+      step_->reap();
+    }
+  }
+}
+
+bool Lead::on_peer(PeerId peer, const Claim& claim) {
+  const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
+  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
+      peer_of_rank_.contains(claim.rank)) {
+    return false;
+  }
+  step_name_ = claim.step;
+  rank_of_peer_[peer] = claim.rank;
+  peer_of_rank_[claim.rank] = peer;
+  return true;
+}
+
+void Lead::on_lost(PeerId peer, std::string_view why) {
+  const auto found = rank_of_peer_.find(peer);
+  if (found == rank_of_peer_.end()) return;
+  const int rank = found->second;
+  rank_of_peer_.erase(found);
+  peer_of_rank_.erase(rank);
+  store_.drop(rank);
+  attempt_->on_lost(rank, why, Clock::now());
+}
+
+void Lead::on_message(PeerId peer, std::string_view payload) {
+  const auto found = rank_of_peer_.find(peer);
+  if (found == rank_of_peer_.end()) return;
+  const int rank = found->second;
+  const auto now = Clock::now();
+  const auto message = Json::parse(payload, nullptr, false);
+  if (!message.is_object()) return;
+  const auto type = text(message, "type");
+  const auto id = static_cast<std::uint64_t>(std::max<std::int64_t>(integer_or(message, "id", 0), 0));
+  if (type == "hello") {
+    on_hello(rank, peer, message);
+  } else if (type == "put") {
+    answer(store_.put(rank, id, text(message, "key"), text(message, "value")));
+  } else if (type == "get") {
+    const milliseconds wait(std::clamp<std::int64_t>(integer_or(message, "wait_ms", 30'000), 0, kWaitLimit.count()));
+    answer(store_.get(rank, id, text(message, "key"), wait, now));
+  } else if (type == "progress") {
+    if (const auto body = message.find("body"); body != message.end()) attempt_->on_progress(rank, *body, now);
+  } else if (type == "signal") {
+    attempt_->on_rank_signal(rank, static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 1, 64)),
+                             now);
+  } else if (type == "warning") {
+    attempt_->on_warning(rank, text(message, "message"));
+  } else if (type == "exit") {
+    const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
+    const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
+    attempt_->on_exit(rank, {code, signal, text(message, "error").substr(0, 4096)}, now);
+  }  // beat: that it came is all it says
+}
+
+void Lead::on_hello(int rank, PeerId peer, const Json& message) {
+  auto hello = Hello::of_json(message);
+  if (!hello) {
+    say(fmt::format("rank {}: {}", rank, hello.error().message));
+    return gate_->close(peer);
+  }
+  // A rank beside lead may have come over the loopback interface; the other nodes need an address that leads here.
+  if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
+  attempt_->on_hello(rank, *hello, Clock::now());
+}
+
+void Lead::answer(const std::vector<Store::Answer>& answers) {
+  for (const auto& [rank, id, value] : answers) {
+    Json reply{{"type", "reply"}, {"id", id}, {"ok", value.has_value()}};
+    if (!value) {
+      reply["error"] = value.error().message;
+    } else if (!value->empty()) {
+      reply["value"] = *value;
+    }
+    send(rank, reply);
+  }
+}
+
+void Lead::tick() {
+  const auto now = Clock::now();
+  gate_->tick(now);
+  answer(store_.expire(now));
+  if (step_) step_->tick();
+  if (now >= next_beat_) {
+    next_beat_ = now + kBeatEvery;
+    broadcast({{"type", "beat"}});
+  }
+  if (auto failure = events_.take_failure()) {
+    say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
+  }
+  if (local_log_) {
+    if (auto failure = local_log_->take_failure()) {
+      say(fmt::format("{}; the run goes on without it", failure->message));
+      record("warning", {{"message", failure->message}});
+    }
+  }
+  if (watch_ && !is_superseded_ && watch_->is_superseded()) {
+    is_superseded_ = true;
+    attempt_->give_up(kExitRunTaken,
+                      fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt),
+                      now);
+  }
+  attempt_->tick(now);
+}
+
+milliseconds Lead::next_wait() const {
+  const auto now = Clock::now();
+  auto wait = kTickEvery;
+  const auto until = [&](std::optional<Clock::time_point> when) {
+    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
+  };
+  until(attempt_->next_deadline());
+  until(gate_->next_deadline());
+  until(store_.next_deadline());
+  return wait;
+}
+
+/// A failure before any attempt: said, and told by the exit code.
+int refuse(const Error& error, int code) {
+  std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}\n", error.message));
+  return code;
+}
+
+/// Blocks what lead waits for; from now on signals arrive through the descriptor.
+UniqueFd catch_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void wait_for_last_words(EventLoop& loop, EventLog& events, const Sink& out, const Sink& err) {
+  const auto until = Clock::now() + kLastWordsLimit;
+  while ((out.held_bytes() > 0 || err.held_bytes() > 0) && Clock::now() < until) loop.run_once(milliseconds(100));
+  std::ignore = events.drain(std::max(milliseconds(100), std::chrono::ceil<milliseconds>(until - Clock::now())));
+}
+
+}  // namespace
+
+int lead_run(const LeadOptions& options, const Env& env) {
+  const UniqueFd signals = catch_signals();
+  raise_file_limit();
+  if (auto ready = init_crypto(); !ready) return refuse(ready.error(), kExitInternal);
+  const auto identity = identify_job(env, options.local.has_value());
+  if (!identity) return refuse(identity.error(), kExitUsage);
+  const auto directory = run_directory_of(env, *identity, options.runs, options.name);
+  const auto run = claim_run(directory, *identity, options.name, restart_count_of(env));
+  if (!run) return refuse(run.error(), run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
+  auto events = EventLog::open(directory / "events.jsonl");
+  if (!events) return refuse(events.error(), kExitRunUnwritable);
+  auto loop = EventLoop::create();
+  if (!loop) return refuse(loop.error(), kExitInternal);
+  Sink out(*loop, STDOUT_FILENO);
+  Sink err(*loop, STDERR_FILENO);
+
+  events->set_attempt(run->attempt);
+  events->record("claimed", {{"job", identity->job},
+                             {"cluster", identity->cluster},
+                             {"host", own_host()},
+                             {"pid", ::getpid()},
+                             {"again", run->again}});
+  if (events->cut_bytes() > 0) {
+    const auto message = fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
+    err.push(fmt::format("dlrun: {}\n", message));
+    events->record("warning", {{"message", message}});
+  }
+  Lead lead(options, env, *identity, *run, *events, *loop, out, err, signals.get());
+  const auto end = lead.lead_attempt();
+  if (!end) {
+    events->record("ended", {{"state", "failed"}, {"code", kExitInternal}, {"message", end.error().message}});
+    std::ignore = events->drain(kLastWordsLimit);
+    return refuse(end.error(), kExitInternal);
+  }
+  if (end->code != kExitRunTaken || end->reason != "signalled") {
+    events->record("ended", {{"state", end->is_cancelled ? "cancelled" : (end->code == 0 ? "completed" : "failed")},
+                             {"code", end->code},
+                             {"message", end->message}});
+  }
+  wait_for_last_words(*loop, *events, out, err);
+  if (auto failure = events->take_failure()) {
+    return refuse({Errc::kIo, failure->message + "; the run's record is incomplete"}, end->code);
+  }
+  return end->code;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,34 @@
+#pragma once
+// `dlrun-agent lead`: one run's leader in the batch step, or on this machine.
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+
+namespace dlrun::agent {
+
+struct LeadOptions {
+  std::filesystem::path runs = "runs";  ///< where a run is made when DLRUN_RUN names none
+  std::string name = "run";
+  std::optional<int> local;  ///< this many ranks without Slurm
+  std::chrono::milliseconds join_timeout{600'000};
+  bool forward_usr1 = false;
+  std::vector<std::string> command;  ///< an srun line; with local a `dlrun-agent rank` line
+};
+
+// Exit codes of lead's own (ENVIRONMENT.md, "Exit codes").
+inline constexpr int kExitUsage = 64;
+inline constexpr int kExitInternal = 70;
+inline constexpr int kExitRunUnwritable = 73;
+inline constexpr int kExitRunTaken = 75;
+inline constexpr int kExitNotJoined = 76;
+inline constexpr int kExitLaunchFailed = 77;
+
+/// Leads the run to its end; the process's exit code. Blocks signals and writes to standard error. Once per process.
+[[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);
+
+}  // namespace dlrun::agent

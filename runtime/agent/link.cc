@@ -1,0 +1,153 @@
+#include "runtime/agent/link.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <random>
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTryLimit{4000};  // for one endpoint, from SYN to lead's proof
+constexpr milliseconds kAskEvery{200};
+constexpr milliseconds kFirstPause{50};
+constexpr milliseconds kLongestPause{1000};
+constexpr std::size_t kHeldLimitBytes = 16U << 20U;
+
+/// Waits for the socket; fails with kTimeout or kInterrupted.
+Result<> wait_for(int socket, short events, Clock::time_point until, const std::function<bool()>& should_stop) {
+  for (;;) {
+    if (should_stop()) return fail(Errc::kInterrupted, "asked to stop");
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+    if (left <= milliseconds::zero()) return fail(Errc::kTimeout, "no answer in time");
+    pollfd ready{.fd = socket, .events = events, .revents = 0};
+    if (::poll(&ready, 1, static_cast<int>(std::min(left, kAskEvery).count())) > 0) return {};
+  }
+}
+
+}  // namespace
+
+Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, const Claim& claim,
+                                Clock::time_point until, const std::function<bool()>& should_stop) {
+  auto socket = begin_connect(endpoint);
+  if (!socket) return tl::unexpected<Error>(std::move(socket.error()));
+  DLRUN_TRY(wait_for(socket->get(), POLLOUT, until, should_stop));
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(socket->get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return fail(Errc::kUnavailable, "{}", errno_text(error));
+  RankHandshake handshake(secret, claim);
+  std::string in;
+  bool has_answered = false;
+  for (;;) {
+    DLRUN_TRY(wait_for(socket->get(), POLLIN, until, should_stop));
+    std::array<char, 4096> buffer;
+    const ssize_t got = ::recv(socket->get(), buffer.data(), buffer.size(), 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got < 0) return fail(Errc::kUnavailable, "{}", errno_text(errno));
+    if (got == 0) {
+      return fail(Errc::kUnavailable, "{}",
+                  has_answered ? "lead does not take this rank: another has joined as it, or the secret is another "
+                                 "attempt's"
+                               : "it closed the connection");
+    }
+    in.append(buffer.data(), static_cast<std::size_t>(got));
+    if (!has_answered) {
+      auto answer = handshake.answer(in);
+      if (!answer) return tl::unexpected<Error>(std::move(answer.error()));
+      if (!*answer) continue;
+      has_answered = true;
+      // Some hundred bytes always fit into the send buffer of a new connection.
+      if (::send(socket->get(), (*answer)->data(), (*answer)->size(), MSG_NOSIGNAL) !=
+          static_cast<ssize_t>((*answer)->size())) {
+        return fail(Errc::kUnavailable, "{}", errno_text(errno));
+      }
+    }
+    if (has_answered) {
+      auto channel = handshake.finish(in);
+      if (!channel) return tl::unexpected<Error>(std::move(channel.error()));
+      if (*channel) return Link(std::move(*socket), **channel, std::move(in));
+    }
+  }
+}
+
+Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& secret, const Claim& claim,
+                           milliseconds limit, const std::function<bool()>& should_stop) {
+  const auto until = Clock::now() + limit;
+  std::minstd_rand jitter(std::random_device{}());
+  auto pause = kFirstPause;
+  for (;;) {
+    std::string errors;
+    for (const auto& endpoint : endpoints) {
+      auto link = connect_once(endpoint, secret, claim, std::min(until, Clock::now() + kTryLimit), should_stop);
+      if (link || link.error().code == Errc::kInterrupted) return link;
+      errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(), link.error().message);
+    }
+    // Thousands of ranks come at once: those that lead turned away spread out.
+    const auto wait = std::uniform_int_distribution<long>(pause.count() / 2, pause.count())(jitter);
+    if (Clock::now() + milliseconds(wait) >= until) {
+      return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}", limit.count() / 1000, errors);
+    }
+    ::poll(nullptr, 0, static_cast<int>(wait));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+void Link::close(std::string why) {
+  if (!socket_.is_open()) return;
+  why_closed_ = std::move(why);
+  socket_.reset();
+  out_.clear();
+}
+
+void Link::send(std::string_view payload) {
+  if (!socket_.is_open()) return;
+  out_ += channel_.seal(payload);
+  flush();
+  if (out_.size() > kHeldLimitBytes) close("lead does not take what is sent to it");
+}
+
+void Link::flush() {
+  std::size_t sent_bytes = 0;
+  while (socket_.is_open() && sent_bytes < out_.size()) {
+    const ssize_t sent =
+        ::send(socket_.get(), out_.data() + sent_bytes, out_.size() - sent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno != EAGAIN) return close(errno_text(errno));
+    if (sent < 0) break;
+    sent_bytes += static_cast<std::size_t>(sent);
+  }
+  out_.erase(0, sent_bytes);
+}
+
+bool Link::receive(const std::function<void(std::string_view)>& on_message) {
+  std::array<char, 1U << 16U> buffer;
+  for (int rounds = 0; rounds < 4 && socket_.is_open(); ++rounds) {
+    const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    const bool is_empty = got < 0 && errno == EAGAIN;
+    if (got > 0) in_.append(buffer.data(), static_cast<std::size_t>(got));
+    const std::string why =
+        got == 0 ? "lead has closed the connection" : (got < 0 && !is_empty ? errno_text(errno) : "");
+    while (socket_.is_open()) {
+      auto message = channel_.open(in_);
+      if (!message) {
+        close(message.error().message);
+        break;
+      }
+      if (!*message) break;
+      on_message(**message);
+    }
+    if (!why.empty()) close(why);
+    if (is_empty) break;
+  }
+  return socket_.is_open();
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,141 @@
+#include "runtime/agent/options.h"
+
+#include <cmath>
+#include <functional>
+
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr int kLocalRanksLimit = 4096;
+
+/// One option: its name, and what takes its value. Without takes it is a flag.
+struct Option {
+  std::string_view name;
+  std::function<Result<>(std::string_view)> takes;
+  std::function<void()> sets;
+};
+
+/// Reads options up to "--"; what follows is the command. Values as `--name VALUE` or `--name=VALUE`.
+Result<std::vector<std::string>> read_options(const std::vector<std::string>& arguments,
+                                              const std::vector<Option>& options) {
+  for (std::size_t at = 1; at < arguments.size(); ++at) {
+    const std::string_view argument = arguments[at];
+    if (argument == "--") {
+      std::vector<std::string> command(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1, arguments.end());
+      if (command.empty() || command.front().empty()) break;
+      return command;
+    }
+    const auto equals = argument.find('=');
+    const auto name = argument.substr(0, equals);
+    const Option* option = nullptr;
+    for (const auto& known : options) {
+      if (known.name == name) option = &known;
+    }
+    if (option == nullptr) {
+      return fail(Errc::kUsage, "{}: unknown option '{}'; options come before '--', the command after it",
+                  arguments.front(), printable(argument));
+    }
+    if (!option->takes) {
+      if (equals != std::string_view::npos) return fail(Errc::kUsage, "{} takes no value", name);
+      option->sets();
+      continue;
+    }
+    if (equals == std::string_view::npos && at + 1 >= arguments.size()) {
+      return fail(Errc::kUsage, "{} needs a value", name);
+    }
+    const std::string_view value = equals == std::string_view::npos ? arguments[++at] : argument.substr(equals + 1);
+    DLRUN_TRY(option->takes(value));
+  }
+  return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
+}
+
+Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
+  LeadOptions lead;
+  const auto takes_text = [](std::string_view name, auto& target) {
+    return [name, &target](std::string_view value) -> Result<> {
+      if (value.empty()) return fail(Errc::kUsage, "{} needs a value", name);
+      target = value;
+      return {};
+    };
+  };
+  auto command =
+      read_options(arguments, {{"--runs", takes_text("--runs", lead.runs), {}},
+                               {"--name", takes_text("--name", lead.name), {}},
+                               {"--local",
+                                [&](std::string_view value) -> Result<> {
+                                  const auto ranks = parse_int(value);
+                                  if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
+                                    return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
+                                                printable(value), kLocalRanksLimit);
+                                  }
+                                  lead.local = static_cast<int>(*ranks);
+                                  return {};
+                                },
+                                {}},
+                               {"--join-timeout",
+                                [&](std::string_view value) -> Result<> {
+                                  const auto seconds = parse_double(value);
+                                  if (!seconds || *seconds <= 0 || *seconds > 1e6) {
+                                    return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
+                                                printable(value));
+                                  }
+                                  lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
+                                  return {};
+                                },
+                                {}},
+                               {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }}});
+  if (!command) return tl::unexpected<Error>(std::move(command.error()));
+  if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
+    return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
+  }
+  lead.command = std::move(*command);
+  return lead;
+}
+
+Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
+  RankOptions rank;
+  auto command = read_options(arguments, {{"--env",
+                                           [&](std::string_view value) -> Result<> {
+                                             auto parsed = EnvTemplate::parse(value);
+                                             if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                                             rank.templates.push_back(std::move(*parsed));
+                                             return {};
+                                           },
+                                           {}},
+                                          {"--trusted", {}, [&] { rank.is_trusted = true; }}});
+  if (!command) return tl::unexpected<Error>(std::move(command.error()));
+  rank.program = std::move(*command);
+  return rank;
+}
+
+}  // namespace
+
+const char* const kUsageText =
+    R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent rank [options] -- PROGRAM...
+
+lead starts a step's ranks, watches them and keeps the run's record:
+  --runs DIR              where a run directory is made when DLRUN_RUN is not set (runs)
+  --name NAME             the run's name in that case (run)
+  --local N               without Slurm: start N ranks on this machine
+  --join-timeout SECONDS  how long ranks may take to say hello (600)
+  --forward-usr1          pass a USR1 that reaches the job on to the programs
+rank runs one task's program:
+  --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}
+                          {nnodes} {addr} {master_addr} {master_port} {run} {attempt} {job} are filled in
+  --trusted               give the program the store
+)";
+
+Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
+  const auto word = arguments.empty() ? std::string() : arguments.front();
+  if (word == "lead") return parse_lead(arguments);
+  if (word == "rank") return parse_rank(arguments);
+  if (word == "--help" || word == "-h") return HelpAsked{};
+  if (word == "--version") return VersionAsked{};
+  return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help", printable(word));
+}
+
+}  // namespace dlrun::agent

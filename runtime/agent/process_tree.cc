@@ -1,0 +1,186 @@
+#include "runtime/agent/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+std::optional<rlimit> file_limit_before;  // set once by raise_file_limit(), read by children after fork
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (const auto& text : strings) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Where the program is. A name without '/' that PATH does not hold, or holds without the right to execute, fails.
+Result<std::string> locate(const std::string& name, const Env& env) {
+  if (name.find('/') != std::string::npos) return name;
+  if (auto found = find_program(name, env)) return *found;
+  for (const auto folder : split(env.get_or("PATH", ""), ':')) {
+    const auto candidate = fmt::format("{}/{}", folder.empty() ? "." : folder, name);
+    if (::access(candidate.c_str(), F_OK) == 0) {
+      return fail(Errc::kRefused, "{}: is not executable", printable(candidate));
+    }
+  }
+  return fail(Errc::kNotFound, "{}: command not found (PATH={})", printable(name), printable(env.get_or("PATH", "")));
+}
+
+Error exec_error(const std::string& path, int error) {
+  if (error == ENOENT && ::access(path.c_str(), F_OK) == 0) {
+    return {Errc::kRefused, fmt::format("{}: its interpreter (first line) or loader does not exist", printable(path))};
+  }
+  if (error == ENOENT || error == ENOTDIR) {
+    return {Errc::kNotFound, fmt::format("{}: command not found", printable(path))};
+  }
+  return {Errc::kRefused, fmt::format("{}: {}", printable(path), errno_text(error))};
+}
+
+void unblock_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+}
+
+/// In the child between fork and exec: only async-signal-safe calls.
+[[noreturn]] void exec_child(const Program& program, const char* path, char** argv, char** envp, pid_t parent,
+                             int status_fd) {
+  bool is_ready = true;
+  if (program.dies_with_us) {
+    is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;  // else it died before the call
+  }
+  if (program.restores_file_limit && file_limit_before) ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
+  if (program.keep >= 0) is_ready = is_ready && ::fcntl(program.keep, F_SETFD, 0) == 0;
+  // dup2 onto itself would leave close-on-exec as it is; 0 to 2 never have it.
+  is_ready = is_ready && ::dup2(program.in, 0) >= 0 && ::dup2(program.out, 1) >= 0 && ::dup2(program.err, 2) >= 0;
+  unblock_signals();
+  if (is_ready) ::execve(path, argv, envp);
+  const int error = errno;
+  [[maybe_unused]] const auto ignored = ::write(status_fd, &error, sizeof error);
+  ::_exit(127);
+}
+
+struct ProcessState {
+  char state = '?';
+  pid_t parent = 0;
+};
+
+std::optional<ProcessState> state_of(std::string_view pid) {
+  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  if (!stat) return std::nullopt;
+  // The command, in parentheses, may hold anything: the fields begin after the last one.
+  const auto close = stat->rfind(')');
+  if (close == std::string::npos) return std::nullopt;
+  const auto fields = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
+  if (fields.size() < 2 || fields[0].empty()) return std::nullopt;
+  const auto parent = parse_int(fields[1]);
+  if (!parent) return std::nullopt;
+  return ProcessState{fields[0].front(), static_cast<pid_t>(*parent)};
+}
+
+}  // namespace
+
+Result<pid_t> start_program(const Program& program) {
+  const auto path = locate(program.argv.front(), program.env);
+  if (!path) return tl::unexpected<Error>(path.error());
+  const auto entries = program.env.entries();
+  const auto argv = pointers(program.argv);
+  const auto envp = pointers(entries);
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
+  const UniqueFd status(ends[0]);
+  UniqueFd child_status(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(Errc::kIo, "{}: fork: {}", printable(*path), errno_text(errno));
+  if (pid == 0) {
+    exec_child(program, path->c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), parent,
+               child_status.get());
+  }
+  child_status.reset();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(status.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof error) return tl::unexpected<Error>(exec_error(*path, error));  // SIGCHLD reaps the child
+  return pid;
+}
+
+Error become_program(const std::vector<std::string>& argv, const Env& env) {
+  const auto path = locate(argv.front(), env);
+  if (!path) return path.error();
+  const auto entries = env.entries();
+  unblock_signals();
+  ::execve(path->c_str(), pointers(argv).data(), pointers(entries).data());
+  return exec_error(*path, errno);
+}
+
+int exit_code_of(const Error& error) {
+  if (error.code == Errc::kNotFound) return 127;
+  if (error.code == Errc::kRefused) return 126;
+  return 70;
+}
+
+void adopt_orphans() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+std::vector<pid_t> descendants() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  if (!proc) return {};
+  std::unordered_map<pid_t, std::vector<pid_t>> children;
+  while (const auto* entry = ::readdir(proc.get())) {
+    const auto pid = parse_int(entry->d_name);
+    if (!pid || *pid <= 1) continue;
+    const auto state = state_of(entry->d_name);
+    if (state && state->state != 'Z' && state->state != 'X') {
+      children[state->parent].push_back(static_cast<pid_t>(*pid));
+    }
+  }
+  std::vector<pid_t> found = children[::getpid()];
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    const auto below = children.find(found[at]);
+    if (below != children.end()) found.insert(found.end(), below->second.begin(), below->second.end());
+  }
+  return found;
+}
+
+bool has_pending(pid_t pid, int signal) {
+  const auto status = read_file(fmt::format("/proc/{}/status", pid), 1U << 16U);
+  if (!status) return false;
+  for (const auto line : split(*status, '\n')) {
+    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
+    const auto mask = std::strtoull(std::string(trim(line.substr(7))).c_str(), nullptr, 16);
+    if ((mask >> static_cast<unsigned>(signal - 1) & 1U) != 0) return true;
+  }
+  return false;
+}
+
+void raise_file_limit() {
+  rlimit limit{};
+  if (file_limit_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  file_limit_before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,194 @@
+#include "runtime/agent/protocol.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <sodium.h>
+
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+static_assert(crypto_generichash_BYTES == kMacBytes && crypto_generichash_KEYBYTES == kKeyBytes);
+
+std::string_view view(const Nonce& nonce) {
+  return {reinterpret_cast<const char*>(nonce.data()), nonce.size()};
+}
+std::string_view view_mac(const Mac& mac) {
+  return {reinterpret_cast<const char*>(mac.data()), mac.size()};
+}
+
+Nonce random_nonce() {
+  Nonce nonce;
+  randombytes_buf(nonce.data(), nonce.size());
+  return nonce;
+}
+
+/// Keyed BLAKE2b-256 over the parts. Callers see to it that their concatenation reads back in one way.
+Mac keyed(const Key& key, std::initializer_list<std::string_view> parts) {
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, key.data(), key.size(), kMacBytes);
+  for (const auto part : parts) {
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(part.data()), part.size());
+  }
+  Mac mac;
+  crypto_generichash_final(&state, mac.data(), mac.size());
+  return mac;
+}
+
+bool fits(const Mac& expected, std::string_view given) {
+  return given.size() == kMacBytes && sodium_memcmp(expected.data(), given.data(), kMacBytes) == 0;
+}
+
+template <typename Integer>
+std::string little_endian(Integer value) {
+  std::string bytes(sizeof value, '\0');
+  for (auto& byte : bytes) {
+    byte = static_cast<char>(value & 0xffU);
+    value = static_cast<Integer>(value >> 8U);
+  }
+  return bytes;
+}
+
+std::size_t read_little_endian(std::string_view bytes) {
+  std::size_t value = 0;
+  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte) {
+    value = (value << 8U) | static_cast<unsigned char>(*byte);
+  }
+  return value;
+}
+
+// The label is the first part of each MAC's text, so that none made for one purpose fits another.
+Mac rank_proof(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
+  return keyed(secret, {"dlrun rank proof", view(lead), view(rank), claim});
+}
+Mac lead_proof(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
+  return keyed(secret, {"dlrun lead proof", view(rank), view(lead), claim});
+}
+Key key_to_lead(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
+  return keyed(secret, {"dlrun key to lead", view(lead), view(rank), claim});
+}
+Key key_to_rank(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
+  return keyed(secret, {"dlrun key to rank", view(lead), view(rank), claim});
+}
+
+}  // namespace
+
+Result<> init_crypto() {
+  if (sodium_init() < 0) return fail(Errc::kInternal, "libsodium: no random bytes from the kernel");
+  return {};
+}
+
+Key random_key() {
+  Key key;
+  randombytes_buf(key.data(), key.size());
+  return key;
+}
+
+std::string to_text(const Key& key) {
+  return to_hex(key);
+}
+
+std::optional<Key> key_of_text(std::string_view hex) {
+  const auto bytes = from_hex(hex);
+  if (!bytes || bytes->size() != kKeyBytes) return std::nullopt;
+  Key key;
+  std::copy(bytes->begin(), bytes->end(), key.begin());
+  return key;
+}
+
+std::string Claim::text() const {
+  return fmt::format("{} {} {} {}", job, step, attempt, rank);
+}
+
+Result<Claim> Claim::parse(std::string_view text) {
+  const auto words = split(text, ' ');
+  const auto wrong = [&] { return fail(Errc::kInvalid, "claim '{}' is not JOB STEP ATTEMPT RANK", printable(text)); };
+  if (words.size() != 4 || words[0].empty() || words[1].empty()) return wrong();
+  const auto attempt = parse_int(words[2]);
+  const auto rank = parse_int(words[3]);
+  constexpr std::int64_t kLimit = 1 << 24;
+  if (!attempt || *attempt < 0 || *attempt > kLimit || !rank || *rank < 0 || *rank > kLimit) return wrong();
+  return Claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt), static_cast<int>(*rank)};
+}
+
+std::string Channel::seal(std::string_view payload) {
+  const auto mac = keyed(outgoing_, {little_endian(sent_++), payload});
+  std::string frame = little_endian(static_cast<std::uint32_t>(payload.size()));
+  frame.reserve(frame.size() + kMacBytes + payload.size());
+  frame += view_mac(mac);
+  frame += payload;
+  return frame;
+}
+
+Result<std::optional<std::string>> Channel::open(std::string& buffer) {
+  if (buffer.size() < 4) return std::nullopt;
+  const auto length = read_little_endian(std::string_view(buffer).substr(0, 4));
+  if (length > kPayloadLimitBytes) {
+    return fail(Errc::kInvalid, "a frame of {} bytes, at most {} are allowed", length, kPayloadLimitBytes);
+  }
+  if (buffer.size() < 4 + kMacBytes + length) return std::nullopt;
+  const auto payload = std::string_view(buffer).substr(4 + kMacBytes, length);
+  const auto mac = keyed(incoming_, {little_endian(received_++), payload});
+  if (!fits(mac, std::string_view(buffer).substr(4, kMacBytes))) {
+    return fail(Errc::kInvalid, "a frame whose MAC does not fit");
+  }
+  std::string taken(payload);
+  buffer.erase(0, 4 + kMacBytes + length);
+  return taken;
+}
+
+LeadHandshake::LeadHandshake(const Key& secret) : secret_(secret), nonce_(random_nonce()) {}
+
+std::string LeadHandshake::greeting() const {
+  return fmt::format("{}{}", kGreeting, view(nonce_));
+}
+
+Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string& buffer) const {
+  constexpr std::size_t kHead = kNonceBytes + 2;
+  if (buffer.size() < kHead) return std::nullopt;
+  const auto length = read_little_endian(std::string_view(buffer).substr(kNonceBytes, 2));
+  if (length > kClaimLimitBytes) return fail(Errc::kInvalid, "a claim of {} bytes", length);
+  if (buffer.size() < kHead + length + kMacBytes) return std::nullopt;
+  Nonce rank;
+  std::copy_n(buffer.begin(), kNonceBytes, rank.begin());
+  const std::string text = buffer.substr(kHead, length);
+  if (!fits(rank_proof(secret_, nonce_, rank, text), std::string_view(buffer).substr(kHead + length, kMacBytes))) {
+    return fail(Errc::kInvalid, "the peer does not know the attempt's secret");
+  }
+  auto claim = Claim::parse(text);
+  if (!claim) return tl::unexpected<Error>(std::move(claim.error()));
+  buffer.erase(0, kHead + length + kMacBytes);
+  return Proven{std::move(*claim), std::string(view_mac(lead_proof(secret_, nonce_, rank, text))),
+                Channel(key_to_rank(secret_, nonce_, rank, text), key_to_lead(secret_, nonce_, rank, text))};
+}
+
+RankHandshake::RankHandshake(const Key& secret, const Claim& claim)
+    : secret_(secret), claim_(claim.text()), mine_(random_nonce()) {}
+
+Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
+  const auto seen = std::min(buffer.size(), kGreeting.size());
+  if (std::string_view(buffer).substr(0, seen) != kGreeting.substr(0, seen)) {
+    return fail(Errc::kInvalid, "what answers there is not dlrun-agent lead of this version");
+  }
+  if (claim_.size() > kClaimLimitBytes) return fail(Errc::kInvalid, "claim '{}' is too long", claim_);
+  if (buffer.size() < kGreetingBytes) return std::nullopt;
+  std::copy_n(buffer.begin() + kGreeting.size(), kNonceBytes, theirs_.begin());
+  buffer.erase(0, kGreetingBytes);
+  const auto proof = rank_proof(secret_, theirs_, mine_, claim_);
+  return fmt::format("{}{}{}{}", view(mine_), little_endian(static_cast<std::uint16_t>(claim_.size())), claim_,
+                     view_mac(proof));
+}
+
+Result<std::optional<Channel>> RankHandshake::finish(std::string& buffer) const {
+  if (buffer.size() < kMacBytes) return std::nullopt;
+  if (!fits(lead_proof(secret_, theirs_, mine_, claim_), std::string_view(buffer).substr(0, kMacBytes))) {
+    return fail(Errc::kInvalid, "what answers there does not know this attempt's secret");
+  }
+  buffer.erase(0, kMacBytes);
+  return Channel(key_to_lead(secret_, theirs_, mine_, claim_), key_to_rank(secret_, theirs_, mine_, claim_));
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,130 @@
+#pragma once
+// What lead and a rank say to each other over one TCP connection, byte by byte. No I/O here: bytes in, bytes out.
+//
+//   lead -> rank   "DLRUN1\n" nonce_lead[32]
+//   rank -> lead   nonce_rank[32] u16 length, claim[length] mac[32]       claim = "JOB STEP ATTEMPT RANK"
+//   lead -> rank   mac[32]
+//   then frames both ways: u32 length, mac[32], payload[length]           length <= 1 MiB, little-endian; JSON payload
+//
+// Every MAC is BLAKE2b-256 keyed with the attempt's secret (handshake) or with a key of the connection and the
+// direction that is derived from the secret, both nonces and the claim (frames). A frame's MAC covers a counter, so
+// that none can be replayed, dropped or reordered, and none of another connection fits. Nothing of a peer is parsed
+// before its MAC fits.
+//
+// Messages, rank to lead, each with "type":
+//   hello     host, pid, addr, master_port (rank 0; else 0), world {rank size local_rank local_size node_rank nnodes}
+//   beat
+//   signal    signal            the agent caught this one and asks for lead's word
+//   warning   message
+//   put       id, key, value (hex);  get: id, key, wait_ms;  progress: body
+//   exit      code, signal, error: how the program ended; the agent stays until `noted`
+// Lead to rank:
+//   start     addr, master_addr, master_port: all ranks have said hello
+//   beat
+//   word      signal, word: "checkpoint" (pass the signal on), "none", "abort" (end follows)
+//   end       the attempt is over: SIGTERM to the program, SIGKILL to what is left one second later
+//   reply     id, ok, value or error
+//   noted
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+inline constexpr std::size_t kNonceBytes = 32;
+inline constexpr std::size_t kMacBytes = 32;
+inline constexpr std::size_t kKeyBytes = 32;
+inline constexpr std::size_t kClaimLimitBytes = 256;
+inline constexpr std::size_t kPayloadLimitBytes = 1U << 20U;
+inline constexpr std::string_view kGreeting = "DLRUN1\n";
+inline constexpr std::size_t kGreetingBytes = kGreeting.size() + kNonceBytes;
+
+using Nonce = std::array<unsigned char, kNonceBytes>;
+using Mac = std::array<unsigned char, kMacBytes>;
+using Key = std::array<unsigned char, kKeyBytes>;
+
+/// Must be called once before anything else here. Fails only where the kernel gives no random bytes.
+[[nodiscard]] Result<> init_crypto();
+
+[[nodiscard]] Key random_key();
+[[nodiscard]] std::string to_text(const Key& key);
+[[nodiscard]] std::optional<Key> key_of_text(std::string_view hex);
+
+/// What a connection claims to be. Words without spaces, so that its text reads back in one way.
+struct Claim {
+  std::string job;
+  std::string step;
+  int attempt = 0;
+  int rank = 0;
+
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] static Result<Claim> parse(std::string_view text);
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
+/// Cuts and checks frames in one direction, makes them in the other. Belongs to one connection.
+class Channel {
+ public:
+  Channel() = default;
+  Channel(const Key& outgoing, const Key& incoming) : outgoing_(outgoing), incoming_(incoming) {}
+
+  /// The bytes of a frame. payload is at most kPayloadLimitBytes.
+  [[nodiscard]] std::string seal(std::string_view payload);
+
+  /// Takes one whole frame off the front of buffer. Nothing: more bytes are needed. Fails with kInvalid when the
+  /// length is beyond the limit or the MAC does not fit: the connection is then worthless.
+  [[nodiscard]] Result<std::optional<std::string>> open(std::string& buffer);
+
+ private:
+  Key outgoing_{};
+  Key incoming_{};
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+};
+
+/// Lead's side of the handshake.
+class LeadHandshake {
+ public:
+  explicit LeadHandshake(const Key& secret);
+
+  [[nodiscard]] std::string greeting() const;
+
+  struct Proven {
+    Claim claim;
+    std::string answer;  ///< to be sent before any frame
+    Channel channel;
+  };
+  /// Looks at what the peer has sent so far, takes the handshake off the front when it is whole. Nothing: more bytes
+  /// are needed. Fails with kInvalid for a claim that is too long, a MAC that does not fit, or a malformed claim.
+  [[nodiscard]] Result<std::optional<Proven>> advance(std::string& buffer) const;
+
+ private:
+  Key secret_;
+  Nonce nonce_;
+};
+
+/// A rank's side.
+class RankHandshake {
+ public:
+  RankHandshake(const Key& secret, const Claim& claim);
+
+  /// Takes lead's greeting off the front; the bytes to answer. Nothing: more bytes are needed.
+  [[nodiscard]] Result<std::optional<std::string>> answer(std::string& buffer);
+  /// After answer(): takes lead's MAC off the front. Nothing: more bytes are needed. Fails with kInvalid when lead does
+  /// not know the secret.
+  [[nodiscard]] Result<std::optional<Channel>> finish(std::string& buffer) const;
+
+ private:
+  Key secret_;
+  std::string claim_;
+  Nonce mine_;
+  Nonce theirs_{};
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,48 @@
+#pragma once
+// From a program's output pipe to our own output, with a tap for a log on the way.
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "common/files.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/sink.h"
+
+namespace dlrun::agent {
+
+class Pump {
+ public:
+  /// tap sees every piece before sink does. The loop and the sink outlive the pump. While the sink holds much, the pipe
+  /// is not read: the program waits, as it would without us.
+  Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<void(std::string_view)> tap);
+  ~Pump();
+  Pump(const Pump&) = delete;
+  Pump& operator=(const Pump&) = delete;
+
+  /// Goes on reading once the sink has room. To be called after each round of the loop.
+  void tick();
+  /// Takes what is in the pipe now, without waiting.
+  void drain();
+  /// Every writer has closed the pipe.
+  [[nodiscard]] bool is_at_end() const { return !pipe_.is_open(); }
+
+ private:
+  /// False when there is nothing more for now.
+  bool read_once();
+  void pause();
+
+  EventLoop& loop_;
+  UniqueFd pipe_;
+  Sink& sink_;
+  std::function<void(std::string_view)> tap_;
+  std::optional<EventLoop::Watch> watch_;
+};
+
+struct Pipe {
+  UniqueFd read_end;  ///< non-blocking
+  UniqueFd write_end;
+};
+[[nodiscard]] Result<Pipe> make_output_pipe();
+
+}  // namespace dlrun::agent

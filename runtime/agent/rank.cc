@@ -1,0 +1,534 @@
+#include "runtime/agent/rank.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/background_file.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/link.h"
+#include "runtime/agent/process_tree.h"
+#include "runtime/agent/protocol.h"
+#include "runtime/agent/pump.h"
+#include "runtime/agent/sink.h"
+#include "runtime/agent/store_relay.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kConnectLimit{60'000};
+constexpr milliseconds kBeatEvery{3000};
+constexpr milliseconds kLease{10'000};       ///< without a word of lead
+constexpr milliseconds kWordWait{2000};      ///< for lead's word after a signal
+constexpr milliseconds kMercy{1000};         ///< from TERM to KILL
+constexpr milliseconds kNotedWait{2000};     ///< for lead to note the exit record
+constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
+constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
+constexpr milliseconds kLogWait{10'000};
+constexpr milliseconds kWitnessWait{60};  ///< a signal to a whole tree reaches its processes one by one
+constexpr milliseconds kTickEvery{500};
+constexpr milliseconds kBusyTick{20};
+constexpr std::size_t kLogQueueBytes = 4U << 20U;
+constexpr int kExitUsage = 64;
+constexpr int kExitInternal = 70;
+constexpr int kExitNotJoined = 76;
+
+std::string own_host() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+/// A process beside the program that blocks every signal and does nothing. What is pending for it was sent to the whole
+/// tree, and has reached the program as well: Slurm's linuxproc tracker signals so, its cgroup tracker does not.
+pid_t start_witness() {
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  while (::getppid() == parent) ::pause();
+  ::_exit(0);
+}
+
+class Rank {
+ public:
+  Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, int signal_fd, pid_t witness)
+      : options_(options),
+        env_(std::move(env)),
+        world_(world),
+        loop_(loop),
+        signal_fd_(signal_fd),
+        witness_(witness),
+        out_(loop, STDOUT_FILENO),
+        err_(loop, STDERR_FILENO) {}
+
+  int run();
+
+ private:
+  // Everything of a rank that is one thing after another: join, start, run, end.
+  Result<> join();
+  void open_log();
+  Result<> start(const std::string& addr, const std::string& master_addr, int master_port);
+  [[nodiscard]] Env program_env(const TemplateFields& fields) const;
+
+  void to_lead(const Json& message);
+  void on_message(std::string_view payload);
+  void on_word(int signal, std::string_view word);
+  void on_link_closed();
+  void take_signals();
+  void on_signal(int signal);
+  void reap();
+  void on_program_end(int status);
+  void record_exit(int code, int signal, std::string_view error);
+  void begin_end(std::string_view why);
+  void kill_what_is_left();
+  void tick();
+  [[nodiscard]] bool is_done();
+  [[nodiscard]] milliseconds next_wait() const;
+  void say(std::string_view line) { err_.push(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
+  void warn(const std::string& message);
+  [[nodiscard]] bool reached_whole_tree(int signal) const { return witness_ > 0 && has_pending(witness_, signal); }
+
+  const RankOptions& options_;
+  Env env_;
+  World world_;
+  EventLoop& loop_;
+  int signal_fd_;
+  pid_t witness_;
+  std::string host_ = own_host();
+  Sink out_;
+  Sink err_;
+  std::unique_ptr<BackgroundFile> log_;
+  std::size_t log_lost_bytes_ = 0;
+  std::optional<Link> link_;
+  std::optional<EventLoop::Watch> link_watch_;
+  bool waits_to_send_ = false;
+  Listener master_;  ///< rank 0: the port that is held for the program
+  std::unique_ptr<StoreRelay> store_;
+  std::unique_ptr<Pump> out_pump_;
+  std::unique_ptr<Pump> err_pump_;
+
+  pid_t program_ = -1;
+  bool has_started_ = false;
+  std::optional<int> exit_code_;  ///< of the program, or ours; the rank is ending
+  bool is_noted_ = false;
+  std::optional<Clock::time_point> ended_at_;  ///< exit_code_ was set
+  std::optional<Clock::time_point> tree_gone_at_;
+  std::optional<Clock::time_point> term_at_;        ///< SIGTERM to the tree, then
+  std::optional<Clock::time_point> kill_at_;        ///< SIGKILL
+  std::optional<Clock::time_point> word_until_;     ///< lead's word is awaited
+  std::optional<Clock::time_point> checkpoint_at_;  ///< USR1 to the program, unless it has it already
+  bool has_checkpointed_ = false;
+  std::set<int> passed_on_;  ///< signals, without a lead: once each
+  Clock::time_point next_beat_{};
+  Clock::time_point last_tick_ = Clock::now();
+  Clock::duration lead_silent_{};  ///< awake time without a word of lead
+};
+
+void Rank::to_lead(const Json& message) {
+  if (!link_ || !link_->is_open()) return;
+  link_->send(message.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!link_->is_open()) return on_link_closed();
+  if (link_watch_ && link_->holds_bytes() != waits_to_send_) {
+    waits_to_send_ = !waits_to_send_;
+    loop_.change(*link_watch_, waits_to_send_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
+}
+
+void Rank::warn(const std::string& message) {
+  if (link_ && link_->is_open()) {
+    to_lead({{"type", "warning"}, {"message", message}});  // lead says it
+  } else {
+    say(message);
+  }
+}
+
+Result<> Rank::join() {
+  const auto endpoints_text = env_.get_or("DLRUN_LEAD", "");
+  auto endpoints = parse_endpoints(endpoints_text);
+  if (!endpoints) return within("DLRUN_LEAD", endpoints.error());
+  const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", ""));
+  if (!secret) return fail(Errc::kInvalid, "DLRUN_SECRET is not 64 hex digits");
+  // Slurm's own route to where srun runs is better than any that lead could guess.
+  if (const auto launch = env_.get("SLURM_LAUNCH_NODE_IPADDR"); launch && !is_loopback(*launch)) {
+    if (auto first = parse_endpoints(Endpoint{std::string(*launch), endpoints->front().port}.text())) {
+      std::erase(*endpoints, first->front());
+      endpoints->insert(endpoints->begin(), first->front());
+    }
+  }
+  std::string job = env_.get_or("DLRUN_JOB", "");
+  const Claim claim{std::move(job), env_.get_or("SLURM_STEP_ID", "local"),
+                    static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0)), world_.rank};
+  const auto should_stop = [this] {
+    take_signals();
+    return exit_code_.has_value();
+  };
+  auto link = Link::connect(*endpoints, *secret, claim, kConnectLimit, should_stop);
+  if (!link) return tl::unexpected<Error>(std::move(link.error()));
+  link_ = std::move(*link);
+  link_watch_ = loop_.watch(link_->socket(), EPOLLIN, [this](std::uint32_t events) {
+    if ((events & EPOLLOUT) != 0) {
+      link_->flush();
+      waits_to_send_ = link_->holds_bytes();
+      if (link_watch_) loop_.change(*link_watch_, waits_to_send_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    }
+    if (!link_->receive([this](std::string_view payload) { on_message(payload); })) on_link_closed();
+  });
+  to_lead({{"type", "hello"},
+           {"host", host_},
+           {"pid", ::getpid()},
+           {"addr", link_->address()},
+           {"master_port", master_.port},
+           {"world",
+            {{"rank", world_.rank},
+             {"size", world_.size},
+             {"local_rank", world_.local_rank},
+             {"local_size", world_.local_size},
+             {"node_rank", world_.node_rank},
+             {"nnodes", world_.nnodes}}}});
+  // What came together with lead's proof is not announced by the socket any more.
+  if (!link_->receive([this](std::string_view payload) { on_message(payload); })) on_link_closed();
+  return {};
+}
+
+void Rank::open_log() {
+  const auto run = env_.get_or("DLRUN_RUN", "");
+  if (run.empty()) return;
+  const auto folder =
+      std::filesystem::path(run) / "logs" / fmt::format("attempt-{}", env_.get_or("DLRUN_ATTEMPT", "0"));
+  auto made = make_private_directories(folder);
+  auto log = made ? BackgroundFile::open((folder / fmt::format("rank-{:04}.log", world_.rank)).string(), kLogQueueBytes)
+                  : tl::unexpected<Error>(made.error());
+  if (log) {
+    log_ = std::move(*log);
+  } else {
+    warn(fmt::format("no log is kept: {}", log.error().message));
+  }
+}
+
+Env Rank::program_env(const TemplateFields& fields) const {
+  auto env = env_;
+  env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_ADDR", "DLRUN_MASTER_*"}, {});
+  const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
+  set("DLRUN_RANK", world_.rank);
+  set("DLRUN_WORLD_SIZE", world_.size);
+  set("DLRUN_LOCAL_RANK", world_.local_rank);
+  set("DLRUN_LOCAL_WORLD_SIZE", world_.local_size);
+  set("DLRUN_NODE_RANK", world_.node_rank);
+  set("DLRUN_NNODES", world_.nnodes);
+  if (!fields.addr.empty()) env.set("DLRUN_ADDR", fields.addr);
+  if (!fields.master_addr.empty()) {
+    env.set("DLRUN_MASTER_ADDR", fields.master_addr);
+    set("DLRUN_MASTER_PORT", fields.master_port);
+  }
+  for (const auto& variable : options_.templates) env.set(variable.name, variable.expand(fields));
+  return env;
+}
+
+Result<> Rank::start(const std::string& addr, const std::string& master_addr, int master_port) {
+  has_started_ = true;
+  const TemplateFields fields{.world = world_,
+                              .addr = addr,
+                              .master_addr = master_addr,
+                              .master_port = master_port,
+                              .run = env_.get_or("DLRUN_RUN", ""),
+                              .attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
+                              .job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""))};
+  auto out = make_output_pipe();
+  if (!out) return tl::unexpected<Error>(std::move(out.error()));
+  auto err = make_output_pipe();
+  if (!err) return tl::unexpected<Error>(std::move(err.error()));
+  Program program{.argv = options_.program,
+                  .env = program_env(fields),
+                  .out = out->write_end.get(),
+                  .err = err->write_end.get(),
+                  .dies_with_us = true};
+  if (options_.is_trusted && link_) {
+    auto store = StoreRelay::create(loop_, [this](const Json& message) { to_lead(message); });
+    if (!store) return tl::unexpected<Error>(std::move(store.error()));
+    store_ = std::move(*store);
+    program.keep = store_->program_end();
+    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
+  }
+  const auto pid = start_program(program);
+  if (store_) store_->release_program_end();
+  if (!pid) return tl::unexpected<Error>(pid.error());
+  program_ = *pid;
+  const auto tap = [this](std::string_view bytes) {
+    // A log on a file system that hangs loses lines; the program must not wait for it.
+    if (log_ && !log_->push(std::string(bytes)) &&
+        std::exchange(log_lost_bytes_, log_lost_bytes_ + bytes.size()) == 0) {
+      warn("the log cannot be written fast enough and has gaps");
+    }
+  };
+  out_pump_ = std::make_unique<Pump>(loop_, std::move(out->read_end), out_, tap);
+  err_pump_ = std::make_unique<Pump>(loop_, std::move(err->read_end), err_, tap);
+  return {};
+}
+
+void Rank::on_message(std::string_view payload) {
+  lead_silent_ = {};
+  const auto message = Json::parse(payload, nullptr, false);
+  if (!message.is_object()) return;
+  const auto type = message.value("type", std::string());
+  if (type == "start" && !has_started_ && !exit_code_) {
+    const auto started =
+        start(message.value("addr", ""), message.value("master_addr", ""), message.value("master_port", 0));
+    if (!started) record_exit(exit_code_of(started.error()), 0, started.error().message);
+  } else if (type == "word") {
+    on_word(message.value("signal", 0), message.value("word", ""));
+  } else if (type == "end") {
+    begin_end({});
+  } else if (type == "reply" && store_) {
+    store_->on_reply(message);
+  } else if (type == "noted") {
+    is_noted_ = true;
+  }
+}
+
+void Rank::on_word(int, std::string_view word) {
+  word_until_.reset();
+  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true)) checkpoint_at_ = Clock::now() + kWitnessWait;
+}
+
+void Rank::on_link_closed() {
+  if (!link_watch_) return;
+  loop_.unwatch(*link_watch_);
+  link_watch_.reset();
+  is_noted_ = true;  // nobody is left to note anything
+  if (!exit_code_) begin_end(fmt::format("lead is gone ({}); the program is ended", link_->why_closed()));
+}
+
+void Rank::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      reap();
+    } else {
+      on_signal(signal);
+    }
+  }
+}
+
+void Rank::on_signal(int signal) {
+  if (link_ && link_->is_open()) {
+    to_lead({{"type", "signal"}, {"signal", signal}});
+    if (signal != SIGUSR1 && !word_until_) word_until_ = Clock::now() + kWordWait;
+    return;
+  }
+  if (program_ > 0 && !link_) {
+    // A plain wrapper without a lead: the program decides.
+    if (passed_on_.insert(signal).second && !reached_whole_tree(signal)) ::kill(program_, signal);
+    return;
+  }
+  if (!has_started_ && !exit_code_ && signal != SIGUSR1) {
+    exit_code_ = 128 + signal;
+    ended_at_ = Clock::now();
+  }
+}
+
+void Rank::reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid == program_) on_program_end(status);
+    if (pid == witness_) witness_ = -1;
+  }
+}
+
+void Rank::on_program_end(int status) {
+  program_ = -1;
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});
+}
+
+void Rank::record_exit(int code, int signal, std::string_view error) {
+  if (exit_code_) return;
+  exit_code_ = code;
+  ended_at_ = Clock::now();
+  if (!link_ && !error.empty()) say(error);
+  to_lead({{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}});
+  if (!link_ || !link_->is_open()) is_noted_ = true;
+  // Workers that the program has left behind would keep the task alive.
+  if (!kill_at_) kill_at_ = Clock::now();
+}
+
+void Rank::begin_end(std::string_view why) {
+  word_until_.reset();
+  if (!why.empty()) say(why);
+  if (!has_started_) {
+    has_started_ = true;
+    return record_exit(128 + SIGTERM, SIGTERM, {});
+  }
+  if (kill_at_) return;
+  // A signal that reached the whole tree may still be on its way to the program: it must not come twice.
+  term_at_ = Clock::now() + (reached_whole_tree(SIGTERM) ? kWitnessWait : milliseconds(0));
+  kill_at_ = *term_at_ + kMercy;
+  tick();
+}
+
+void Rank::kill_what_is_left() {
+  reap();
+  auto left = descendants();
+  std::erase(left, witness_);
+  for (const pid_t pid : left) ::kill(pid, SIGKILL);
+  if (program_ > 0) ::kill(program_, SIGKILL);  // where there is no /proc
+  if (left.empty() && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
+}
+
+void Rank::tick() {
+  const auto now = Clock::now();
+  // More than two seconds since the last tick: this process was stopped, and lead had no chance to be heard.
+  lead_silent_ += std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
+  last_tick_ = now;
+  if (link_ && link_->is_open()) {
+    if (now >= next_beat_) {
+      next_beat_ = now + kBeatEvery;
+      to_lead({{"type", "beat"}});
+    }
+    if (lead_silent_ > kLease && !kill_at_) {
+      begin_end(fmt::format("no word of lead for {} s; the program is ended",
+                            std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
+    }
+  }
+  if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
+  if (checkpoint_at_ && now >= *checkpoint_at_) {
+    checkpoint_at_.reset();
+    if (program_ > 0 && !reached_whole_tree(SIGUSR1)) ::kill(program_, SIGUSR1);
+  }
+  if (term_at_ && now >= *term_at_) {
+    term_at_.reset();
+    if (!exit_code_ && !reached_whole_tree(SIGTERM)) {
+      auto tree = descendants();
+      std::erase(tree, witness_);
+      for (const pid_t pid : tree) ::kill(pid, SIGTERM);
+      if (program_ > 0 && tree.empty()) ::kill(program_, SIGTERM);
+    }
+  }
+  if (kill_at_ && now >= *kill_at_ && !tree_gone_at_) kill_what_is_left();
+  if (out_pump_) out_pump_->tick();
+  if (err_pump_) err_pump_->tick();
+  if (log_) {
+    if (auto failure = log_->take_failure()) warn(fmt::format("the log is incomplete: {}", failure->message));
+  }
+}
+
+bool Rank::is_done() {
+  if (!exit_code_) return false;
+  const auto now = Clock::now();
+  const auto has_passed = [&](const std::optional<Clock::time_point>& since, milliseconds limit) {
+    return since && now >= *since + limit;
+  };
+  const bool has_program = out_pump_ != nullptr;
+  if (has_program && !tree_gone_at_ && !has_passed(ended_at_, kMercy * 5)) return false;
+  if (has_program && !(out_pump_->is_at_end() && err_pump_->is_at_end())) {
+    if (!has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_,
+                    out_.held_bytes() + err_.held_bytes() == 0 ? kPipesWait : kOutputWait)) {
+      return false;
+    }
+  }
+  if (out_.held_bytes() + err_.held_bytes() > 0 && !has_passed(ended_at_, kOutputWait)) return false;
+  if (log_ && !log_->is_drained() && !has_passed(ended_at_, kLogWait)) return false;
+  return is_noted_ || !link_ || has_passed(ended_at_, kNotedWait);
+}
+
+milliseconds Rank::next_wait() const {
+  if (exit_code_ || (kill_at_ && Clock::now() >= *kill_at_)) return kBusyTick;
+  const auto now = Clock::now();
+  auto wait = kTickEvery;
+  for (const auto& when : {term_at_, kill_at_, word_until_, checkpoint_at_}) {
+    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
+  }
+  return wait;
+}
+
+int Rank::run() {
+  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  if (world_.rank == 0) {
+    if (auto held = hold_free_port()) master_ = std::move(*held);
+  }
+  if (env_.has("DLRUN_LEAD")) {
+    if (auto joined = join(); !joined) {
+      if (exit_code_) return *exit_code_;
+      say(joined.error().message);
+      return kExitNotJoined;
+    }
+    open_log();
+  } else {
+    open_log();
+    const bool is_alone = world_.size == 1;
+    if (auto started = start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", master_.port); !started) {
+      record_exit(exit_code_of(started.error()), 0, started.error().message);
+    }
+  }
+  while (!is_done()) {
+    loop_.run_once(next_wait());
+    tick();
+  }
+  if (signals) loop_.unwatch(*signals);
+  if (witness_ > 0) ::kill(witness_, SIGKILL);
+  return *exit_code_;
+}
+
+UniqueFd catch_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int refuse(const World& world, const Error& error, int code) {
+  std::ignore =
+      write_all(STDERR_FILENO, fmt::format("dlrun: rank {} on {}: {}\n", world.rank, own_host(), error.message));
+  return code;
+}
+
+}  // namespace
+
+int run_rank(const RankOptions& options, const Env& env) {
+  const auto world = read_world(env, WorldReader::kRankAgent);
+  if (!world) return refuse({}, world.error(), kExitUsage);
+  if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
+    // A child in a process group of its own would be stopped by the terminal, so the program takes our place.
+    auto own = env;
+    const TemplateFields fields{.world = *world, .addr = "127.0.0.1", .master_addr = "127.0.0.1"};
+    for (const auto& variable : options.templates) own.set(variable.name, variable.expand(fields));
+    const auto error = become_program(options.program, own);
+    return refuse(*world, error, exit_code_of(error));
+  }
+  const UniqueFd signals = catch_signals();
+  if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
+  const pid_t witness = start_witness();
+  adopt_orphans();
+  auto loop = EventLoop::create();
+  if (!loop) return refuse(*world, loop.error(), kExitInternal);
+  return Rank(options, env, *world, *loop, signals.get(), witness).run();
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,148 @@
+#include "runtime/agent/run_claim.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kFileLimitBytes = 64U << 10U;
+
+/// HOST:PID:START: with the time of its start a pid names a process for good.
+Result<std::string> local_job() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) return fail(Errc::kInternal, "this machine has no name");
+  const auto stat = read_file("/proc/self/stat", kFileLimitBytes);
+  if (!stat) return tl::unexpected<Error>(stat.error());
+  // Field 2 is the command in parentheses and may hold anything; field 22 is the start in ticks since boot.
+  const auto after_command = std::string_view(*stat).substr(std::min(stat->rfind(')'), stat->size()));
+  const auto fields = split(after_command, ' ');
+  if (fields.size() < 21) return fail(Errc::kInternal, "/proc/self/stat is not of the kernel's form");
+  return fmt::format("{}:{}:{}", host.data(), ::getpid(), fields[20]);
+}
+
+std::string member(const Json& json, std::string_view key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// True when the run was this job's already; fails when it is another's.
+Result<bool> check_holder(const fs::path& path, const JobIdentity& identity) {
+  const auto text = read_file(path, kFileLimitBytes);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto claim = Json::parse(*text, nullptr, false);
+  if (!claim.is_object()) {
+    return fail(Errc::kRefused, "{}: is damaged; if no job uses this run, remove the file", path.string());
+  }
+  const auto cluster = member(claim, "cluster");
+  const auto job = member(claim, "job");
+  if (cluster == identity.cluster && job == identity.job) return true;
+  return fail(Errc::kRefused, "{}: job {} of cluster '{}' holds this run; this is job {} of cluster '{}'",
+              path.parent_path().string(), printable(job), printable(cluster), identity.job, identity.cluster);
+}
+
+/// submission.json's token is the run's: a job that shows another was not submitted for it.
+Result<> check_token(const fs::path& directory, const JobIdentity& identity) {
+  const auto text = read_file(directory / "submission.json", kFileLimitBytes * 16);
+  if (!text || identity.token.empty()) return {};
+  const auto submission = Json::parse(*text, nullptr, false);
+  if (!submission.is_object() || member(submission, "token").empty()) return {};
+  if (member(submission, "token") == identity.token) return {};
+  return fail(Errc::kRefused, "{}: DLRUN_TOKEN is not the token of this run's submission", directory.string());
+}
+
+}  // namespace
+
+Result<JobIdentity> identify_job(const Env& env, bool is_local) {
+  JobIdentity identity;
+  identity.token = env.get_or("DLRUN_TOKEN", "");
+  if (is_local) {
+    identity.cluster = "local";
+    auto job = local_job();
+    if (!job) return tl::unexpected<Error>(std::move(job.error()));
+    identity.job = std::move(*job);
+    return identity;
+  }
+  identity.cluster = env.get_or("SLURM_CLUSTER_NAME", "");
+  identity.job = env.get_or("SLURM_JOB_ID", "");
+  if (env.has("SLURM_ARRAY_JOB_ID") && env.has("SLURM_ARRAY_TASK_ID")) {
+    identity.job = fmt::format("{}_{}", *env.get("SLURM_ARRAY_JOB_ID"), *env.get("SLURM_ARRAY_TASK_ID"));
+  }
+  if (identity.job.empty()) {
+    return fail(Errc::kUsage, "SLURM_JOB_ID is not set: lead runs inside a Slurm job, or with --local N without Slurm");
+  }
+  return identity;
+}
+
+fs::path run_directory_of(const Env& env, const JobIdentity& identity, const fs::path& runs, std::string_view name) {
+  if (const auto run = env.get("DLRUN_RUN"); run && !run->empty()) return fs::absolute(fs::path(*run));
+  auto job = identity.job;
+  std::replace_if(
+      job.begin(), job.end(), [](char c) { return c == ':' || c == '/'; }, '-');
+  return fs::absolute(runs / fmt::format("{}-{}", name, job));
+}
+
+Result<int> read_attempt(const fs::path& directory) {
+  const auto path = directory / "attempt";
+  const auto text = read_file(path, kFileLimitBytes);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto number = parse_int(trim(*text));
+  if (!number || *number < 0 || *number >= std::numeric_limits<int>::max()) {
+    return fail(Errc::kInvalid, "{}: '{}' is no attempt's number", path.string(),
+                printable(std::string_view(*text).substr(0, 32)));
+  }
+  return static_cast<int>(*number);
+}
+
+int restart_count_of(const Env& env) {
+  const auto count = parse_int(env.get_or("SLURM_RESTART_COUNT", "0"));
+  return count && *count > 0 && *count < 1'000'000 ? static_cast<int>(*count) : 0;
+}
+
+Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& identity, std::string_view name,
+                             int restart_count) {
+  ClaimedRun run{.directory = directory};
+  DLRUN_TRY(make_private_directories(directory));
+  DLRUN_TRY(check_token(directory, identity));
+  const Json claim{{"cluster", identity.cluster}, {"job", identity.job}, {"token", identity.token}};
+  if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
+    if (created.error().code != Errc::kRefused) return tl::unexpected<Error>(std::move(created.error()));
+    const auto again = check_holder(directory / "claim", identity);
+    if (!again) return tl::unexpected<Error>(again.error());
+    run.again = *again;
+  }
+  std::error_code ignored;
+  const bool is_submitted = fs::exists(directory / "submission.json", ignored);
+  if (!is_submitted && !run.again) {
+    const Json origin{
+        {"cluster", identity.cluster}, {"job", identity.job}, {"name", std::string(name)}, {"script", "by hand"}};
+    DLRUN_TRY(write_file_atomic(directory / "origin", dump(origin)));
+  }
+  if (const auto before = read_attempt(directory)) {
+    run.attempt = *before + 1;
+  } else if (before.error().code == Errc::kNotFound) {
+    run.attempt = restart_count;
+  } else {
+    return tl::unexpected<Error>(before.error());
+  }
+  DLRUN_TRY(write_file_atomic(directory / "attempt", fmt::format("{}\n", run.attempt)));
+  return run;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,71 @@
+#include "runtime/agent/sink.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+namespace dlrun::agent {
+namespace {
+
+/// The descriptor may be shared with other programs, so O_NONBLOCK is not ours to set. A pipe or terminal that polls as
+/// writable takes PIPE_BUF bytes without blocking, and takes them in one piece.
+bool takes_a_piece_now(int fd) {
+  pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
+  return ::poll(&writable, 1, 0) > 0;
+}
+
+/// At most PIPE_BUF bytes, to the end of a line where one ends in them: lines of several ranks then do not mix.
+std::size_t piece_of(std::string_view bytes) {
+  const auto piece = bytes.substr(0, PIPE_BUF);
+  if (piece.size() == bytes.size()) return piece.size();
+  const auto line_end = piece.rfind('\n');
+  return line_end == std::string_view::npos ? piece.size() : line_end + 1;
+}
+
+}  // namespace
+
+Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
+    : loop_(loop), fd_(fd), on_room_(std::move(on_room)) {}
+
+Sink::~Sink() {
+  if (watch_) loop_.unwatch(*watch_);
+}
+
+void Sink::push(std::string_view bytes) {
+  if (is_gone_) return;
+  held_ += bytes;
+  if (!watch_) flush();
+}
+
+void Sink::flush() {
+  while (written_ < held_.size() && takes_a_piece_now(fd_)) {
+    const auto rest = std::string_view(held_).substr(written_);
+    const ssize_t wrote = ::write(fd_, rest.data(), piece_of(rest));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0 && errno == EAGAIN) break;
+    if (wrote < 0) {
+      // The reader is gone or the disk is full. Both are known there; the program must go on all the same.
+      is_gone_ = errno == EPIPE || errno == EBADF || errno == EIO;
+      written_ = held_.size();
+      break;
+    }
+    written_ += static_cast<std::size_t>(wrote);
+  }
+  if (written_ == held_.size()) {
+    held_.clear();
+    written_ = 0;
+    if (watch_) loop_.unwatch(*watch_);
+    watch_.reset();
+  } else if (!watch_) {
+    watch_ = loop_.watch(fd_, EPOLLOUT, [this](std::uint32_t) {
+      flush();
+      if (on_room_ && written_ == held_.size()) on_room_();
+    });
+  }
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,107 @@
+#include "runtime/agent/template.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+struct Field {
+  std::string_view name;
+  std::string (*value)(const TemplateFields&);
+};
+
+constexpr std::array kFields{
+    Field{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
+    Field{"world_size", [](const TemplateFields& f) { return std::to_string(f.world.size); }},
+    Field{"local_rank", [](const TemplateFields& f) { return std::to_string(f.world.local_rank); }},
+    Field{"local_world_size", [](const TemplateFields& f) { return std::to_string(f.world.local_size); }},
+    Field{"node_rank", [](const TemplateFields& f) { return std::to_string(f.world.node_rank); }},
+    Field{"nnodes", [](const TemplateFields& f) { return std::to_string(f.world.nnodes); }},
+    Field{"addr", [](const TemplateFields& f) { return f.addr; }},
+    Field{"master_addr", [](const TemplateFields& f) { return f.master_addr; }},
+    Field{"master_port", [](const TemplateFields& f) { return std::to_string(f.master_port); }},
+    Field{"run", [](const TemplateFields& f) { return f.run; }},
+    Field{"attempt", [](const TemplateFields& f) { return std::to_string(f.attempt); }},
+    Field{"job", [](const TemplateFields& f) { return f.job; }},
+};
+
+const Field* find_field(std::string_view name) {
+  const auto found = std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
+  return found == kFields.end() ? nullptr : &*found;
+}
+
+/// Walks text: literal(piece) for plain bytes, field(row) for each {name}.
+template <typename OnLiteral, typename OnField>
+Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto brace = std::min(text.find_first_of("{}", at), text.size());
+    literal(text.substr(at, brace - at));
+    if (brace == text.size()) break;
+    if (brace + 1 < text.size() && text[brace + 1] == text[brace]) {
+      literal(text.substr(brace, 1));
+      at = brace + 2;
+      continue;
+    }
+    const auto close = text[brace] == '{' ? text.find('}', brace) : std::string_view::npos;
+    if (close == std::string_view::npos) {
+      return fail(Errc::kUsage, "'{}' has a brace without its partner at byte {}; a literal brace is written twice",
+                  printable(text), brace + 1);
+    }
+    const auto name = text.substr(brace + 1, close - brace - 1);
+    const auto* row = find_field(name);
+    if (row == nullptr) {
+      std::vector<std::string_view> names;
+      std::string all;
+      for (const auto& known : kFields) {
+        names.push_back(known.name);
+        all += fmt::format(" {{{}}}", known.name);
+      }
+      const auto near = nearest(name, names);
+      return fail(Errc::kUsage, "'{{{}}}' is no field of a template{}; there are{}", printable(name),
+                  near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "", all);
+    }
+    field(*row);
+    at = close + 1;
+  }
+  return {};
+}
+
+bool is_variable_name(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+  return !name.empty() && is_letter(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+}  // namespace
+
+Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
+  const auto equals = argument.find('=');
+  if (equals == std::string_view::npos) {
+    return fail(Errc::kUsage, "--env '{}' is not NAME=TEMPLATE", printable(argument));
+  }
+  const auto name = argument.substr(0, equals);
+  const auto text = argument.substr(equals + 1);
+  if (!is_variable_name(name)) {
+    return fail(Errc::kUsage, "--env '{}': '{}' cannot name a variable", printable(argument), printable(name));
+  }
+  if (auto known = walk(
+          text, [](std::string_view) {}, [](const Field&) {});
+      !known) {
+    return within(fmt::format("--env {}", name), known.error());
+  }
+  return EnvTemplate{std::string(name), std::string(text)};
+}
+
+std::string EnvTemplate::expand(const TemplateFields& fields) const {
+  std::string value;
+  // parse() has refused what walk() could refuse here.
+  std::ignore = walk(
+      text, [&](std::string_view piece) { value += piece; }, [&](const Field& field) { value += field.value(fields); });
+  return value;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,395 @@
+// Collectives over NCCL (RCCL has the same functions), on device memory, on a stream of their own.
+//
+// A collective waits for the caller's compute stream and the compute stream for its result, both on the device: the
+// calling thread goes on. Host memory is taken too, for losses, hashes and the guard's checks: it is staged, and the
+// call then waits. NCCL itself waits for a lost peer without bound, on the device as well: a watchdog looks for NCCL's
+// asynchronous errors and for collectives past the timeout, and aborts the communicator, which ends the kernels that
+// wait.
+
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include "runtime/bootstrap/store.h"
+#include "runtime/comm/module.h"
+
+namespace dlrun {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kWatchEvery{200};
+
+ncclDataType_t nccl_type(DataType type) {
+  switch (type) {
+    case DataType::kUint8:
+      return ncclUint8;
+    case DataType::kInt64:
+      return ncclInt64;
+    case DataType::kUint64:
+      return ncclUint64;
+    case DataType::kFloat32:
+      return ncclFloat32;
+    case DataType::kFloat64:
+      return ncclFloat64;
+  }
+  return ncclNumTypes;
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ncclSum;
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      return ncclMax;
+  }
+  return ncclNumOps;
+}
+
+Result<> cuda(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return {};
+  return fail(Errc::kInternal, "{}: {}", call, cudaGetErrorString(code));
+}
+
+Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
+  if (code == ncclSuccess || code == ncclInProgress) return {};
+  const char* const detail = ncclGetLastError(comm);
+  return fail(code == ncclInvalidArgument || code == ncclInvalidUsage ? Errc::kInternal : Errc::kPeer, "{}: {}{}{}",
+              call, ncclGetErrorString(code), detail != nullptr && *detail != '\0' ? "; " : "",
+              detail != nullptr ? detail : "");
+}
+
+/// Waits until a communicator that does not block has done what it was asked for.
+Result<> settled(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
+  while (true) {
+    ncclResult_t state = ncclSuccess;
+    DLRUN_TRY(nccl(ncclCommGetAsyncError(comm, &state), comm, "ncclCommGetAsyncError"));
+    if (state != ncclInProgress) return nccl(state, comm, call);
+    if (steady_clock::now() > deadline)
+      return fail(Errc::kTimeout, "{} did not end in time; a rank is missing or cannot be reached", call);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+struct EventDeleter {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter>;
+
+Result<Event> make_event() {
+  cudaEvent_t event = nullptr;
+  DLRUN_TRY(cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+  return Event(event);
+}
+
+bool is_device_memory(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(ncclComm_t comm, int device, int rank, int size, milliseconds timeout)
+      : comm_(comm), device_(device), rank_(rank), size_(size), timeout_(timeout) {}
+
+  ~NcclCommunicator() override {
+    if (watchdog_.joinable()) {
+      {
+        const std::lock_guard lock(mutex_);
+        is_closing_ = true;
+      }
+      wake_.notify_one();
+      watchdog_.join();
+    }
+    if (!is_aborted_) {
+      // A collective, like every destruction of a communicator.
+      if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+      if (ncclCommFinalize(comm_) == ncclInProgress)
+        (void)settled(comm_, steady_clock::now() + std::chrono::seconds(5), "ncclCommFinalize");
+      ncclCommDestroy(comm_);
+    }
+    if (staging_ != nullptr) cudaFree(staging_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  /// What the constructor cannot fail at.
+  Result<> prepare() {
+    DLRUN_TRY(cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
+    for (Event* event : {&before_, &after_}) {
+      auto made = make_event();
+      if (!made) return tl::unexpected(made.error());
+      *event = std::move(*made);
+    }
+    watchdog_ = std::thread([this] { watch(); });
+    return {};
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "nccl"; }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  void set_compute_stream(void* stream) override { compute_stream_ = static_cast<cudaStream_t>(stream); }
+
+  void abandon() override {
+    const std::lock_guard lock(mutex_);
+    abort_locked("the communicator was abandoned");
+  }
+
+  Result<> all_reduce(Buffer data, ReduceOp op) override {
+    return run(data, data, "ncclAllReduce", [&](const void* from, void* to) {
+      return ncclAllReduce(from, to, data.count, nccl_type(data.type), nccl_op(op), comm_, stream_);
+    });
+  }
+
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    if (!is_device_memory(data.data)) {
+      DLRUN_TRY(all_reduce(data, op));
+      return Request();
+    }
+    auto done = make_event();
+    if (!done) return tl::unexpected(done.error());
+    DLRUN_TRY(launch("ncclAllReduce", [&] {
+      return ncclAllReduce(data.data, data.data, data.count, nccl_type(data.type), nccl_op(op), comm_, stream_);
+    }));
+    DLRUN_TRY(cuda(cudaEventRecord(done->get(), stream_), "cudaEventRecord"));
+    return Request(std::make_unique<Pending>(*this, std::move(*done)));
+  }
+
+  Result<> broadcast(Buffer data, int root) override {
+    return run(data, data, "ncclBroadcast", [&](const void* from, void* to) {
+      return ncclBroadcast(from, to, data.count, nccl_type(data.type), root, comm_, stream_);
+    });
+  }
+
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    return run(mine, all, "ncclAllGather", [&](const void* from, void* to) {
+      return ncclAllGather(from, to, mine.count, nccl_type(mine.type), comm_, stream_);
+    });
+  }
+
+  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
+    return run(all, mine, "ncclReduceScatter", [&](const void* from, void* to) {
+      return ncclReduceScatter(from, to, mine.count, nccl_type(mine.type), nccl_op(op), comm_, stream_);
+    });
+  }
+
+  Result<> barrier() override {
+    std::uint8_t token = 0;
+    return all_reduce(Buffer(&token, 1, DataType::kUint8), ReduceOp::kMax);
+  }
+
+ private:
+  class Pending final : public Request::State {
+   public:
+    Pending(NcclCommunicator& owner, Event done) : owner_(owner), done_(std::move(done)) {}
+    Result<> finish() override {
+      DLRUN_TRY(owner_.healthy());
+      return cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0), "cudaStreamWaitEvent");
+    }
+
+   private:
+    NcclCommunicator& owner_;
+    Event done_;
+  };
+
+  /// One collective from input to output, which are the same memory, or apart, or (all_gather in place) one within the
+  /// other.
+  template <typename Function>
+  Result<> run(ConstBuffer input, Buffer output, const char* call, Function&& function) {
+    const bool stages_input = !is_device_memory(input.data);
+    const bool stages_output = !is_device_memory(output.data);
+    const bool is_one = input.data == output.data && input.size_bytes() == output.size_bytes();
+    const std::size_t input_bytes = stages_input ? (input.size_bytes() + 255U) & ~std::size_t{255} : 0;
+    const std::size_t output_bytes = stages_output && !is_one ? output.size_bytes() : 0;
+    DLRUN_TRY(grow_staging(input_bytes + output_bytes));
+    const void* const from = stages_input ? staging_ : input.data;
+    void* const to = !stages_output ? output.data : is_one ? staging_ : static_cast<std::byte*>(staging_) + input_bytes;
+    if (stages_input) {
+      DLRUN_TRY(cuda(cudaMemcpyAsync(staging_, input.data, input.size_bytes(), cudaMemcpyHostToDevice, stream_),
+                     "cudaMemcpyAsync"));
+    }
+    DLRUN_TRY(launch(call, [&] { return function(from, to); }));
+    if (stages_output) {
+      DLRUN_TRY(cuda(cudaMemcpyAsync(output.data, to, output.size_bytes(), cudaMemcpyDeviceToHost, stream_),
+                     "cudaMemcpyAsync"));
+    }
+    DLRUN_TRY(cuda(cudaEventRecord(after_.get(), stream_), "cudaEventRecord"));
+    if (stages_input || stages_output) return wait_on_host();
+    return cuda(cudaStreamWaitEvent(compute_stream_, after_.get(), 0), "cudaStreamWaitEvent");
+  }
+
+  /// Queues a collective behind what the compute stream has now.
+  template <typename Function>
+  Result<> launch(const char* call, Function&& function) {
+    DLRUN_TRY(cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));
+    DLRUN_TRY(cuda(cudaStreamWaitEvent(stream_, before_.get(), 0), "cudaStreamWaitEvent"));
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) return fail(Errc::kPeer, "{}", reason_);
+    DLRUN_TRY(nccl(function(), comm_, call));
+    DLRUN_TRY(settled(comm_, steady_clock::now() + timeout_, call));
+    is_busy_ = true;
+    launched_at_ = steady_clock::now();
+    return {};
+  }
+
+  Result<> wait_on_host() {
+    for (milliseconds pause{0};; pause = milliseconds(1)) {
+      const auto until = steady_clock::now() + std::chrono::microseconds(200);
+      do {
+        const cudaError_t state = cudaEventQuery(after_.get());
+        if (state != cudaErrorNotReady) {
+          DLRUN_TRY(healthy());
+          return cuda(state, "cudaEventQuery");
+        }
+        std::this_thread::yield();
+      } while (steady_clock::now() < until);
+      DLRUN_TRY(healthy());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  Result<> healthy() {
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) return fail(Errc::kPeer, "{}", reason_);
+    return {};
+  }
+
+  Result<> grow_staging(std::size_t bytes) {
+    if (bytes <= staging_bytes_) return {};
+    if (staging_ != nullptr) DLRUN_TRY(cuda(cudaFree(std::exchange(staging_, nullptr)), "cudaFree"));
+    staging_bytes_ = 0;
+    DLRUN_TRY(cuda(cudaMalloc(&staging_, bytes), "cudaMalloc"));
+    staging_bytes_ = bytes;
+    return {};
+  }
+
+  void watch() {
+    cudaSetDevice(device_);
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, kWatchEvery, [&] { return is_closing_; })) {
+      if (is_aborted_) return;
+      ncclResult_t state = ncclSuccess;
+      if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) {
+        const auto error = nccl(state, comm_, "a collective failed on the device");
+        abort_locked(error ? "ncclCommGetAsyncError failed" : error.error().message);
+      } else if (is_busy_ && cudaStreamQuery(stream_) == cudaErrorNotReady) {
+        if (steady_clock::now() - launched_at_ > timeout_) {
+          abort_locked(
+              fmt::format("a collective did not end within {} s; a rank is lost or stuck", timeout_.count() / 1000));
+        }
+      } else {
+        is_busy_ = false;
+      }
+    }
+  }
+
+  void abort_locked(std::string reason) {
+    if (std::exchange(is_aborted_, true)) return;
+    reason_ = std::move(reason);
+    ncclCommAbort(comm_);
+  }
+
+  ncclComm_t comm_;
+  int device_;
+  int rank_;
+  int size_;
+  milliseconds timeout_;
+  cudaStream_t stream_ = nullptr;
+  cudaStream_t compute_stream_ = nullptr;
+  Event before_;
+  Event after_;
+  void* staging_ = nullptr;  ///< device memory
+  std::size_t staging_bytes_ = 0;
+
+  std::mutex mutex_;  ///< guards comm_ against the watchdog's abort, and what follows
+  std::condition_variable wake_;
+  bool is_closing_ = false;
+  bool is_aborted_ = false;
+  bool is_busy_ = false;  ///< something was queued and not yet seen to have ended
+  steady_clock::time_point launched_at_;
+  std::string reason_;
+  std::thread watchdog_;
+};
+
+/// The GPU of this rank: the only one it sees, or the one of its local rank. Makes it the thread's current device.
+Result<int> choose_device(const World& world) {
+  int count = 0;
+  if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
+    return fail(Errc::kUnavailable,
+                "no GPU: cudaGetDeviceCount: {}; ask for GPUs (resources.gpus_per_node), or use mpi or gloo",
+                found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
+  }
+  const int device = count == 1 ? 0 : world.local_rank;
+  if (device >= count) {
+    return fail(Errc::kInvalid, "local rank {} has no GPU: this process sees {}; NCCL takes one rank a GPU",
+                world.local_rank, count);
+  }
+  DLRUN_TRY(cuda(cudaSetDevice(device), "cudaSetDevice"));
+  return device;
+}
+
+Result<ncclUniqueId> exchange_id(const CommunicatorOptions& options) {
+  ncclUniqueId id{};
+  const std::string key = fmt::format("nccl/{}/id", options.prefix);
+  if (options.world.rank == 0) {
+    DLRUN_TRY(nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+    if (options.world.size > 1) DLRUN_TRY(options.store->put(key, std::string_view(id.internal, sizeof id.internal)));
+    return id;
+  }
+  const auto value = options.store->get(key, options.timeout);
+  if (!value) return tl::unexpected(value.error());
+  if (value->size() != sizeof id.internal) {
+    return fail(Errc::kPeer, "rank 0's NCCL id has {} bytes, expected {}: do all ranks run the same NCCL?",
+                value->size(), sizeof id.internal);
+  }
+  std::memcpy(id.internal, value->data(), sizeof id.internal);
+  return id;
+}
+
+Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
+  const auto device = choose_device(options.world);
+  if (!device) return tl::unexpected(device.error());
+  if (options.store == nullptr && options.world.size > 1) {
+    return fail(Errc::kInvalid,
+                "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program through dlrun-agent, "
+                "or set it to file:DIR with a fresh folder that all ranks see");
+  }
+  const auto id = exchange_id(options);
+  if (!id) return tl::unexpected(id.error());
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  const ncclResult_t started = ncclCommInitRankConfig(&comm, options.world.size, *id, options.world.rank, &config);
+  auto connected = nccl(started, comm, "ncclCommInitRank");
+  if (connected) connected = settled(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
+  if (!connected) {
+    if (comm != nullptr) ncclCommAbort(comm);
+    return tl::unexpected(std::move(connected.error()));
+  }
+  auto communicator =
+      std::make_unique<NcclCommunicator>(comm, *device, options.world.rank, options.world.size, options.timeout);
+  DLRUN_TRY(communicator->prepare());
+  return communicator;
+}
+
+}  // namespace
+
+DLRUN_EXPORT_COMM_BACKEND(connect);
+
+}  // namespace dlrun

@@ -1,0 +1,327 @@
+#!/usr/bin/python3
+"""More than 100 hostile strings in every key of the spec, through the binary and real sbatch.
+
+usage: hostile_strings.py --keys launcher/spec/spec_keys.cc
+
+Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each key is refused (exit 2, an error
+that names the key, nothing written), or arrives byte for byte:
+  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options);
+  - as an option of srun, a module or a path of the prologue: as the word that bash hands on in the job, which a recorder in front of PATH writes down;
+  - in environment.vars and launch.command: in the environment and argv of the program in a real job, behind the real srun and the agent.
+Strings try to create a file whose name starts with "canary"; none may exist at the end.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+HOME = os.path.abspath(".")
+TOUCH = f"touch {HOME}/canary"
+
+STRINGS = (
+    # what the shell would do something with
+    "'", '"', "\\", "`", "$", "!", "!!", "#", "&", ";", "|", "<", ">", "(", ")", "{", "}", "[", "]", "*", "?", "~", "^", "%", "=", ",", ":", "@", "+",
+    f"$({TOUCH}1)", f"`{TOUCH}2`", f"; {TOUCH}3", f"&& {TOUCH}4", f"| {TOUCH}5", f"' ; {TOUCH}6 ; '", f'" ; {TOUCH}7 ; "', f"\\' ; {TOUCH}8 #",
+    f"\\'\" ; {TOUCH}9", f"$'\\n{TOUCH}10'", f"x\n{TOUCH}11", f"\n{TOUCH}12\n", f"\\'\"\n{TOUCH}13\n#", f"x\r\n{TOUCH}14", f"'\n{TOUCH}15\n'", f'"\n{TOUCH}16\n"',
+    f"x #\n{TOUCH}17", f"${{IFS}}{TOUCH}18", f"<({TOUCH}19)", f">({TOUCH}20)", f"$(({TOUCH}21))", f"a[$({TOUCH}22)]", f"EOF\n{TOUCH}23\nEOF\n", f"){TOUCH}24(",
+    f"}} ; {TOUCH}25 ; {{", f"& {TOUCH}26 &", f"|| {TOUCH}27 ||", f"\\\n{TOUCH}28", f"$(\n{TOUCH}29\n)", f"`\n{TOUCH}30\n`",
+    "$HOME", "$$", "$0", "$@", "$#", "$?", "$!", "${HOME}x", "~root", "*.yaml", "{a,b}", "{1..9}", "?(x)", "[a-z]*", "a b", " a", "a ", "  ", "a  b", "\\n",
+    "\\\\", "\\x41", "%j", "%%", "%s%s%n", "a%20b", "a=b", "A=b", "=a", "a=", "--", "-", "-n", "--wrap=true", "--export=NONE", "-p other", "--chdir=/", "-e",
+    # what YAML, JSON, formatters, sbatch's tokenizer and terminals would do something with
+    "null", "true", "no", "1e3", "0x10", "1_000", "&a", "*a", "!!str x", "- x", "a: b", "{rank}", "{{rank}}", "{", "}}", "{nosuchfield}", "{0}", "%(x)s",
+    "#SBATCH --uid=0", "a#b", "a #b", "#", "\\#", "\\ ", '\\"', "\\'", "'a'b", '"a"b', "a\\", "a\\\\", 'a"b\'c`d$e\\f', "a,b", "a,,b", "a:b:c", "a;b", "a|b",
+    "\t", "a\tb", "a\vb", "\a", "\b", "\x1b[31mred\x1b[0m", "\x1b]0;title\a", "\x01", "\x7f", "a\rb",
+    # characters beyond ASCII, and sizes
+    "gr\u00fc\u00df dich", "\u65e5\u672c\u8a9e", "\U0001f40d", "e\u0301", "\u202e abc", "\u00a0", "\u200b", "\ufeff", "\u2028", "\uff07", "'\u00e9'",
+    "a" * 65, "a" * 300, "/" * 300, "../" * 40 + "etc/passwd", "/etc/passwd", "..", ".", "/", "//", "/dev/null", "/proc/self/environ", "a" * 5000, "'" * 1000, "$(" * 500,
+    "x" * 65536,
+)
+
+IN_LIST = {"environment.modules.load", "environment.modules.use", "container.mounts"}
+IN_MAP = {"slurm": "comment", "environment.vars": "HOSTILE", "launch.srun": "comment"}
+BASE = {"name": "hostile", "resources.time": "5m", "launch.command": ["true"]}
+# Where sbatch -v prints what it read; its words for an option where they differ from the option's own.
+SBATCH_WORDS = {"--output": "output", "--job-name": "job-name"}
+
+
+def set_path(spec, path, value):
+    parts = path.split(".")
+    for part in parts[:-1]:
+        if not isinstance(spec.get(part), dict):
+            spec[part] = {}
+        spec = spec[part]
+    spec[parts[-1]] = value
+
+
+def make_spec(values, file):
+    spec = {}
+    for path, value in values.items():
+        set_path(spec, path, value)
+    with open(file, "w", encoding="utf-8") as out:
+        # JSON is YAML; ${ is the spec's own and is written as its documented escape.
+        out.write(json.dumps(spec, ensure_ascii=False).replace("\x7f", "\\u007f").replace("${", "$${").replace("\u2028", "\\u2028").replace("\ufeff", "\\ufeff"))
+
+
+def placed(key, text):
+    if key in IN_LIST:
+        return [text]
+    if key in IN_MAP:
+        return {IN_MAP[key]: text}
+    if key == "launch.command":
+        return ["true", text]
+    return text
+
+
+def run(argv, **keywords):
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **keywords)
+
+
+class Failures:
+    def __init__(self):
+        self.seen = []
+
+    def add(self, key, text, what):
+        self.seen.append(f"{key} = {text[:80]!r}: {what}")
+
+
+def render(key, text, number, failures):
+    """The script's file, or nothing where the string was refused."""
+    file, script = f"s{number}.yaml", f"s{number}.sh"
+    values = dict(BASE)
+    values[key] = placed(key, text)
+    if key.startswith("container.") and key != "container.image":
+        values["container.image"] = "./image.sqsh"
+    if key.startswith("container."):
+        values.setdefault("container.runtime", "pyxis")
+    if key.startswith("train.") or key.startswith("checkpoint."):
+        values.update({"launch.preset": "trainer", "train.data.dataset": "digits"} if key not in ("launch.preset", "train.data.dataset") else {})
+        values.pop("launch.command", None)
+    make_spec(values, file)
+    done = run(["dlrun", "render", file, "-o", script])
+    os.unlink(file)
+    if done.returncode == 0:
+        return script
+    stderr = done.stderr.decode("utf-8", "replace")
+    if done.returncode != 2:
+        failures.add(key, text, f"exit {done.returncode}: {stderr[:300]}")
+    if not re.search(rf"{re.escape(file)}:\d+:\d+: ", stderr):
+        failures.add(key, text, f"refused without a place: {stderr[:300]}")
+    if any(ord(c) < 32 and c not in "\n\t" or ord(c) == 127 for c in stderr):
+        failures.add(key, text, "the refusal sends control characters to the terminal")
+    if os.path.exists(script):
+        failures.add(key, text, "refused, and a script was written")
+    return None
+
+
+def sbatch_options(script):
+    """What sbatch read, as bytes by option name; nothing when it could not even read the script."""
+    done = run(["sbatch", "-v", "--test-only", script])
+    options = {}
+    inside = False
+    for line in done.stderr.split(b"\n"):
+        if b"defined options" in line:
+            inside = b"end of" not in line
+            continue
+        found = re.match(rb"sbatch: ([a-z-]+) +: (.*)$", line, re.S)
+        if inside and found:
+            options[found.group(1).decode()] = found.group(2)
+    return options, done
+
+
+def directive_of(script, key):
+    """The --option of the #SBATCH line that the script says came from key."""
+    with open(script, "rb") as text:
+        for line in text.read().split(b"\n"):
+            if line.startswith(b"#SBATCH --"):
+                name = re.match(rb"#SBATCH --([a-z-]+)", line).group(1).decode()
+                if key == "slurm" and name == "comment":
+                    return name
+                yield_key = KEY_OPTIONS.get(key)
+                if yield_key and yield_key == "--" + name:
+                    return name
+    return None
+
+
+def read_keys(path):
+    """Every key of the table that can be set, with its option."""
+    rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help', open(path, encoding="utf-8").read(), re.S)
+    keys = {}
+    for path_, field, rest in rows:
+        if field:
+            option = re.search(r'\.option = "([^"]+)"', rest)
+            keys[path_] = option.group(1) if option else None
+    return keys
+
+
+RECORDER = """#!/bin/bash
+# Stands in front of srun, module and conda in a job: writes down the words it was given.
+printf '%s\\0' "$(basename "$0")" "$@" >> "$RECORD"
+"""
+
+DUMP = "import json,os,sys; json.dump([sys.argv[1:], os.environb.get(b'HOSTILE', b'?').decode('utf-8','surrogateescape')], open(os.environ['DUMP'], 'w'))"
+
+
+def wait_for_jobs(limit_s):
+    deadline = time.time() + limit_s
+    while time.time() < deadline:
+        if not run(["squeue", "-h", "--me"]).stdout.strip():
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def check_directives(keys, failures):
+    accepted = refused = 0
+    other = []
+    for key in keys:
+        for number, text in enumerate(STRINGS):
+            script = render(key, text, number, failures)
+            if script is None:
+                refused += 1
+                continue
+            accepted += 1
+            done = run(["bash", "-n", script])
+            if done.returncode != 0:
+                failures.add(key, text, f"not a shell script: {done.stderr[:200]}")
+            name = directive_of(script, key)
+            if name is None:
+                other.append((key, text))
+            else:
+                options, done = sbatch_options(script)
+                arrived = options.get(name)
+                if name == "hold" or name in FLAGS:
+                    pass
+                elif arrived is None:
+                    refusal = done.stderr.decode("utf-8", "replace")
+                    if done.returncode == 0 or not re.search(r"error|invalid|Invalid|Unable", refusal):
+                        failures.add(key, text, f"sbatch did not show --{name} and did not refuse: {refusal[-300:]}")
+                elif arrived != text.encode() and key not in NORMALISED:
+                    failures.add(key, text, f"sbatch read {arrived[:120]!r}")
+            os.unlink(script)
+    return accepted, refused, other
+
+
+FLAGS = {"exclusive", "requeue", "no-requeue"}
+# Values that dlrun or sbatch rewrites by their own documented grammar (units, % patterns): only what is executed matters there.
+NORMALISED = {"resources.time", "resources.mem", "resources.mem_per_cpu", "resources.mem_per_gpu", "resources.nodes", "resources.gpus", "resources.gpus_per_node",
+              "resources.gpus_per_task", "resources.output", "resources.error", "resources.signal", "resources.begin", "resources.exclusive", "resources.gres",
+              "resources.hint", "resources.distribution", "resources.licenses", "resources.threads_per_core"}
+
+
+def check_jobs(failures):
+    """environment.vars and launch.command in real jobs behind the real srun and agent: argv and environment of the program."""
+    expected = []
+    with open("dump.py", "w", encoding="ascii") as out:
+        out.write(DUMP)
+    for number, text in enumerate(STRINGS):
+        if "\0" in text:
+            continue
+        values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch", "launch.preset": "plain",
+                  "launch.command": ["python3", f"{HOME}/dump.py", text], "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
+        file = f"j{number}.yaml"
+        make_spec(values, file)
+        done = run(["dlrun", "submit", file, "--json"])
+        if done.returncode == 2:
+            # A refusal is allowed, but these two keys promise every byte: only control bytes no terminal or shell needs may be refused.
+            failures.add("environment.vars + launch.command", text, f"refused: {done.stderr.decode('utf-8', 'replace')[:300]}")
+        elif done.returncode != 0:
+            failures.add("environment.vars + launch.command", text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+        else:
+            expected.append((number, text))
+    if not wait_for_jobs(300):
+        failures.add("jobs", "", "still in the queue after 300 s")
+    for number, text in expected:
+        try:
+            with open(f"dump-{number}.json", encoding="utf-8") as dumped:
+                argv, value = json.load(dumped)
+        except (OSError, ValueError) as error:
+            failures.add("job", text, f"no result: {error}")
+            continue
+        if argv != [text]:
+            failures.add("launch.command", text, f"the program got {argv!r:.200}")
+        if value != text:
+            failures.add("environment.vars", text, f"the program got {value!r:.200}")
+    return len(expected)
+
+
+def check_prologue(pairs, failures):
+    """Keys that are neither directives nor the program's: what bash hands on in a job, to a recorder."""
+    os.makedirs("bin", exist_ok=True)
+    for name in ("srun",):
+        with open(f"bin/{name}", "w", encoding="ascii") as out:
+            out.write(RECORDER)
+        os.chmod(f"bin/{name}", 0o755)
+    submitted = 0
+    for index, (key, text) in enumerate(pairs):
+        script = render(key, text, 100000 + index, failures)
+        if script is None:
+            continue
+        record = f"{HOME}/record-{index}"
+        body = open(script, "rb").read()
+        # The real lead would exec the recorder in srun's place; module and conda are functions, as on a cluster.
+        header = f"module() {{ printf '%s\\0' module \"$@\" >> {record}; }}; export -f module; conda() {{ printf '%s\\0' conda \"$@\" >> {record}; }}; export -f conda\n"
+        wrapper = f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash {HOME}/{script}\n"
+        with open(f"w{index}.sh", "w", encoding="ascii") as out:
+            out.write(wrapper)
+        done = run(["sbatch", "--parsable", "--output=/dev/null", "--time=5", f"w{index}.sh"])
+        if done.returncode != 0:
+            failures.add(key, text, f"sbatch: {done.stderr[:200]}")
+            continue
+        submitted += 1
+        del body
+    if not wait_for_jobs(600):
+        failures.add("jobs", "", "still in the queue after 600 s")
+    missing = 0
+    for index, (key, text) in enumerate(pairs):
+        if key in FREE_FORM:
+            continue
+        record = f"record-{index}"
+        words = open(record, "rb").read() if os.path.exists(record) else b""
+        if text.encode() not in words and os.path.abspath(text).encode() not in words:
+            if key in PRESENT_ONLY_IN_FAILING:
+                missing += 1
+                continue
+            failures.add(key, text, f"not among the words that srun, module and conda got: {words[-200:]!r}")
+    return submitted
+
+
+# Shell text by its meaning, or a file that must exist before the script goes on.
+FREE_FORM = {"environment.setup", "environment.venv", "environment.conda.name", "environment.conda.module", "site", "checkpoint.signal_before", "checkpoint.every",
+             "launch.preset", "container.runtime", "container.mounts", "container.save", "checkpoint.dir"}
+PRESENT_ONLY_IN_FAILING = {"container.image", "container.workdir", "train.data.path"}
+KEY_OPTIONS = {}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keys", required=True)
+    args = parser.parse_args()
+    KEY_OPTIONS.update(read_keys(args.keys))
+    if len(KEY_OPTIONS) < 50:
+        sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
+    failures = Failures()
+    keys = [key for key in KEY_OPTIONS if key not in ("environment.setup", "environment.vars", "launch.command")]
+    accepted, refused, other = check_directives(keys, failures)
+    print(f"{len(STRINGS)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
+    # Every accepted pair as a job would be thousands of jobs: each key gets each kind of string, spread over the corpus.
+    by_key = {}
+    for key, text in other:
+        by_key.setdefault(key, []).append(text)
+    sample = [(key, text) for key, texts in by_key.items() for text in texts[:: max(1, len(texts) // 12)]]
+    print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths", flush=True)
+    print(f"{check_jobs(failures)} jobs for environment.vars and launch.command", flush=True)
+    canaries = [name for name in os.listdir(HOME) if name.startswith("canary")]
+    for name in canaries:
+        failures.add("executed", name, "a hostile string ran")
+    for line in failures.seen[:60]:
+        print("FAILED", line)
+    print(f"{len(failures.seen)} failures")
+    return 1 if failures.seen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
