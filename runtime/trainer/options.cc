@@ -138,7 +138,7 @@ const std::vector<Flag<Options>>& flags() {
       {"--lr-scaling", "none|linear|sqrt", "how it grows with the number of ranks (none)",
        one_of(
            [](O & o) -> auto& { return o.train.lr_scaling; }, parse_lr_scaling, "none|linear|sqrt")},
-      {"--lr-decay", "constant|linear|cosine", "how it falls to 0 over the run (constant)",
+      {"--lr-decay", "constant|linear|cosine", "how it falls to 0 over the run (linear)",
        one_of(
            [](O & o) -> auto& { return o.train.lr_decay; }, parse_lr_decay, "constant|linear|cosine")},
       {"--warmup-epochs", "X", "it first rises from --lr to the scaled rate over X epochs (0)",

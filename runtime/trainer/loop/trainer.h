@@ -29,7 +29,7 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   double learning_rate = 1e-3;
   LrScaling lr_scaling = LrScaling::kNone;
-  LrDecay lr_decay = LrDecay::kConstant;
+  LrDecay lr_decay = LrDecay::kLinear;
   double warmup_epochs = 0;
   std::size_t batch = 32;  ///< per rank
   std::size_t epochs = 4;

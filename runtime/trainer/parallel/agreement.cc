@@ -59,10 +59,15 @@ Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_v
       different.push_back(fmt::format("{}", rank));
     }
   }
+  if (different.size() == 1) {
+    return fail(Errc::kPeer, "{} differ: rank {} of {} does not hold what rank 0 holds", what, different[0],
+                communicator.size());
+  }
   if (!different.empty()) {
-    return fail(Errc::kPeer, "{} differ: rank{} {} of {} do{} not hold what rank 0 holds", what,
-                different.size() == 1 ? "" : "s", compress_hostlist(different), communicator.size(),
-                different.size() == 1 ? "es" : "");
+    std::string ranks = compress_hostlist(different);  // [1,3-5]
+    if (ranks.starts_with('[')) ranks = ranks.substr(1, ranks.size() - 2);
+    return fail(Errc::kPeer, "{} differ: ranks {} of {} do not hold what rank 0 holds", what, ranks,
+                communicator.size());
   }
   return to_hex(mine);
 }

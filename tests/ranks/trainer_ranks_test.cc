@@ -1,0 +1,339 @@
+// Data-parallel training over gloo, ranks as threads of this process: the same result as one rank's, the same end for
+// all.
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/bootstrap/memory_store.h"
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/loop/trainer.h"
+#include "runtime/trainer/parallel/agreement.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("dlrun-train-" + random_hex(8))) {
+    REQUIRE(make_private_directories(path_));
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// body(rank's communicator) on size threads. A rank that cannot connect fails the test.
+void on_ranks(int size, const std::function<void(Communicator&)>& body) {
+  MemoryStore store;
+  std::vector<std::thread> ranks;
+  std::atomic<int> connected{0};
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      CommunicatorOptions options;
+      options.world = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+      options.store = &store;
+      options.timeout = std::chrono::seconds(60);
+      auto communicator = make_communicator(size == 1 ? "single" : "gloo", options);
+      if (!communicator) return;
+      ++connected;
+      body(**communicator);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  REQUIRE(connected == size);
+}
+
+Reporter::Options silent() {
+  Reporter::Options options;
+  options.is_silent = true;
+  return options;
+}
+
+struct Trained {
+  Result<Outcome> outcome = fail(Errc::kInternal, "did not run");
+  std::vector<float> parameters;
+};
+
+TrainOptions small_options() {
+  TrainOptions options;
+  options.hidden = {24};
+  options.batch = 28;
+  options.epochs = 2;
+  options.checkpoint_keep = 0;
+  options.learning_rate = 0.003;
+  options.buckets.first_bucket_bytes = 64;  // two buckets
+  options.buckets.bucket_bytes = 64;
+  return options;
+}
+
+const Split& small_data() {
+  static const Split kData{generate_digits(300, 1, false), generate_digits(50, 1, true), "drawn"};
+  return kData;
+}
+
+/// What every rank got. change: this rank's options and session, if they are to differ.
+std::vector<Trained> train(int size, const TrainOptions& options,
+                           const std::function<void(int, TrainOptions&, Session&)>& change = {}) {
+  std::vector<Trained> trained(static_cast<std::size_t>(size));
+  on_ranks(size, [&](Communicator& communicator) {
+    auto kernels = make_cpu_kernels<float>(1);
+    auto reporter = Reporter::open(silent());
+    if (!reporter) return;
+    Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
+    TrainOptions mine = options;
+    if (change) change(communicator.rank(), mine, session);
+    Trainer trainer(mine, small_data(), session);
+    Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
+    result.outcome = trainer.run();
+    if (result.outcome) result.parameters = trainer.parameters();
+  });
+  return trained;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+  return largest;
+}
+
+std::string message_of(const Trained& trained) {
+  return trained.outcome ? "succeeded" : trained.outcome.error().message;
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("N ranks with batch B train as one rank with batch N * B does") {
+  // 300 samples in batches of 28 leave a last batch of 20; 7 ranks of 4 share it as 3 3 3 3 3 3 2.
+  for (const char* optimizer : {"sgd", "adam"}) {
+    TrainOptions options = small_options();
+    options.optimizer.name = optimizer;
+    if (options.optimizer.name == "sgd") options.learning_rate = 0.05;
+    const auto one = train(1, options);
+    REQUIRE(one[0].outcome.has_value());
+    for (const int size : {2, 4, 7}) {
+      CAPTURE(optimizer);
+      CAPTURE(size);
+      options.batch = 28 / static_cast<std::size_t>(size);
+      const auto many = train(size, options);
+      for (const Trained& rank : many) {
+        REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+        CHECK(rank.parameters == many[0].parameters);
+        CHECK(rank.outcome->steps == one[0].outcome->steps);
+        CHECK(rank.outcome->parameters_hash == many[0].outcome->parameters_hash);
+      }
+      // Sums of the same numbers in another order: 22 steps of a few units of 2^-24. Adam divides by sqrt(v), which
+      // makes much of little where a gradient is nearly 0.
+      CHECK(largest_difference(many[0].parameters, one[0].parameters) <
+            (optimizer == std::string("sgd") ? 1e-6 : 2e-4));
+      CHECK(many[0].outcome->test_loss == doctest::Approx(one[0].outcome->test_loss).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("a wrong weight of the last batch would be seen") {
+  // The same, but with the last batch dropped: parameters differ by far more than the tolerance above.
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  const auto all = train(1, options);
+  const Split shorter{generate_digits(280, 1, false), generate_digits(50, 1, true), "drawn"};
+  std::vector<float> without;
+  on_ranks(1, [&](Communicator& communicator) {
+    auto kernels = make_cpu_kernels<float>(1);
+    auto reporter = Reporter::open(silent());
+    Trainer trainer(options, shorter, Session{communicator, *kernels, *reporter, "host"});
+    if (trainer.run()) without = trainer.parameters();
+  });
+  CHECK(largest_difference(all[0].parameters, without) > 1e-3);
+}
+
+TEST_CASE("with epochs shared every rank ends with the same parameters after its share of epochs") {
+  TrainOptions options = small_options();
+  options.sharding = Sharding::kEpoch;
+  options.epochs = 5;
+  const auto ranks = train(4, options);
+  for (const Trained& rank : ranks) {
+    REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+    CHECK(rank.parameters == ranks[0].parameters);
+    CHECK(rank.outcome->steps == 2 * 11);  // ceil(5 / 4) epochs of ceil(300 / 28) steps
+  }
+}
+
+TEST_CASE("more ranks than samples in a step is no reason to fail") {
+  TrainOptions options = small_options();
+  options.batch = 75;
+  options.epochs = 1;
+  for (const Trained& rank : train(7, options)) CHECK_MESSAGE(rank.outcome.has_value(), message_of(rank));
+}
+
+TEST_CASE("ranks with different options are told apart before they train") {
+  const auto ranks = train(4, small_options(), [](int rank, TrainOptions& options, Session&) {
+    if (rank == 2) options.learning_rate = 0.5;
+  });
+  for (const Trained& rank : ranks) {
+    CHECK(has(message_of(rank), "options or data differ: rank 2 of 4 does not hold what rank 0 holds"));
+  }
+}
+
+TEST_CASE("resuming gives the same bits as never having stopped") {
+  const Folder folder;
+  TrainOptions options = small_options();
+  options.checkpoint_every = 5;
+  options.checkpoint_keep = 100;
+  options.checkpoint_dir = folder.path() / "whole";
+  const auto whole = train(2, options);
+  REQUIRE(whole[0].outcome.has_value());
+
+  // The run's checkpoints at step 5 and in the second epoch at 10, as if it had been killed after them.
+  for (const char* step : {"step-00000005", "step-00000010"}) {
+    CAPTURE(step);
+    options.checkpoint_dir = folder.path() / (std::string("resumed-") + step);
+    fs::create_directories(options.checkpoint_dir);
+    fs::copy(folder.path() / "whole" / step, options.checkpoint_dir / step, fs::copy_options::recursive);
+    options.resume = true;
+    const auto resumed = train(2, options);
+    REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
+    CHECK(resumed[0].parameters == whole[0].parameters);
+    CHECK(resumed[1].parameters == whole[0].parameters);
+    CHECK(resumed[0].outcome->steps == whole[0].outcome->steps);
+  }
+}
+
+TEST_CASE("a run resumes at another world size where it was") {
+  const Folder folder;
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  const auto whole = train(1, options);
+  options.checkpoint_keep = 100;
+  options.checkpoint_every = 4;
+  options.checkpoint_dir = folder.path();
+  options.batch = 14;
+  REQUIRE(train(2, options)[0].outcome.has_value());
+  for (const char* later : {"step-00000022", "step-00000020", "step-00000016"}) fs::remove_all(folder.path() / later);
+  options.batch = 7;
+  options.resume = true;
+  const auto resumed = train(4, options);
+  REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
+  CHECK(resumed[3].outcome->steps == 22);
+  CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) < 1e-6);  // as in the first test
+}
+
+TEST_CASE("a finished run that is resumed reports its result again") {
+  const Folder folder;
+  TrainOptions options = small_options();
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_keep = 1;
+  const auto first = train(2, options);
+  options.resume = true;
+  const auto again = train(2, options);
+  REQUIRE(again[1].outcome.has_value());
+  CHECK(again[1].parameters == first[1].parameters);
+  CHECK(again[1].outcome->test_accuracy == first[1].outcome->test_accuracy);
+}
+
+TEST_CASE("another run's checkpoints are not overwritten") {
+  const Folder folder;
+  TrainOptions options = small_options();
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_keep = 1;
+  REQUIRE(train(1, options)[0].outcome.has_value());
+  for (const Trained& rank : train(2, options)) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(rank.outcome.error().code == Errc::kRefused);
+    CHECK(has(message_of(rank), "holds checkpoints of another run (step-00000022): give --resume"));
+  }
+  options.resume = true;
+  options.seed = 8;
+  for (const Trained& rank : train(2, options)) CHECK(has(message_of(rank), "made with --seed 1, this run has 8"));
+}
+
+TEST_CASE("a signal on any rank saves a checkpoint after the next step, and training goes on") {
+  const Folder folder;
+  TrainOptions options = small_options();
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_keep = 100;
+  std::atomic<bool> requested{true};
+  const auto ranks = train(4, options, [&](int rank, TrainOptions&, Session& session) {
+    if (rank == 3) session.save_requested = &requested;
+  });
+  REQUIRE_MESSAGE(ranks[0].outcome.has_value(), message_of(ranks[0]));
+  CHECK_FALSE(requested);
+  CHECK(fs::exists(folder.path() / "step-00000001/manifest.json"));
+  CHECK(fs::exists(folder.path() / "step-00000006/manifest.json"));  // two epochs of 3 steps
+}
+
+TEST_CASE("a checkpoint that rank 0 cannot write ends all ranks with its name and the file's") {
+  const Folder folder;
+  std::ofstream(folder.path() / "file") << "not a folder";
+  TrainOptions options = small_options();
+  options.checkpoint_dir = folder.path() / "file" / "ckpt";
+  options.checkpoint_keep = 1;
+  for (const Trained& rank : train(4, options)) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(rank.outcome.error().code == Errc::kIo);
+    CHECK(has(message_of(rank), "rank 0 on host0: cannot save a checkpoint: "));
+    CHECK(has(message_of(rank), "file"));
+  }
+}
+
+TEST_CASE("a loss that is not finite ends all ranks") {
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.learning_rate = 1e9;
+  for (const Trained& rank : train(2, options)) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(rank.outcome.error().code == Errc::kInvalid);
+    CHECK(has(message_of(rank), "the loss is "));
+  }
+}
+
+TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {
+  on_ranks(4, [](Communicator& communicator) {
+    const auto none = agree(communicator, "h", Result<>());
+    CHECK(none.has_value());
+    const Result<> mine = communicator.rank() >= 2 ? Result<>(fail(Errc::kNotFound, "/d/x: no such file")) : Result<>();
+    const auto common = agree(communicator, "h" + std::to_string(communicator.rank()), mine);
+    REQUIRE_FALSE(common.has_value());
+    CHECK(common.error().code == Errc::kNotFound);
+    CHECK(common.error().message == "rank 2 on h2: /d/x: no such file");
+  });
+}
+
+TEST_CASE("ranks that hold other bytes are named") {
+  on_ranks(7, [](Communicator& communicator) {
+    std::vector<std::uint8_t> bytes(1000, 7);
+    const auto equal = equal_on_all_ranks(communicator, "parameters", bytes);
+    REQUIRE(equal.has_value());
+    CHECK(*equal == blake2b_hex(bytes));
+    if (communicator.rank() == 3 || communicator.rank() == 5) bytes[999] = 8;
+    const auto different = equal_on_all_ranks(communicator, "parameters", bytes);
+    REQUIRE_FALSE(different.has_value());
+    CHECK(different.error().message == "parameters differ: ranks 3,5 of 7 do not hold what rank 0 holds");
+  });
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,256 @@
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/checkpoint/safetensors.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<TensorView> kTensors{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}};
+const std::vector<std::string> kStates{"m", "v"};
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("dlrun-ckpt-" + random_hex(8))) {
+    REQUIRE(make_private_directories(path_));
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+CheckpointFolder at(const Folder& folder, std::size_t keep = 3) {
+  return {folder.path() / "ckpt", keep, [] { return Result<>(); }};
+}
+
+TrainingState state_at(std::uint64_t step) {
+  TrainingState state;
+  state.position = {step, step / 10, step % 10};
+  state.seed = 77;
+  state.optimizer = "adam";
+  state.state_names = kStates;
+  for (int i = 0; i < 8; ++i) state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
+  state.states = {std::vector<float>(8, 0.5F), std::vector<float>(8, 0.25F)};
+  return state;
+}
+
+/// The step of what is loaded, or -1.
+std::int64_t newest(const CheckpointFolder& folder, std::vector<std::string>& damaged) {
+  const auto loaded = folder.load_newest(kTensors, "adam", kStates, damaged);
+  REQUIRE(loaded.has_value());
+  return loaded->has_value() ? static_cast<std::int64_t>((*loaded)->position.step) : -1;
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::span<const std::uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// A safetensors file with this header and so many data bytes.
+std::string file_of(const std::string& header, std::size_t data_bytes) {
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + std::string(data_bytes, '\0');
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint loads as it was saved") {
+  const Folder folder;
+  REQUIRE(at(folder).save(state_at(42), kTensors));
+  std::vector<std::string> damaged;
+  const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, damaged);
+  REQUIRE(loaded.has_value());
+  REQUIRE(loaded->has_value());
+  const TrainingState want = state_at(42);
+  CHECK((*loaded)->position == want.position);
+  CHECK((*loaded)->seed == 77);
+  CHECK((*loaded)->parameters == want.parameters);
+  CHECK((*loaded)->states == want.states);
+  CHECK(damaged.empty());
+  CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
+}
+
+TEST_CASE("the last checkpoints are kept, older ones go") {
+  const Folder folder;
+  for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
+    REQUIRE(at(folder, 3).save(state_at(step), kTensors));
+  CHECK(at(folder).names() == std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
+}
+
+TEST_CASE("no folder and an empty one hold no checkpoint") {
+  const Folder folder;
+  std::vector<std::string> damaged;
+  CHECK(newest(at(folder), damaged) == -1);
+  CHECK(damaged.empty());
+}
+
+TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken and that is said") {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
+    for (const char* damage : {"cut", "flipped", "missing", "empty"}) {
+      CAPTURE(name);
+      CAPTURE(damage);
+      const Folder folder;
+      REQUIRE(at(folder).save(state_at(1), kTensors));
+      REQUIRE(at(folder).save(state_at(2), kTensors));
+      const fs::path path = folder.path() / "ckpt/step-00000002" / name;
+      std::string bytes = *read_file(path, 1U << 20U);
+      if (damage == std::string("flipped")) {
+        // In the manifest a digit of a checksum, elsewhere the last byte of an array.
+        char& byte = name == std::string("manifest.json") ? bytes[bytes.find("blake2b") + 12] : bytes.back();
+        byte = byte == '1' ? '2' : '1';
+      }
+      if (damage == std::string("cut")) bytes.resize(bytes.size() - 7);
+      if (damage == std::string("empty")) bytes.clear();
+      fs::remove(path);
+      if (damage != std::string("missing")) std::ofstream(path, std::ios::binary) << bytes;
+
+      std::vector<std::string> damaged;
+      CHECK(newest(at(folder), damaged) == 1);
+      REQUIRE(damaged.size() == 1);
+      CHECK(has(damaged[0], "step-00000002"));
+      CHECK(has(damaged[0], "taking the one before"));
+    }
+  }
+}
+
+TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") {
+  const Folder folder;
+  REQUIRE(at(folder).save(state_at(1), kTensors));
+  std::vector<std::string> damaged;
+  auto other = kTensors;
+  other[0].shape = {2, 3};
+  const auto shape = at(folder).load_newest(other, "adam", kStates, damaged);
+  REQUIRE_FALSE(shape.has_value());
+  CHECK(has(shape.error().message, "layers.0.weight is F32 [3 x 2], this model needs F32 [2 x 3]"));
+  other[0] = {"layers.9.weight", {3, 2}, 0};
+  CHECK(has(at(folder).load_newest(other, "adam", kStates, damaged).error().message, "has no array layers.9.weight"));
+  CHECK(has(at(folder).load_newest(kTensors, "sgd", {}, damaged).error().message,
+            "was saved with optimizer adam, this run has sgd"));
+}
+
+TEST_CASE("a process that lost its run to another attempt commits nothing and removes nothing") {
+  const Folder folder;
+  REQUIRE(at(folder).save(state_at(1), kTensors));
+  Env env;
+  env.set("DLRUN_RUN", folder.path().string());
+  env.set("DLRUN_ATTEMPT", "0");
+  CHECK_FALSE(check_attempt(env));  // no attempt file: nobody can tell
+  REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
+  CHECK(check_attempt(env));
+  CHECK(check_attempt(Env()));
+
+  // The other attempt takes over while the files are being written: after the first question, before the second.
+  int questions = 0;
+  const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
+    if (++questions == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
+    return check_attempt(env);
+  });
+  const auto saved = stale.save(state_at(2), kTensors);
+  REQUIRE_FALSE(saved.has_value());
+  CHECK(saved.error().code == Errc::kRefused);
+  CHECK(has(saved.error().message, "names attempt 1, this is attempt 0"));
+  CHECK(at(folder).names() == std::vector<std::string>{"step-00000001"});
+  CHECK_FALSE(stale.save(state_at(1), kTensors).has_value());
+  std::vector<std::string> damaged;
+  CHECK(newest(at(folder), damaged) == 1);
+}
+
+TEST_CASE("a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new one") {
+  // RLIMIT_FSIZE stops a file at a size, as a full disk would; in a child, since it cannot be raised again.
+  const Folder folder;
+  REQUIRE(at(folder).save(state_at(1), kTensors));
+  for (const rlim_t limit : {0U, 1U, 100U, 200U, 300U, 400U}) {
+    CAPTURE(limit);
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGXFSZ, SIG_IGN);
+      const rlimit bound{limit, limit};
+      setrlimit(RLIMIT_FSIZE, &bound);
+      const auto saved = at(folder, 1).save(state_at(2), kTensors);
+      _exit(!saved && saved.error().code == Errc::kIo && has(saved.error().message, "step-00000002/") ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    std::vector<std::string> damaged;
+    CHECK(newest(at(folder), damaged) == 1);
+    CHECK(damaged.empty());
+    CHECK_FALSE(fs::exists(folder.path() / "ckpt/step-00000002"));
+  }
+}
+
+TEST_CASE("safetensors files have the published layout") {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const std::vector<NamedArray> arrays{{"a", {2, 2}, std::span(values).first(4)},
+                                       {"b", {2}, std::span(values).subspan(4)}};
+  const std::string file = to_safetensors(arrays, {{"format", "x"}});
+  const std::string header =
+      R"({"__metadata__":{"format":"x"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+      R"("b":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}})";
+  std::uint64_t length = 0;
+  file.copy(reinterpret_cast<char*>(&length), sizeof length);
+  CHECK(length % 8 == 0);
+  CHECK(file.size() == 8 + length + 24);
+  CHECK(trim(std::string_view(file).substr(8, length)) == header);
+  float last = 0;
+  file.copy(reinterpret_cast<char*>(&last), sizeof last, file.size() - sizeof last);
+  CHECK(last == 6);
+  const auto parsed = parse_safetensors("f", bytes_of(file));
+  REQUIRE(parsed.has_value());
+  CHECK(parsed->tensors.at("b").shape == std::vector<std::size_t>{2});
+  CHECK(parsed->metadata.at("format") == "x");
+}
+
+TEST_CASE("hostile safetensors files are refused") {
+  const auto refused = [](const std::string& file) {
+    const auto parsed = parse_safetensors("f", bytes_of(file));
+    return parsed ? std::string() : parsed.error().message;
+  };
+  CHECK(has(refused(""), "truncated"));
+  CHECK(has(refused(std::string(8, '\xff')), "truncated or no safetensors"));
+  CHECK(has(refused(file_of("[1]", 0)), "not a JSON object"));
+  CHECK(has(refused(file_of("{", 0)), "not a JSON object"));
+  CHECK(has(refused(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
+  CHECK(has(refused(file_of(R"({"a":1})", 0)), "are needed"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)), "dtype is not known"));
+  CHECK(
+      has(refused(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)), "shape is not possible"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0)),
+            "shape is not possible"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)), "outside the file"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)), "outside the file"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)), "do not fit its shape"));
+  CHECK(
+      has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)), "overlap or leave a hole"));
+  CHECK(has(
+      refused(file_of(
+          R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+          4)),
+      "overlap or leave a hole"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)),
+            "end at byte 4, the file has 8"));
+  CHECK(has(refused(file_of(R"({"__metadata__":{"a":1}})", 0)), "more than text"));
+}
+
+}  // namespace dlrun::trainer

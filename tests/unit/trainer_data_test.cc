@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/data/sampler.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Samples = std::vector<std::uint32_t>;
+
+/// What every step of an epoch takes over all ranks, in rank order.
+std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int size, std::size_t epoch) {
+  std::vector<Samples> steps;
+  std::vector<Sampler> ranks;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.emplace_back(Sampler::Options{samples, batch, rank, size, Sharding::kSample, 5});
+  for (std::size_t offset = 0; offset < samples;) {
+    Samples step;
+    std::size_t advance = 0;
+    for (Sampler& rank : ranks) {
+      const Batch part = rank.batch(epoch, offset);
+      step.insert(step.end(), part.samples.begin(), part.samples.end());
+      CHECK(part.samples.size() <= batch);
+      CHECK(part.global_samples == std::min(batch * static_cast<std::size_t>(size), samples - offset));
+      advance = part.advance;
+    }
+    CHECK(step.size() == advance);
+    steps.push_back(step);
+    offset += advance;
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("the ranks' batches make up the same global batches at every world size") {
+  for (const std::size_t samples : {96U, 97U, 107U, 5U}) {
+    for (const int size : {2, 3, 4, 6, 12}) {
+      CAPTURE(samples);
+      CAPTURE(size);
+      const auto one = steps_of_epoch(samples, 24, 1, 3);
+      const auto many = steps_of_epoch(samples, 24 / static_cast<std::size_t>(size), size, 3);
+      CHECK(one == many);
+    }
+  }
+}
+
+TEST_CASE("an epoch holds every sample once, in an order that changes with epoch and seed") {
+  const auto flat = [](std::size_t epoch, std::uint64_t seed) {
+    Sampler sampler({50, 50, 0, 1, Sharding::kSample, seed});
+    const Batch batch = sampler.batch(epoch, 0);
+    return Samples(batch.samples.begin(), batch.samples.end());
+  };
+  Samples sorted = flat(0, 1);
+  std::sort(sorted.begin(), sorted.end());
+  for (std::uint32_t i = 0; i < 50; ++i) CHECK(sorted[i] == i);
+  CHECK(flat(0, 1) == flat(0, 1));
+  CHECK(flat(0, 1) != flat(1, 1));
+  CHECK(flat(0, 1) != flat(0, 2));
+}
+
+TEST_CASE("with epochs shared, every rank sees all samples in an order of its own") {
+  Sampler a({20, 8, 0, 2, Sharding::kEpoch, 1});
+  Sampler b({20, 8, 1, 2, Sharding::kEpoch, 1});
+  Samples all_a;
+  Samples all_b;
+  for (std::size_t offset = 0; offset < 20;) {
+    const Batch part_a = a.batch(0, offset);
+    const Batch part_b = b.batch(0, offset);
+    all_a.insert(all_a.end(), part_a.samples.begin(), part_a.samples.end());
+    all_b.insert(all_b.end(), part_b.samples.begin(), part_b.samples.end());
+    CHECK(part_a.global_samples == 2 * part_a.samples.size());
+    offset += part_a.advance;
+  }
+  CHECK(all_a != all_b);
+  CHECK(std::set(all_a.begin(), all_a.end()).size() == 20);
+  CHECK(std::set(all_b.begin(), all_b.end()).size() == 20);
+  CHECK(epochs_per_rank(Sharding::kEpoch, 12, 5) == 3);
+  CHECK(epochs_per_rank(Sharding::kEpoch, 4, 4) == 1);
+  CHECK(epochs_per_rank(Sharding::kSample, 4, 4) == 4);
+}
+
+TEST_CASE("even parts cover everything once and differ by one at most") {
+  for (const std::size_t n : {0U, 1U, 6U, 7U, 8U, 100U}) {
+    for (const int size : {1, 2, 7}) {
+      std::size_t next = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const Range part = even_part(n, rank, size);
+        CHECK(part.begin == next);
+        CHECK(part.size() >= n / static_cast<std::size_t>(size));
+        CHECK(part.size() <= n / static_cast<std::size_t>(size) + 1);
+        next = part.end;
+      }
+      CHECK(next == n);
+    }
+  }
+}
+
+TEST_CASE("drawn digits depend on seed, half and index alone, and every class occurs") {
+  const Dataset digits = generate_digits(300, 3, false);
+  const Dataset fewer = generate_digits(100, 3, false);
+  CHECK(std::equal(fewer.images.begin(), fewer.images.end(), digits.images.begin()));
+  CHECK(generate_digits(100, 4, false).images != fewer.images);
+  CHECK(generate_digits(100, 3, true).images != fewer.images);
+  std::array<int, 10> count{};
+  for (const std::uint8_t label : digits.labels) ++count.at(label);
+  for (const int n : count) CHECK(n > 10);
+
+  // An image is neither empty nor full: ink between 2 and 50 percent of the pixels.
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const auto* image = digits.images.data() + i * digits.features;
+    const auto ink = std::count_if(image, image + digits.features, [](std::uint8_t pixel) { return pixel > 120; });
+    CAPTURE(i);
+    CHECK(ink > 15);
+    CHECK(ink < 400);
+  }
+}
+
+TEST_CASE("random numbers are those of the published generator, on every machine") {
+  // SplitMix64's first outputs for seed 1234567, as the Rosetta Code task "Pseudo-random numbers/Splitmix64" lists
+  // them.
+  std::uint64_t state = 1234567;
+  const auto next = [&] {
+    const std::uint64_t value = mix(state);
+    state += 0x9e3779b97f4a7c15U;
+    return value;
+  };
+  CHECK(next() == 6457827717110365317U);
+  CHECK(next() == 3203168211198807973U);
+  CHECK(next() == 9817491932198370423U);
+
+  Random random(1, Purpose::kShuffle);
+  double sum = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const double u = random.uniform();
+    CHECK((u >= 0 && u < 1));
+    sum += u;
+  }
+  CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.03));  // 10 standard deviations of the mean
+}
+
+}  // namespace dlrun::trainer

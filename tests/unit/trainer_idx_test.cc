@@ -1,0 +1,197 @@
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <zlib.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/data/idx.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("dlrun-idx-" + random_hex(8))) {
+    REQUIRE(make_private_directories(path_));
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] fs::path operator/(std::string_view name) const { return path_ / name; }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// Two images of 2 x 3 pixels.
+Bytes two_images() {
+  return {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+void write(const fs::path& path, const Bytes& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+void write_gz(const fs::path& path, const Bytes& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) == static_cast<int>(bytes.size()));
+  REQUIRE(gzclose(file) == Z_OK);
+}
+
+}  // namespace
+
+TEST_CASE("an IDX file reads the same plain and compressed, whatever its name") {
+  const Folder folder;
+  write(folder / "plain.gz", two_images());
+  write_gz(folder / "compressed", two_images());
+  for (const char* name : {"plain.gz", "compressed"}) {
+    CAPTURE(name);
+    const auto array = read_idx(folder / name, 3);
+    REQUIRE(array.has_value());
+    CHECK(array->sizes == std::vector<std::uint32_t>{2, 2, 3});
+    CHECK(Bytes(array->values().begin(), array->values().end()) == Bytes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  }
+}
+
+TEST_CASE("an IDX file that is cut anywhere is refused, with both sizes once the header is whole") {
+  const Bytes whole = two_images();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CAPTURE(length);
+    const auto array = parse_idx("f", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), 3);
+    REQUIRE_FALSE(array.has_value());
+    CHECK(array.error().code == Errc::kInvalid);
+    if (length < 16) continue;
+    CHECK(has(array.error().message, "truncated: expected 28 bytes"));
+    CHECK(has(array.error().message, "found " + std::to_string(length)));
+  }
+}
+
+TEST_CASE("an IDX file is refused when it is longer, of other type or dimensions, or no IDX file") {
+  Bytes longer = two_images();
+  longer.push_back(0);
+  CHECK(has(parse_idx("f", longer, 3).error().message, "longer than its header says: expected 28 bytes"));
+
+  CHECK(has(parse_idx("f", two_images(), 1).error().message,
+            "3 dimension(s), expected 1 (labels; is this a file of images?)"));
+  CHECK(has(parse_idx("f", {0, 0, 8, 1, 0, 0, 0, 1, 7}, 3).error().message, "is this a file of labels?"));
+
+  Bytes floats = two_images();
+  floats[2] = 0x0d;
+  CHECK(has(parse_idx("f", floats, 3).error().message, "element type 0x0d, expected 0x08"));
+  CHECK(has(parse_idx("f", {'P', 'K', 3, 4}, 3).error().message, "begins with 50 4b 03 04"));
+}
+
+TEST_CASE("sizes that multiply beyond all memory are refused before anything is allocated") {
+  const Bytes hostile{0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  CHECK(has(parse_idx("f", hostile, 3).error().message, "more than any file holds"));
+  const Bytes large{0, 0, 8, 3, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0, 1};
+  CHECK(has(parse_idx("f", large, 3).error().message, "truncated"));
+}
+
+TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused by name") {
+  const Folder folder;
+  Bytes images{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
+  for (std::uint32_t i = 0; i < 100'000; ++i) images.push_back(static_cast<std::uint8_t>((i * i) >> 3U));
+  write_gz(folder / "x.gz", images);
+  std::string bytes = *read_file(folder / "x.gz", 1U << 20U);
+
+  const std::string cut = bytes.substr(0, bytes.size() / 2);
+  write(folder / "cut.gz", Bytes(cut.begin(), cut.end()));
+  const auto half = read_idx(folder / "cut.gz", 1);
+  REQUIRE_FALSE(half.has_value());
+  CHECK(has(half.error().message, "cut.gz: the gzip stream is cut off after "));
+
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x55);
+  write(folder / "bad.gz", Bytes(bytes.begin(), bytes.end()));
+  const auto bad = read_idx(folder / "bad.gz", 1);
+  REQUIRE_FALSE(bad.has_value());
+  CHECK(has(bad.error().message, "bad.gz: damaged gzip stream"));
+
+  CHECK(has(read_idx(folder / "x.gz", 1, 50'000).error().message, "holds more than the 50000 bytes"));
+}
+
+TEST_CASE("a missing file and a folder in its place are told apart") {
+  const Folder folder;
+  CHECK(read_idx(folder / "none", 1).error().code == Errc::kNotFound);
+  CHECK(has(read_idx(folder.path(), 1).error().message, "is not a regular file"));
+}
+
+TEST_CASE("written digits read back as they were generated") {
+  const Folder folder;
+  REQUIRE(write_digits(folder.path(), 30, 20, 7));
+  const auto split = load_idx_folder(folder.path());
+  REQUIRE(split.has_value());
+  CHECK(split->train.images == generate_digits(30, 7, false).images);
+  CHECK(split->train.labels == generate_digits(30, 7, false).labels);
+  CHECK(split->test.images == generate_digits(20, 7, true).images);
+  CHECK(split->train.classes == 10);
+}
+
+TEST_CASE("a data folder is refused with the file that is wrong") {
+  const Folder folder;
+  CHECK(has(load_idx_folder(folder / "none").error().message, "none"));
+  CHECK(has(load_idx_folder(folder.path()).error().message,
+            "has none of train-images-idx3-ubyte, train-images-idx3-ubyte.gz"));
+
+  REQUIRE(write_digits(folder.path(), 30, 20, 7));
+  fs::copy_file(folder / "t10k-labels-idx1-ubyte", folder / "train-labels-idx1-ubyte",
+                fs::copy_options::overwrite_existing);
+  CHECK(has(load_idx_folder(folder.path()).error().message,
+            "train-labels-idx1-ubyte: 20 labels, but train-images-idx3-ubyte holds 30 images"));
+
+  fs::copy_file(folder / "t10k-images-idx3-ubyte", folder / "train-labels-idx1-ubyte",
+                fs::copy_options::overwrite_existing);
+  CHECK(has(load_idx_folder(folder.path()).error().message, "is this a file of images?"));
+}
+
+TEST_CASE("mnist is refused when the folder holds something else, and idx takes it") {
+  const Folder folder;
+  for (const char* half : {"train", "t10k"}) {
+    write(folder / (std::string(half) + "-images-idx3-ubyte"), two_images());
+    write(folder / (std::string(half) + "-labels-idx1-ubyte"), {0, 0, 8, 1, 0, 0, 0, 2, 3, 11});
+  }
+  DataOptions options;
+  options.dataset = "mnist";
+  options.path = folder.path();
+  CHECK(has(load_data(options).error().message, "6 pixels an image and 12 classes, but MNIST has 784 and 10"));
+  options.dataset = "idx";
+  const auto split = load_data(options);
+  REQUIRE(split.has_value());
+  CHECK(split->train.features == 6);
+  CHECK(split->train.classes == 12);
+}
+
+TEST_CASE("samples can be limited, and a file set needs a folder") {
+  const Folder folder;
+  REQUIRE(write_digits(folder.path(), 30, 20, 7));
+  DataOptions options;
+  options.dataset = "mnist";
+  CHECK(load_data(options).error().code == Errc::kUsage);
+  options.path = folder.path();
+  options.train_samples = 12;
+  options.test_samples = 50;
+  const auto split = load_data(options);
+  REQUIRE(split.has_value());
+  CHECK(split->train.size() == 12);
+  CHECK(split->train.images.size() == 12 * 784);
+  CHECK(split->test.size() == 20);
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,115 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/options.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string message_of(const Words& words) {
+  const auto options = parse_options(words, Env());
+  return options ? "" : options.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("every flag of the trainer is understood, with its value apart or after '='") {
+  const Words words{"--dataset", "mnist",
+                    "--data=/d", "--train-samples",
+                    "10",        "--test-samples",
+                    "5",         "--model",
+                    "mlp",       "--hidden",
+                    "64,32",     "--optimizer",
+                    "sgd",       "--momentum",
+                    "0.5",       "--weight-decay",
+                    "1e-4",      "--lr",
+                    "0.05",      "--lr-scaling",
+                    "sqrt",      "--lr-decay",
+                    "cosine",    "--warmup-epochs",
+                    "0.5",       "--batch",
+                    "16",        "--epochs",
+                    "3",         "--seed",
+                    "9",         "--shard",
+                    "epoch",     "--backend",
+                    "gloo",      "--device",
+                    "cpu",       "--threads",
+                    "2",         "--checkpoint-dir",
+                    "/c",        "--checkpoint-every",
+                    "100",       "--checkpoint-keep",
+                    "2",         "--resume",
+                    "--metrics", "/m"};
+  const auto options = parse_options(words, Env());
+  REQUIRE(options.has_value());
+  CHECK(options->data.dataset == "mnist");
+  CHECK(options->data.path == "/d");
+  CHECK(options->data.train_samples == 10);
+  CHECK(options->data.test_samples == 5);
+  CHECK(options->data.seed == 9);
+  CHECK(options->train.seed == 9);
+  CHECK(options->train.hidden == std::vector<std::size_t>{64, 32});
+  CHECK(options->train.optimizer.name == "sgd");
+  CHECK(options->train.optimizer.momentum == 0.5);
+  CHECK(options->train.optimizer.weight_decay == 1e-4);
+  CHECK(options->train.learning_rate == 0.05);
+  CHECK(options->train.lr_scaling == LrScaling::kSqrt);
+  CHECK(options->train.lr_decay == LrDecay::kCosine);
+  CHECK(options->train.warmup_epochs == 0.5);
+  CHECK(options->train.batch == 16);
+  CHECK(options->train.epochs == 3);
+  CHECK(options->train.sharding == Sharding::kEpoch);
+  CHECK(options->train.checkpoint_dir == "/c");
+  CHECK(options->train.checkpoint_every == 100);
+  CHECK(options->train.checkpoint_keep == 2);
+  CHECK(options->train.resume);
+  CHECK(options->backend == "gloo");
+  CHECK(options->threads == 2);
+  CHECK(options->metrics == "/m");
+  for (const std::string& word : words) {
+    if (word.starts_with("--")) CHECK(help_text().find(word.substr(0, word.find('='))) != std::string::npos);
+  }
+}
+
+TEST_CASE("a wrong flag or value is refused with what was expected") {
+  CHECK(message_of({"--bacth", "3"}) == "unknown option '--bacth'; did you mean '--batch'?; --help lists all");
+  CHECK(message_of({"--batch"}) == "--batch needs a value: N");
+  CHECK(message_of({"--batch", "0"}) == "--batch: expected a whole number from 1 to 1048576, got '0'");
+  CHECK(message_of({"--batch", "12x"}).find("got '12x'") != std::string::npos);
+  CHECK(message_of({"--lr", "nan"}).find("expected a number") != std::string::npos);
+  CHECK(message_of({"--lr", "-1"}).find("expected a number") != std::string::npos);
+  CHECK(message_of({"--shard", "file"}) == "--shard: expected one of sample|epoch, got 'file'");
+  CHECK(message_of({"--resume=yes"}) == "--resume takes no value");
+  CHECK(message_of({"--hidden", "512,"}).find("--hidden: expected a whole number") != std::string::npos);
+  CHECK(message_of({"--backend", "nccl"}).find("--device cuda") != std::string::npos);
+  CHECK(message_of({"train"}).find("unknown option 'train'") != std::string::npos);
+}
+
+TEST_CASE("inside a run, checkpoints and metrics lie in its directory, and a later attempt resumes") {
+  Env env;
+  auto options = parse_options({}, env);
+  CHECK(options->train.checkpoint_dir == "ckpt");
+  CHECK_FALSE(options->metrics.has_value());
+  CHECK_FALSE(options->train.resume);
+  env.set("DLRUN_RUN", "/runs/r1");
+  env.set("DLRUN_ATTEMPT", "0");
+  options = parse_options({}, env);
+  CHECK(options->train.checkpoint_dir == "/runs/r1/ckpt");
+  CHECK(options->metrics == "/runs/r1/metrics.jsonl");
+  CHECK_FALSE(options->train.resume);
+  env.set("DLRUN_ATTEMPT", "2");
+  CHECK(parse_options({}, env)->train.resume);
+}
+
+TEST_CASE("digits want a folder") {
+  CHECK(parse_digits_options(Words{}).error().message == "--out DIR is needed");
+  const auto options = parse_digits_options(Words{"--out", "d", "--train", "5", "--test=6", "--seed", "7"});
+  REQUIRE(options.has_value());
+  CHECK(options->train_samples == 5);
+  CHECK(options->test_samples == 6);
+  CHECK(options->seed == 7);
+}
+
+}  // namespace dlrun::trainer
