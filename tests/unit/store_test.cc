@@ -1,0 +1,253 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/text.h"
+#include "runtime/bootstrap/agent_store.h"
+#include "runtime/bootstrap/file_store.h"
+#include "runtime/bootstrap/memory_store.h"
+
+namespace dlrun {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("dlrun-store-" + random_hex(8))) {}
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A store whose agent is a thread of this test: it answers each request line with what script returns for it, and
+/// closes the connection when that is empty and the request was no progress.
+class ScriptedAgent {
+ public:
+  using Script = std::function<std::string(const nlohmann::json& request)>;
+
+  explicit ScriptedAgent(Script script) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    agent_end_.reset(ends[1]);
+    auto opened = AgentStore::open(UniqueFd(ends[0]));
+    REQUIRE(opened);
+    store = std::move(*opened);
+    thread_ = std::thread([this, script = std::move(script)] { serve(script); });
+  }
+  ~ScriptedAgent() { finish(); }
+  ScriptedAgent(const ScriptedAgent&) = delete;
+  ScriptedAgent& operator=(const ScriptedAgent&) = delete;
+
+  /// Closes the store; afterwards requests holds all that it sent.
+  void finish() {
+    store.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::unique_ptr<AgentStore> store;
+  std::vector<nlohmann::json> requests;
+
+ private:
+  void serve(const Script& script) {
+    std::string buffer;
+    char chunk[4096];
+    while (true) {
+      const ssize_t got = ::read(agent_end_.get(), chunk, sizeof chunk);
+      if (got <= 0) return;
+      buffer.append(chunk, static_cast<std::size_t>(got));
+      for (auto end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n')) {
+        requests.push_back(nlohmann::json::parse(buffer.substr(0, end)));
+        buffer.erase(0, end + 1);
+        const std::string reply = script(requests.back());
+        if (!reply.empty()) {
+          (void)write_all(agent_end_.get(), reply);
+        } else if (requests.back()["op"] != "progress") {
+          agent_end_.reset();
+          return;
+        }
+      }
+    }
+  }
+
+  UniqueFd agent_end_;
+  std::thread thread_;
+};
+
+const std::string kBytes("any\0bytes\n\xff \"'", 14);
+
+void check_is_a_store(Store& store) {
+  CHECK(store.put("key", kBytes));
+  const auto value = store.get("key", milliseconds(0));
+  REQUIRE(value);
+  CHECK(*value == kBytes);
+
+  CHECK(store.put("key", kBytes));
+  const auto other = store.put("key", "other");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code == Errc::kRefused);
+  CHECK(*store.get("key", milliseconds(0)) == kBytes);
+
+  CHECK(store.put("a/../b c", ""));
+  CHECK(*store.get("a/../b c", milliseconds(0)) == "");
+
+  const auto before = steady_clock::now();
+  const auto missing = store.get("missing", milliseconds(30));
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == Errc::kTimeout);
+  CHECK(missing.error().message.find("missing") != std::string::npos);
+  CHECK(steady_clock::now() - before >= milliseconds(30));
+
+  CHECK(store.put("largest", std::string(kStoreValueLimit, 'x')));
+  CHECK(store.get("largest", milliseconds(0))->size() == kStoreValueLimit);
+  CHECK(store.put("larger", std::string(kStoreValueLimit + 1, 'x')).error().code == Errc::kInvalid);
+  CHECK(store.report_progress(R"({"epoch":1})"));
+}
+
+/// A get that waits returns when another rank puts; both orders happen.
+void check_wakes(Store& mine, Store& others) {
+  for (int round = 0; round < 20; ++round) {
+    const std::string key = fmt::format("round-{}", round);
+    std::thread putter([&] { CHECK(others.put(key, key)); });
+    const auto value = mine.get(key, seconds(30));
+    putter.join();
+    REQUIRE(value);
+    CHECK(*value == key);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("memory store: keys are written once, bytes arrive unchanged, a wait ends") {
+  MemoryStore store;
+  check_is_a_store(store);
+  check_wakes(store, store);
+}
+
+TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait ends") {
+  const Folder folder;
+  auto store = FileStore::open(folder.path() / "store");
+  REQUIRE(store);
+  check_is_a_store(**store);
+  auto other = FileStore::open(folder.path() / "store");
+  REQUIRE(other);
+  check_wakes(**store, **other);
+}
+
+TEST_CASE("file store: of ranks that put different values of one key at once, one wins and the others are told") {
+  const Folder folder;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Result<>> results(4);
+    std::vector<std::thread> ranks;
+    for (std::size_t rank = 0; rank < results.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        auto store = FileStore::open(folder.path());
+        results[rank] = (*store)->put(fmt::format("key-{}", round), fmt::format("{}", rank));
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    const auto value = (*FileStore::open(folder.path()))->get(fmt::format("key-{}", round), milliseconds(0));
+    REQUIRE(value);
+    for (std::size_t rank = 0; rank < results.size(); ++rank)
+      CHECK(results[rank].has_value() == (*value == fmt::format("{}", rank)));
+  }
+}
+
+TEST_CASE("file store: a relative folder is refused, ranks may have different working directories") {
+  const auto store = FileStore::open("relative");
+  REQUIRE_FALSE(store);
+  CHECK(store.error().message.find("not an absolute path") != std::string::npos);
+}
+
+TEST_CASE("agent store: speaks the protocol of ENVIRONMENT.md") {
+  ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
+    if (request["op"] == "put") return "{\"ok\":true}\n";
+    if (request["op"] == "get") return "{\"ok\":true,\"value\":\"61000aff\"}\n";
+    return "";
+  });
+  CHECK(agent.store->put("k", kBytes));
+  CHECK(agent.store->report_progress(R"({"epoch":3,"loss":0.5})"));
+  const auto value = agent.store->get("k", milliseconds(1234));
+  REQUIRE(value);
+  CHECK(*value == std::string("a\0\n\xff", 4));
+  agent.finish();
+  REQUIRE(agent.requests.size() == 3);
+  CHECK(agent.requests[0]["value"] == "616e790062797465730aff202227");
+  CHECK(agent.requests[1] == nlohmann::json{{"op", "progress"}, {"epoch", 3}, {"loss", 0.5}});
+  CHECK(agent.requests[2] == nlohmann::json{{"op", "get"}, {"key", "k"}, {"wait_ms", 1234}});
+}
+
+TEST_CASE("agent store: a refusal and a time-out keep the agent's words") {
+  ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
+    return request["op"] == "put" ? "{\"ok\":false,\"error\":\"it holds another value\"}\n"
+                                  : "{\"ok\":false,\"error\":\"no rank has put it in 5 ms\"}\n";
+  });
+  const auto put = agent.store->put("k", "v");
+  REQUIRE_FALSE(put);
+  CHECK(put.error().code == Errc::kRefused);
+  CHECK(put.error().message == "store: put 'k': it holds another value");
+  const auto got = agent.store->get("k", milliseconds(5));
+  REQUIRE_FALSE(got);
+  CHECK(got.error().code == Errc::kTimeout);
+  CHECK(got.error().message == "store: get 'k': no rank has put it in 5 ms");
+}
+
+TEST_CASE("agent store: an agent that is gone is an error, not a wait or a SIGPIPE") {
+  ScriptedAgent agent([](const nlohmann::json&) { return std::string(); });
+  const auto got = agent.store->get("k", seconds(30));
+  REQUIRE_FALSE(got);
+  CHECK(got.error().code == Errc::kUnavailable);
+  CHECK(got.error().message.find("closed the connection") != std::string::npos);
+  CHECK(agent.store->put("k", "v").error().code == Errc::kUnavailable);
+  CHECK(agent.store->report_progress("{}").error().code == Errc::kUnavailable);
+}
+
+TEST_CASE("agent store: what is no reply is an error that shows it") {
+  for (const std::string reply :
+       {"nonsense\n", "{}\n", "{\"ok\":1}\n", "{\"ok\":true,\"value\":\"6\"}\n", "{\"ok\":true,\"value\":\"zz\"}\n"}) {
+    CAPTURE(reply);
+    ScriptedAgent agent([&](const nlohmann::json&) { return reply; });
+    const auto got = agent.store->get("k", milliseconds(5));
+    REQUIRE_FALSE(got);
+    CHECK(got.error().code == Errc::kInternal);
+  }
+}
+
+TEST_CASE("open_store takes fd:N of a socket and file:DIR, and says what it expected") {
+  for (const std::string where : {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
+    CAPTURE(where);
+    const auto store = open_store(where);
+    REQUIRE_FALSE(store);
+    CHECK(store.error().code == Errc::kInvalid);
+  }
+  CHECK(open_store("tcp://host").error().message.find("expected fd:N or file:DIR") != std::string::npos);
+
+  const Folder folder;
+  CHECK(open_store("file:" + folder.path().string()));
+
+  std::ofstream(folder.path() / "plain").put('x');
+  const int plain = ::dup(STDERR_FILENO);
+  const auto not_a_socket = open_store(fmt::format("fd:{}", plain));
+  REQUIRE_FALSE(not_a_socket);
+  CHECK(not_a_socket.error().message.find("is not a stream socket") != std::string::npos);
+}
+
+}  // namespace dlrun
