@@ -18,6 +18,7 @@ program=(
   --model mlp                             # train.model
   --optimizer adam                        # train.optimizer.name
   --lr 0.001                              # train.lr
+  --lr-scaling sqrt                       # train.lr_scaling
   --batch 32                              # train.batch
   --epochs 4                              # train.epochs
   --seed 1                                # train.seed
