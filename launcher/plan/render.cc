@@ -163,19 +163,4 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   return result;
 }
 
-std::vector<std::string> local_argv(const LaunchPlan& plan) {
-  std::vector<std::string> argv{plan.agent, "lead",        "--local", fmt::format("{}", plan.local_ranks),
-                                "--runs",   plan.runs_dir, "--name",  plan.name};
-  if (plan.forward_usr1) argv.emplace_back("--forward-usr1");
-  argv.insert(argv.end(), {"--", plan.agent, "rank"});
-  if (plan.trusted) argv.emplace_back("--trusted");
-  for (const PlannedVariable& variable : plan.rank_env) {
-    argv.emplace_back("--env");
-    argv.push_back(variable.name + "=" + variable.value);
-  }
-  argv.emplace_back("--");
-  for (std::string& word : plan.program_argv()) argv.push_back(std::move(word));
-  return argv;
-}
-
 }  // namespace dlrun

@@ -28,10 +28,7 @@ struct Interactive {
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
                                              const std::string& script_path);
 
-/// argv for a local run: agent lead --local N --runs DIR --name NAME -- agent rank ... -- PROGRAM...
-[[nodiscard]] std::vector<std::string> local_argv(const LaunchPlan& plan);
-
-/// A shell that sets the spec's environment up and then becomes argv: bash -c PROLOGUE; exec "$@". For `dlrun run`.
+/// The whole script of a run on this machine, without Slurm, for bash: the same environment, then lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 
 }  // namespace dlrun

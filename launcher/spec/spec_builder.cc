@@ -191,13 +191,14 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
 void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const std::string& section) {
   for (const auto& [key, value] : entries(layer, map, section)) {
     const std::string path = below(section, key->text);
-    if (const KeyRow* row = find_key(path)) {
+    const bool is_one_name = key->text.find('.') == std::string::npos;
+    if (const KeyRow* row = is_one_name ? find_key(path) : nullptr) {
       if (!row->is_supported()) {
         error(layer, *key, path, fmt::format("{} is not supported yet", path));
       } else {
         set_key(layer, *row, *value, path);
       }
-    } else if (key->text.find('.') == std::string::npos && is_section(path)) {
+    } else if (is_one_name && is_section(path)) {
       if (is_unsupported_section(path)) {
         error(layer, *key, path, fmt::format("{} is not supported yet", path));
       } else {
@@ -242,6 +243,7 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
       }
     }
   }
+  if (find_key(path) != nullptr || is_section(path)) hint = "; in a file keys are nested: {section: {key: value}}";
   if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
   error(layer, key, path, fmt::format("unknown key '{}'{}{}", key.text, section.empty() ? "" : " in " + section, hint));
 }

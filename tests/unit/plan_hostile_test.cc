@@ -1,0 +1,321 @@
+// Strings that mean something to YAML, bash or sbatch, through load, plan and render, and then through bash itself:
+// what the agent is called with must be the bytes of the spec, and nothing in them may run.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A private folder that is gone afterwards.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / fmt::format("dlrun-hostile-{}-{}", getpid(), random_hex(4));
+  Folder() { REQUIRE(make_private_directories(path).has_value()); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path); }
+};
+
+/// Each would create the canary if anything expanded or executed it.
+std::vector<std::string> hostile_strings(const std::string& canary) {
+  const std::string touch = "touch " + canary;
+  std::vector<std::string> strings{"'",
+                                   "\"",
+                                   "\\",
+                                   "`",
+                                   "$",
+                                   "#",
+                                   ";",
+                                   "&",
+                                   "|",
+                                   "<",
+                                   ">",
+                                   "(",
+                                   ")",
+                                   "{",
+                                   "}",
+                                   "[",
+                                   "]",
+                                   "*",
+                                   "?",
+                                   "~",
+                                   "!",
+                                   "^",
+                                   "%",
+                                   "=",
+                                   ",",
+                                   ":",
+                                   "''",
+                                   "\"\"",
+                                   "\\\\",
+                                   "\\'",
+                                   "\\\"",
+                                   "'\"'\"'",
+                                   "\\n",
+                                   "$'\\n'",
+                                   "-",
+                                   "--",
+                                   "-n",
+                                   "-e",
+                                   "--help",
+                                   "-- x",
+                                   " ",
+                                   "  ",
+                                   "\t",
+                                   " a",
+                                   "a ",
+                                   "a b",
+                                   "a\tb",
+                                   "\n",
+                                   "a\nb",
+                                   "a\n",
+                                   "\na",
+                                   "a\r\nb",
+                                   "\r",
+                                   "$HOME",
+                                   "$PATH",
+                                   "${HOME",
+                                   "$(",
+                                   "`a",
+                                   "$((1+1))",
+                                   "$$",
+                                   "$!",
+                                   "$?",
+                                   "$@",
+                                   "$*",
+                                   "!!",
+                                   "!$",
+                                   "{a,b}",
+                                   "{1..3}",
+                                   "/*",
+                                   "~root",
+                                   "a#b",
+                                   "#SBATCH --nodes=9",
+                                   "\n#SBATCH --nodes=9\n",
+                                   "a=b",
+                                   "=a",
+                                   "%j",
+                                   "%%",
+                                   "%s%n",
+                                   "$(" + touch + ")",
+                                   "`" + touch + "`",
+                                   ";" + touch,
+                                   "&&" + touch + "&&",
+                                   "|" + touch,
+                                   "\n" + touch + "\n",
+                                   "';" + touch + ";'",
+                                   "\";" + touch + ";\"",
+                                   "\\';" + touch + ";\\'",
+                                   "'$(" + touch + ")'",
+                                   "\"$(" + touch + ")\"",
+                                   "\\'\"\n" + touch + "\n",
+                                   ")\n" + touch + "\n(",
+                                   "EOF\n" + touch,
+                                   "${IFS}" + touch,
+                                   "<(" + touch + ")",
+                                   ">" + canary,
+                                   "$[1+1]",
+                                   "\x01\x02\x1b[31m\x7f",
+                                   "\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80",
+                                   "\xef\xbb\xbfx",
+                                   "\xe2\x80\xae",
+                                   "null",
+                                   "~",
+                                   "true",
+                                   "no",
+                                   "1e3",
+                                   "0x10",
+                                   "1_000",
+                                   "2026-11-21",
+                                   "<<",
+                                   "&a",
+                                   "*a",
+                                   "!tag",
+                                   "- a",
+                                   "a: b",
+                                   "a # b",
+                                   "@a",
+                                   "%a",
+                                   "{rank}",
+                                   "{{",
+                                   "}}",
+                                   "}",
+                                   "{nope}",
+                                   "\\x41",
+                                   "\\u0041",
+                                   "$'\\x41'",
+                                   std::string(64 * 1024, 'x'),
+                                   std::string(300, '\''),
+                                   std::string(300, '\\')};
+  return strings;
+}
+
+/// A double-quoted YAML scalar, with the spec's own ${ escaped.
+std::string yaml_string(const std::string& text) {
+  std::string result = "\"";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
+      result += "$$";
+    } else if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (is_control(c)) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Stands where the agent stands; writes down its words and its environment, each ended by a NUL.
+fs::path recording_agent(const Folder& folder) {
+  const fs::path path = folder.path / "agent";
+  std::ofstream(path) << "#!/bin/bash\nprintf '%s\\0' \"$@\" > " << (folder.path / "argv").string() << "\nenv -0 > "
+                      << (folder.path / "env").string() << "\n";
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+TEST_CASE("hostile strings arrive byte for byte in variables and in the command, and nothing runs") {
+  const Folder folder;
+  const fs::path canary = folder.path / "canary";
+  const auto strings = hostile_strings(canary.string());
+  CHECK(strings.size() >= 100);
+
+  std::string text = "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
+  for (const std::string& string : strings) text += "    - " + yaml_string(string) + "\n";
+  text += "environment:\n  vars:\n";
+  // The whole of the 64 KiB string is in the command; the environment has 128 KiB for each variable.
+  for (std::size_t i = 0; i < strings.size(); ++i) text += fmt::format("    V{}: {}\n", i, yaml_string(strings[i]));
+
+  LoadRequest request;
+  request.file = "hostile.yaml";
+  request.text = text;
+  request.current_dir = folder.path;
+  const auto loaded = load_spec(request);
+  if (!loaded) FAIL(format_diagnostics(loaded.error()));
+  PlanInputs inputs;
+  inputs.runs_dir = folder.path / "runs 'x'";
+  inputs.agent_path = recording_agent(folder);
+  const auto plan = make_plan(*loaded, inputs);
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  const auto script = render_script(*plan);
+  REQUIRE(script.has_value());
+  std::ofstream(folder.path / "job.sh", std::ios::binary) << *script;
+
+  Command command;
+  command.argv = {"bash", (folder.path / "job.sh").string()};
+  command.env = Env::of_process();
+  command.env.set("SLURM_TASKS_PER_NODE", "4(x2)");
+  command.env.set("SLURM_CPUS_ON_NODE", "8");
+  command.env.unset("SLURM_CPUS_PER_TASK");
+  command.directory = folder.path.string();
+  const auto ran = run_command(command);
+  REQUIRE(ran.has_value());
+  INFO(ran->err);
+  REQUIRE(ran->exit_code == 0);
+
+  const std::string argv_text = slurp(folder.path / "argv"), env_text = slurp(folder.path / "env");
+  const auto argv = split(argv_text, '\0');  // the last part is empty
+  REQUIRE(argv.size() > strings.size() + 1);
+  const std::size_t first = argv.size() - 1 - strings.size();
+  CHECK(argv[first - 1] == "prog");
+  const std::string environment = std::string(1, '\0') + env_text;
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    INFO(printable(strings[i].substr(0, 80)));
+    CHECK(argv[first + i] == strings[i]);
+    const std::string entry = std::string(1, '\0') + "V" + std::to_string(i) + "=" + strings[i] + std::string(1, '\0');
+    CHECK(environment.find(entry) != std::string::npos);
+  }
+  CHECK(std::find(argv.begin(), argv.end(), "--cpus-per-task=2") != argv.end());
+  CHECK_FALSE(fs::exists(canary));
+}
+
+TEST_CASE("in every other string key a hostile string is refused or stays inside its own directive") {
+  const Folder folder;
+  const std::string canary = (folder.path / "canary").string();
+  const std::vector<std::string> keys{"name",
+                                      "resources.partition",
+                                      "resources.account",
+                                      "resources.qos",
+                                      "resources.reservation",
+                                      "resources.constraint",
+                                      "resources.nodelist",
+                                      "resources.exclude",
+                                      "resources.licenses",
+                                      "resources.begin",
+                                      "resources.gres",
+                                      "resources.distribution",
+                                      "resources.output",
+                                      "resources.error",
+                                      "resources.signal",
+                                      "resources.clusters",
+                                      "slurm.mail-user",
+                                      "launch.mpi",
+                                      "launch.cpu_bind",
+                                      "launch.gpu_bind",
+                                      "launch.srun.network",
+                                      "environment.venv",
+                                      "environment.conda.name"};
+  std::size_t rendered = 0;
+  std::string prologue_free;
+  for (const std::string& key : keys) {
+    for (const std::string& string : hostile_strings(canary)) {
+      LoadRequest request;
+      request.file = "h.yaml";
+      request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
+      std::string value;
+      for (std::size_t i = 0; i < string.size(); ++i)
+        value += string[i] == '$' && i + 1 < string.size() && string[i + 1] == '{' ? "$$" : std::string(1, string[i]);
+      request.sets = {key + "=" + (value.find_first_of("[{\"'") == 0 ? yaml_string(string) : value)};
+      request.current_dir = folder.path;
+      const auto loaded = load_spec(request);
+      if (!loaded) continue;
+      const auto plan = make_plan(*loaded, {"/runs", "/bin/true", "/bin/true", Target::kSlurm});
+      if (!plan) continue;
+      const auto script = render_script(*plan);
+      if (!script) continue;
+      ++rendered;
+      INFO(key << " " << printable(string.substr(0, 80)));
+      // Directives stay one line each, before everything else; no line was added to them.
+      std::size_t directives = 0;
+      bool is_head = true;
+      for (std::string_view line : split(*script, '\n')) {
+        if (line.starts_with("#SBATCH")) {
+          CHECK(is_head);
+          ++directives;
+        } else if (!line.starts_with("#!")) {
+          is_head = false;
+        }
+      }
+      CHECK(directives == plan->directives.size());
+    }
+  }
+  CHECK(rendered > 500);
+}
+
+}  // namespace
+}  // namespace dlrun

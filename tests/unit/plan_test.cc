@@ -1,0 +1,222 @@
+#include "launcher/plan/plan.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+LoadRequest request(std::string_view text) {
+  LoadRequest made;
+  made.file = "exp.yaml";
+  made.text = std::string(text);
+  made.current_dir = "/work";
+  return made;
+}
+
+PlanInputs inputs(Target target = Target::kSlurm) {
+  return {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer", target};
+}
+
+LoadedSpec loaded(std::string_view text) {
+  auto result = load_spec(request(text));
+  if (!result) FAIL(format_diagnostics(result.error()));
+  return std::move(*result);
+}
+
+LaunchPlan planned(std::string_view text, const PlanInputs& with = inputs()) {
+  auto plan = make_plan(loaded(text), with);
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  return std::move(*plan);
+}
+
+std::string refused(std::string_view text, const PlanInputs& with) {
+  const auto plan = make_plan(loaded(text), with);
+  REQUIRE_FALSE(plan.has_value());
+  return format_diagnostics(plan.error());
+}
+
+std::string word_of(const std::vector<PlannedOption>& options, std::string_view name) {
+  for (const PlannedOption& option : options) {
+    if (option.option == name) return option.word();
+  }
+  return "";
+}
+
+std::string program_flag(const LaunchPlan& plan, std::string_view flag) {
+  const auto argv = plan.program_argv();
+  const auto found = std::find(argv.begin(), argv.end(), flag);
+  return found == argv.end() || found + 1 == argv.end() ? "" : *(found + 1);
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+constexpr const char* kTrainer =
+    "resources: {nodes: 2, tasks_per_node: 2, time: 1m}\ntrain: {data: {dataset: digits}}\n";
+
+TEST_CASE("what was asked of Slurm is counted, and what is open stays open") {
+  const auto asked = [](std::string_view resources) {
+    return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}").requested;
+  };
+  const Requested full = asked("nodes: 2, gpus_per_node: 4, cpus_per_task: 10");
+  CHECK(full.nodes == 2);
+  CHECK(full.tasks == 8);
+  CHECK(full.gpus == 8);
+  CHECK(full.cpus == 80);
+  CHECK(full.time_seconds == 3600);
+  CHECK(asked("ntasks: 8, gres: 'gpu:8'").tasks == 8);
+  CHECK_FALSE(asked("ntasks: 8, gres: 'gpu:8'").gpus.has_value());
+  CHECK(asked("ntasks: 8, gpus_per_task: 2").gpus == 16);
+  CHECK_FALSE(asked("nodes: '2-4', gpus_per_node: 1").gpus.has_value());
+  CHECK(asked("nodes: '2-4'").gpus == 0);
+}
+
+TEST_CASE("tasks per node follow the GPUs, and nodes default to one unless ntasks leaves them to Slurm") {
+  const auto plan = planned("resources: {gpus_per_node: 4, time: 1m}\nlaunch: {command: [x]}");
+  CHECK(word_of(plan.directives, "--ntasks-per-node") == "--ntasks-per-node=4");
+  CHECK(word_of(plan.directives, "--nodes") == "--nodes=1");
+  const auto by_tasks = planned("resources: {ntasks: 8, time: 1m}\nlaunch: {command: [x]}");
+  CHECK(word_of(by_tasks.directives, "--nodes").empty());
+  CHECK(word_of(by_tasks.directives, "--ntasks-per-node").empty());
+}
+
+TEST_CASE("no GPUs means no GPU directive") {
+  const auto plan = planned("resources: {gpus_per_node: 0, time: 1m}\nlaunch: {command: [x]}");
+  CHECK(word_of(plan.directives, "--gpus-per-node").empty());
+  CHECK(word_of(plan.directives, "--gres").empty());
+}
+
+TEST_CASE("a site that wants gres rewrites gpus_per_node") {
+  LoadedSpec spec = loaded("resources: {gpus_per_node: 'a100:2', time: 1m}\nlaunch: {command: [x]}");
+  spec.site.gpu_style = "gres";
+  const auto plan = make_plan(spec, inputs());
+  REQUIRE(plan.has_value());
+  CHECK(word_of(plan->directives, "--gres") == "--gres=gpu:a100:2");
+  CHECK(word_of(plan->directives, "--gpus-per-node").empty());
+}
+
+TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its CPUs") {
+  for (const char* cpus : {"cpus_per_task: 3, ", "cpus_per_gpu: 2, gpus: 4, ", ""}) {
+    const auto plan = planned("resources: {" + std::string(cpus) + "time: 1m}\nlaunch: {command: [x]}");
+    CHECK(word_of(plan.step, "--export") == "--export=ALL");
+    CHECK(word_of(plan.step, "--kill-on-bad-exit") == "--kill-on-bad-exit=1");
+    CHECK(word_of(plan.step, "--wait").empty());
+    CHECK(has(*render_script(plan), "\n  --cpus-per-"));
+  }
+}
+
+TEST_CASE(
+    "the trainer's backend is mpi under srun, gloo in a container, without MPI and on this machine, single alone") {
+  const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
+    return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)), "--backend");
+  };
+  CHECK(backend("") == "mpi");
+  CHECK(backend("launch: {mpi: none}") == "gloo");
+  CHECK(backend("container: {runtime: pyxis, image: i}") == "gloo");
+  CHECK(backend("", Target::kLocal) == "gloo");
+  CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}", inputs(Target::kLocal)),
+                     "--backend") == "single");
+}
+
+TEST_CASE("srun starts MPI only for a trainer that uses it") {
+  CHECK(word_of(planned(kTrainer).step, "--mpi") == "--mpi=pmix");
+  CHECK(
+      word_of(planned("resources: {time: 1m}\ntrain: {backend: gloo, data: {dataset: digits}}").step, "--mpi").empty());
+}
+
+TEST_CASE("only the trainer is trusted with the store") {
+  CHECK(planned(kTrainer).trusted);
+  CHECK_FALSE(planned("resources: {time: 1m}\nlaunch: {preset: torch, command: [x]}").trusted);
+}
+
+TEST_CASE("a local run takes one node's ranks, and refuses containers and MPI programs") {
+  CHECK(planned(kTrainer, inputs(Target::kLocal)).local_ranks == 2);
+  CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}",
+                    inputs(Target::kLocal)),
+            "without a container"));
+  CHECK(has(refused("resources: {time: 1m, ntasks: 4}\nlaunch: {command: [x], preset: mpi}", inputs(Target::kLocal)),
+            "worlds of one"));
+}
+
+TEST_CASE("a runs folder that an option cannot carry is refused") {
+  PlanInputs odd = inputs();
+  odd.runs_dir = "/a,b";
+  CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}", odd),
+            "cannot be mounted"));
+  odd.runs_dir = "/a\\b";
+  CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}", odd), "cannot express"));
+}
+
+TEST_CASE("a percent sign in the runs folder does not start a pattern") {
+  PlanInputs odd = inputs();
+  odd.runs_dir = "/100%j";
+  CHECK(word_of(planned("name: n\nresources: {time: 1m}\nlaunch: {command: [x]}", odd).directives, "--output") ==
+        "--output=/100%%j/n-%j.out");
+}
+
+TEST_CASE("the user's variable beats the preset's") {
+  const auto plan =
+      planned("resources: {time: 1m}\nlaunch: {command: [x], preset: mpi}\nenvironment: {vars: {PMIX_MCA_gds: mine}}");
+  REQUIRE(plan.prologue.vars.size() == 1);
+  CHECK(plan.prologue.vars[0].value == "mine");
+}
+
+TEST_CASE("container lists are rendered once, with dlrun's words and the user's") {
+  const auto plan = planned(
+      "resources: {time: 1m}\nenvironment: {vars: {A: 1}}\n"
+      "container: {runtime: pyxis, image: i, mounts: ['/data:/data']}\n"
+      "launch: {command: [x], srun: {container-env: [B, A], container-mounts: '/x:/x'}}");
+  const auto count = [&](std::string_view name) {
+    return std::count_if(plan.step.begin(), plan.step.end(),
+                         [&](const PlannedOption& option) { return option.option == name; });
+  };
+  CHECK(count("--container-env") == 1);
+  CHECK(count("--container-mounts") == 1);
+  CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/data:/data,/x:/x,/runs:/runs");
+  CHECK(word_of(plan.step, "--container-env") == "--container-env=A,DLRUN_RUN,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,B");
+}
+
+TEST_CASE("a user's mount over the runs folder is left alone") {
+  const auto plan = planned(
+      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i, mounts: ['/fast/runs:/runs']}\nlaunch: {command: "
+      "[x]}");
+  CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/fast/runs:/runs");
+}
+
+TEST_CASE("home, root, entry point and writability are always rendered") {
+  const auto plan = planned("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\nlaunch: {command: [x]}");
+  for (const char* option : {"--no-container-mount-home", "--no-container-remap-root", "--no-container-entrypoint",
+                             "--container-readonly"}) {
+    CHECK(word_of(plan.step, option) == option);
+  }
+}
+
+TEST_CASE("salloc gets the directives without what only a batch job has") {
+  const auto words = salloc_words(planned(
+      "resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 30s}\nslurm: {propagate: ALL}"));
+  for (const char* gone : {"--output", "--open-mode", "--no-requeue", "--signal", "--propagate"}) {
+    CHECK(std::none_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(gone); }));
+  }
+  CHECK(std::find(words.begin(), words.end(), "--time=00:01:00") != words.end());
+}
+
+TEST_CASE("the runs folder is --runs, $DLRUN_RUNS, the site's, else ./runs") {
+  Env env;
+  SiteProfile site;
+  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/work/runs");
+  site.runs_dir = "${SCRATCH}/runs";
+  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/work/runs");
+  env.set("SCRATCH", "/scratch/u");
+  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/scratch/u/runs");
+  env.set("DLRUN_RUNS", "/r");
+  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/r");
+  CHECK(runs_directory("x/../y/", env, site, "/work") == "/work/y");
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,316 @@
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "common/text.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/load.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/spec_keys.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kMinimal = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
+
+LoadRequest request(std::string_view text, std::vector<std::string> sets = {}) {
+  LoadRequest made;
+  made.file = "dir/exp.yaml";
+  made.text = std::string(text);
+  made.sets = std::move(sets);
+  made.current_dir = "/work";
+  made.env.set("HOME", "/home/u");
+  made.env.set("USER", "u");
+  return made;
+}
+
+LoadedSpec loaded(const LoadRequest& request) {
+  auto result = load_spec(request);
+  if (!result) FAIL(format_diagnostics(result.error()));
+  return std::move(*result);
+}
+
+LoadedSpec with(std::string_view more, std::vector<std::string> sets = {}) {
+  return loaded(request(std::string(kMinimal) + std::string(more), std::move(sets)));
+}
+
+/// All diagnostics of a spec that must be refused.
+std::string refused(const LoadRequest& request) {
+  const auto result = load_spec(request);
+  REQUIRE_FALSE(result.has_value());
+  return format_diagnostics(result.error());
+}
+
+std::string refused_with(std::string_view more, std::vector<std::string> sets = {}) {
+  return refused(request(std::string(kMinimal) + std::string(more), std::move(sets)));
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST_CASE("every key of the table has a help text, one row, and a name that suggestions can find") {
+  for (const KeyRow& row : spec_keys()) {
+    INFO(row.path);
+    CHECK_FALSE(row.help.empty());
+    CHECK(std::count_if(spec_keys().begin(), spec_keys().end(),
+                        [&](const KeyRow& other) { return other.path == row.path; }) == 1);
+    const auto dot = row.path.rfind('.');
+    const auto names = names_in_section(dot == std::string_view::npos ? "" : row.path.substr(0, dot));
+    CHECK(std::find(names.begin(), names.end(), row.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) !=
+          names.end());
+    CHECK_FALSE(is_section(row.path));
+    if (row.format == Format::kChoice) CHECK_FALSE(row.choices.empty());
+  }
+}
+
+TEST_CASE("a key whose part is not built is refused by name, wherever it comes from") {
+  for (const KeyRow& row : spec_keys()) {
+    if (row.is_supported()) continue;
+    INFO(row.path);
+    CHECK(has(refused(request(kMinimal, {std::string(row.path) + "=1"})), "is not supported yet"));
+    std::string text(kMinimal), closing;
+    std::string nested;
+    for (std::string_view name : split(row.path, '.')) {
+      nested += nested.empty() ? std::string(name) + ": " : "{" + std::string(name) + ": ";
+      if (nested.find('{') != std::string::npos) closing = "}";
+    }
+    if (row.path.starts_with("launch.")) text = "resources: {time: 1m}\n";
+    CHECK(has(refused(request(text + nested + "1" + closing + "\n")), "is not supported yet"));
+  }
+}
+
+TEST_CASE("an unknown key names the nearest one of its section, else the key of that name elsewhere") {
+  CHECK(has(refused_with("environment: {varz: {}}"), "unknown key 'varz' in environment; did you mean 'vars'?"));
+  CHECK(has(refused_with("partition: x"), "did you mean 'resources.partition'?"));
+  CHECK(has(refused_with("zzzzzzzz: x"), "unknown key 'zzzzzzzz'\n"));
+  CHECK(has(refused_with("resources.nodes: 2"), "unknown key 'resources.nodes'"));
+}
+
+TEST_CASE("origins name the file, --set, the environment and the site") {
+  auto made = request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n", {"resources.time=2m"});
+  made.env.set("SBATCH_ACCOUNT", "proj");
+  const auto spec = loaded(made).spec;
+  CHECK(describe(spec.origins.at("resources.nodes")) == "dir/exp.yaml:1:30");
+  CHECK(describe(spec.origins.at("resources.time")) == "--set resources.time=2m");
+  CHECK(describe(spec.origins.at("resources.account")) == "env SBATCH_ACCOUNT");
+  CHECK(spec.resources.account == "proj");
+  CHECK_FALSE(spec.origins.contains("resources.qos"));
+}
+
+TEST_CASE("inside a job the outer job's SBATCH variables mean nothing") {
+  auto made = request(kMinimal);
+  made.env.set("SBATCH_ACCOUNT", "outer");
+  made.env.set("SLURM_JOB_ID", "7");
+  CHECK_FALSE(loaded(made).spec.resources.account.has_value());
+}
+
+TEST_CASE("--set beats the file, the last --set beats the first, null takes a value away") {
+  const std::string_view text = "resources: {time: 1m, nodes: 2, mem: 1G}\nlaunch: {command: [x]}\n";
+  const auto spec = loaded(request(text, {"resources.nodes=3", "resources.nodes=4", "resources.mem=null"})).spec;
+  CHECK(spec.resources.nodes->min == 4);
+  CHECK_FALSE(spec.resources.mem.has_value());
+}
+
+TEST_CASE("a plain --set value is the text itself; quotes, lists and maps are YAML") {
+  const auto spec = with("", {"environment.vars.A=a: b #c \\n 'x", "environment.vars.B=\"line\\n\"", "slurm={nice: 5}",
+                              "launch.command=[a, 'b c']"})
+                        .spec;
+  const auto value = [&](std::string_view name) {
+    for (const auto& [key, text] : spec.environment.vars) {
+      if (key == name) return text;
+    }
+    return std::string("(absent)");
+  };
+  CHECK(value("A") == "a: b #c \\n 'x");
+  CHECK(value("B") == "line\n");
+  REQUIRE(spec.slurm.size() == 1);
+  CHECK(spec.slurm[0].value == "5");
+  CHECK(spec.launch.command == std::vector<std::string>{"a", "b c"});
+}
+
+TEST_CASE("--set of one variable leaves the file's others") {
+  const auto vars =
+      with("environment: {vars: {A: 1, B: 2}}", {"environment.vars.B=3", "environment.vars.C=4"}).spec.environment.vars;
+  const NamedValues expected{{"A", "1"}, {"B", "3"}, {"C", "4"}};
+  NamedValues sorted = vars;
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(sorted == expected);
+}
+
+TEST_CASE("a wrong --set shows the argument with a caret under the key or the value") {
+  const std::string text =
+      refused_with("", {"resources.nodes=four", "resources.nodez=4", "resources", "launch.command=[a"});
+  CHECK(has(text, "--set resources.nodes=four: error: resources.nodes: 'four' is not a number of nodes"));
+  CHECK(has(text, "    1 | resources.nodes=four\n      |                 ^\n"));
+  CHECK(has(text, "    1 | resources.nodez=4\n      | ^\n"));
+  CHECK(has(text, "did you mean 'nodes'?"));
+  CHECK(has(text, "--set resources: error: expected KEY=VALUE"));
+  CHECK(has(text, "--set launch.command=[a"));
+}
+
+TEST_CASE("--set of something below a single value is refused") {
+  CHECK(has(refused_with("", {"resources.nodes.min=1"}), "resources.nodes is a single value"));
+  CHECK(has(refused_with("", {"environment.vars.1X=a"}), "is not a variable's name"));
+  CHECK(has(refused_with("", {"slurm.array=1-3"}), "sweeps are not supported yet"));
+}
+
+TEST_CASE("${VAR} is replaced from the submitter's environment, $${ is a literal") {
+  const Env env = request("").env;
+  CHECK(substitute_variables("a ${USER}$${USER} $USER ${HOME}/x $", env).value() == "a u${USER} $USER /home/u/x $");
+  CHECK_FALSE(substitute_variables("${NOPE}", env).has_value());
+  CHECK_FALSE(substitute_variables("${USER:-x}", env).has_value());
+  CHECK_FALSE(substitute_variables("${USER", env).has_value());
+  CHECK_FALSE(substitute_variables("${}", env).has_value());
+}
+
+TEST_CASE("a variable's value is not read again for variables") {
+  Env env;
+  env.set("A", "${B} $${C}");
+  CHECK(substitute_variables("${A}", env).value() == "${B} $${C}");
+}
+
+TEST_CASE("relative paths start at the spec's folder, those of --set at the current one, ~ is the home") {
+  const auto spec =
+      with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n", {"resources.output=out-%j.txt"}).spec;
+  CHECK(spec.environment.venv == "/work/dir/venv");
+  CHECK(spec.train.data_path == "/home/u/mnist");
+  CHECK(spec.resources.output == "/work/out-%j.txt");
+}
+
+TEST_CASE("a percent sign in the folder's name does not start a pattern") {
+  auto made = request(std::string(kMinimal) + "environment: {venv: v}\n", {});
+  made.file = "100%j/exp.yaml";
+  made.text = "resources: {time: 1m, output: o-%j}\nlaunch: {command: [x]}\n";
+  CHECK(loaded(made).spec.resources.output == "/work/100%%j/o-%j");
+}
+
+TEST_CASE("a dollar in a path is warned of, since nothing expands it") {
+  const auto warnings = with("environment: {venv: $HOME/venv}").warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(has(warnings[0].message, "write ${NAME}"));
+}
+
+TEST_CASE("booleans are true and false alone; a word such as yes is refused") {
+  CHECK(with("environment: {modules: {purge: True}}").spec.environment.modules_purge == true);
+  CHECK(has(refused_with("environment: {modules: {purge: yes}}"), "expected true or false, not 'yes'"));
+}
+
+TEST_CASE("short forms: modules as a list, conda as a name, an optimizer by name") {
+  const auto spec = with("environment: {modules: [a, b], conda: env}\ntrain: {optimizer: sgd}").spec;
+  CHECK(spec.environment.modules_load == std::vector<std::string>{"a", "b"});
+  CHECK(spec.environment.conda_name == "env");
+  CHECK(spec.train.optimizer == "sgd");
+}
+
+TEST_CASE("GPUs: a number, TYPE:N, or a map; MIG slices are types") {
+  const auto gpus = [](std::string_view value) {
+    return *loaded(request("resources: {time: 1m, gpus_per_node: " + std::string(value) + "}\nlaunch: {command: [x]}"))
+                .spec.resources.gpus_per_node;
+  };
+  CHECK(gpus("4").count == 4);
+  CHECK(gpus("a100:4").type == "a100");
+  CHECK(gpus("{type: 1g.5gb, count: 2}").type == "1g.5gb");
+  CHECK(has(refused(request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")), "count is missing"));
+}
+
+TEST_CASE("mounts: text or maps, flags either way, the same path inside when it is absolute") {
+  const auto mounts = with(
+                          "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, {source: c, target: "
+                          "/c, flags: [ro]}]}")
+                          .spec.container.mounts;
+  REQUIRE(mounts.size() == 3);
+  CHECK(mounts[0].source == "/work/dir/a");
+  CHECK(mounts[0].flags == std::vector<std::string>{"ro", "rprivate"});
+  CHECK(mounts[1].target == "/b");
+  CHECK(mounts[2].source == "/work/dir/c");
+}
+
+TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot express it") {
+  CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: ['/a,b:/c']}"), "cannot express"));
+  CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '/a:b', target: /c}]}"),
+            "cannot express"));
+}
+
+TEST_CASE("a relative image file is warned of: pyxis would read a registry name") {
+  const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as a registry name"));
+  CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image == "/work/dir/images/x.sqsh");
+}
+
+TEST_CASE("no time limit, and tasks that do not fit the GPUs, are warned of") {
+  const auto warnings =
+      loaded(request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}")).warnings;
+  REQUIRE(warnings.size() == 2);
+  CHECK(has(warnings[0].message, "resources.time is not given"));
+  CHECK(has(warnings[1].message, "3 tasks on 4 GPUs"));
+}
+
+TEST_CASE("the name is the file's where the spec gives none, and must be a slug either way") {
+  CHECK(with("").spec.name == "exp");
+  auto made = request(kMinimal);
+  made.file = "dir/two words.yaml";
+  CHECK(has(refused(made), "name is missing"));
+  CHECK(has(refused_with("name: " + std::string(65, 'x')), "at most 64"));
+  CHECK(has(refused_with("name: -x"), "is not a name"));
+  CHECK(has(refused_with("name: a/b"), "is not a name"));
+}
+
+TEST_CASE("the site is the spec's, $DLRUN_SITE's, the cluster's, else generic") {
+  auto made = request(kMinimal);
+  CHECK(loaded(made).site.name == "generic");
+  made.cluster_name = "testbed";
+  CHECK(loaded(made).site.name == "testbed");
+  made.env.set("DLRUN_SITE", "generic");
+  CHECK(loaded(made).site.name == "generic");
+  made.sets = {"site=testbed"};
+  CHECK(loaded(made).site.name == "testbed");
+  made.env.set("DLRUN_SITE", "../../etc/passwd");
+  made.sets.clear();
+  CHECK(has(refused(made), "there is no site"));
+}
+
+TEST_CASE("a file that does not exist, a folder, and a file above the limit are refused with its name") {
+  LoadRequest made;
+  made.file = "absent.yaml";
+  made.current_dir = "/nonexistent";
+  CHECK(has(refused(made), "absent.yaml: error: "));
+  made.file = ".";
+  made.current_dir = "/";
+  CHECK(has(refused(made), ".: error: "));
+}
+
+TEST_CASE("diagnostics come in order of position, errors and warnings together") {
+  const auto result =
+      load_spec(request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
+  REQUIRE_FALSE(result.has_value());
+  const auto& all = result.error();
+  CHECK(std::is_sorted(all.begin(), all.end(), [](const Diagnostic& a, const Diagnostic& b) {
+    return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);
+  }));
+}
+
+TEST_CASE("a long line is cut around the caret, and control characters in it are escaped") {
+  Diagnostic diagnostic;
+  diagnostic.where = {Origin::Kind::kFile, "x.yaml", 3, 1001};
+  diagnostic.message = "wrong \x1b[31m";
+  diagnostic.line_text = std::string(1000, 'a') + "\x07" + std::string(1000, 'b');
+  const std::string text = format_diagnostic(diagnostic);
+  CHECK(text.size() < 600);
+  CHECK(has(text, "wrong \\x1b[31m"));
+  CHECK(has(text, "\\x07bbb"));
+  const auto lines = split(text, '\n');
+  CHECK(lines[1].find("\\x07") == lines[2].find('^'));
+}
+
+TEST_CASE("the caret stands under its character after tabs and letters of several bytes") {
+  Diagnostic diagnostic;
+  diagnostic.where = {Origin::Kind::kFile, "x.yaml", 1, 8};
+  diagnostic.message = "here";
+  diagnostic.line_text = "\tn\xc3\xa4me: x";
+  CHECK(format_diagnostic(diagnostic) == "x.yaml:1:8: error: here\n    1 | \tn\xc3\xa4me: x\n      | \t      ^\n");
+}
+
+}  // namespace
+}  // namespace dlrun
