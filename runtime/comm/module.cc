@@ -8,9 +8,10 @@ Result<const CommBackend*> load_comm_backend(std::string_view name) {
   const auto object = load_module_object(fmt::format("comm-{}", name), "dlrun_comm_backend");
   if (!object) return tl::unexpected(object.error());
   const auto* backend = static_cast<const CommBackend*>(*object);
-  if (std::string_view(backend->version) != DLRUN_VERSION) {
-    return fail(Errc::kUnavailable, "comm-{} belongs to dlrun {}, this program to {}; install both from one build",
-                name, backend->version, DLRUN_VERSION);
+  if (std::string_view(backend->interface) != DLRUN_COMM_INTERFACE) {
+    return fail(Errc::kUnavailable,
+                "the module comm-{} was built for dlrun {}, this program for {}; install both from one build", name,
+                backend->interface, DLRUN_COMM_INTERFACE);
   }
   return backend;
 }

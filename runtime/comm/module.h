@@ -11,7 +11,7 @@
 namespace dlrun {
 
 struct CommBackend {
-  const char* version = DLRUN_VERSION;  ///< of the build; program and module come from the same one
+  const char* interface = DLRUN_COMM_INTERFACE;  ///< version and hash of the headers that program and module share
   /// Arguments of the communicator's calls need not be checked: the guard (guarded.h) has done so.
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options) = nullptr;
 };
@@ -24,5 +24,5 @@ struct CommBackend {
 #define DLRUN_EXPORT_COMM_BACKEND(connect_function)                                                \
   extern "C" __attribute__((visibility("default"))) const ::dlrun::CommBackend dlrun_comm_backend; \
   const ::dlrun::CommBackend dlrun_comm_backend {                                                  \
-    DLRUN_VERSION, connect_function                                                                \
+    DLRUN_COMM_INTERFACE, connect_function                                                         \
   }
