@@ -1,0 +1,81 @@
+// Which backend a name or "auto" gives, and what is said when there is none. Collectives themselves: tests/ranks.
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "common/env.h"
+#include "runtime/bootstrap/memory_store.h"
+#include "runtime/comm/make_communicator.h"
+#include "runtime/comm/module.h"
+#include "tests/ranks/collective_checks.h"
+
+namespace dlrun {
+
+TEST_CASE("single: a world of one gives the closed forms, and is what auto takes for it") {
+  for (const char* backend : {"single", "auto"}) {
+    auto comm = make_communicator(backend, {});
+    REQUIRE(comm);
+    CHECK((*comm)->name() == "single");
+    for (const std::string& failure : check_collectives(**comm)) FAIL_CHECK(failure);
+  }
+}
+
+TEST_CASE("single: a larger world is refused") {
+  CommunicatorOptions options;
+  options.world.size = 2;
+  const auto comm = make_communicator("single", options);
+  REQUIRE_FALSE(comm);
+  CHECK(comm.error().code == Errc::kInvalid);
+}
+
+TEST_CASE("backends: an unknown name suggests the nearest") {
+  const auto near = make_communicator("glooo", {});
+  REQUIRE_FALSE(near);
+  CHECK(near.error().code == Errc::kUsage);
+  CHECK(near.error().message.find("did you mean 'gloo'?") != std::string::npos);
+  const auto far = make_communicator("carrier pigeon", {});
+  REQUIRE_FALSE(far);
+  CHECK(far.error().message.find("auto, single, mpi, gloo and nccl") != std::string::npos);
+}
+
+TEST_CASE("backends: a rank outside its world is refused") {
+  for (const auto& [rank, size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
+    CommunicatorOptions options;
+    options.world.rank = rank;
+    options.world.size = size;
+    CHECK(make_communicator("auto", options).error().code == Errc::kInvalid);
+  }
+}
+
+TEST_CASE("backends: auto without a launcher and without a store says what is missing") {
+  CommunicatorOptions options;
+  options.world.size = 3;
+  const auto comm = make_communicator("auto", options);
+  REQUIRE_FALSE(comm);
+  CHECK(comm.error().code == Errc::kUnavailable);
+  CHECK(comm.error().message.find("no way to reach the other 2 ranks") != std::string::npos);
+  CHECK(comm.error().message.find("DLRUN_STORE is not set") != std::string::npos);
+}
+
+TEST_CASE("backends: a launcher of MPI is known by its variables") {
+  CHECK_FALSE(has_mpi_launcher(Env()));
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    Env env;
+    env.set(name, "1");
+    CHECK(has_mpi_launcher(env));
+  }
+}
+
+TEST_CASE("backends: a module that is not installed, or of another build, is refused with its reason") {
+  const auto missing = load_comm_backend("none");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == Errc::kUnavailable);
+  CHECK(missing.error().message.find("lib/dlrun/dlrun-comm-none.so does not exist") != std::string::npos);
+  const auto stale = load_comm_backend("stale");
+  REQUIRE_FALSE(stale);
+  CHECK(stale.error().code == Errc::kUnavailable);
+  CHECK(stale.error().message.find("was built for dlrun 0.0.0-another") != std::string::npos);
+}
+
+}  // namespace dlrun

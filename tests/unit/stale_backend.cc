@@ -1,0 +1,6 @@
+// A module as another build would have left it: backends_test.cc checks that it is refused.
+
+#include "runtime/comm/module.h"
+
+extern "C" __attribute__((visibility("default"))) const dlrun::CommBackend dlrun_comm_backend;
+const dlrun::CommBackend dlrun_comm_backend{"0.0.0-another", nullptr};
