@@ -104,6 +104,7 @@ Result<> run(const Options& options, const Env& env, const World& world, const s
   DLRUN_TRY(agreed(data));
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
+  (*communicator)->set_compute_stream((*kernels)->stream());
   Reporter::Options reporting;
   reporting.is_silent = world.rank != 0;
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1;

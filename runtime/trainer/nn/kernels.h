@@ -15,10 +15,6 @@
 
 #include "common/result.h"
 
-namespace dlrun {
-class Communicator;
-}
-
 namespace dlrun::trainer {
 
 struct Dataset;
@@ -127,7 +123,7 @@ class Array {
 template <typename T>
 [[nodiscard]] std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads);
 
-/// The GPU of this rank. Loads libdlrun_cuda.so from beside this program (or its ../lib/dlrun) on the first call.
+/// The GPU of this rank. Loads lib/dlrun/dlrun-trainer-cuda.so, which needs CUDA's libraries, on the first call.
 /// Fails with kUnavailable: built without CUDA, a library missing (which), no usable GPU.
 [[nodiscard]] Result<std::unique_ptr<Kernels<float>>> make_cuda_kernels(int local_rank);
 

@@ -1,0 +1,180 @@
+// The GPU's half of the device seam: cuBLAS, the kernels of elementwise.cu, one stream. The module
+// dlrun-trainer-cuda.so.
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include "runtime/trainer/cuda/elementwise.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/nn/device_module.h"
+#include "runtime/trainer/nn/kernels.h"
+
+namespace dlrun::trainer {
+namespace {
+
+class CudaKernels final : public Kernels<float> {
+ public:
+  explicit CudaKernels(int device) : device_(device) {}
+  CudaKernels(const CudaKernels&) = delete;
+  CudaKernels& operator=(const CudaKernels&) = delete;
+  ~CudaKernels() override {
+    if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+    if (blas_ != nullptr) cublasDestroy(blas_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  /// What the constructor cannot fail at.
+  [[nodiscard]] Result<> prepare() {
+    keep(cudaSetDevice(device_), "cudaSetDevice");
+    keep(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    keep(cublasCreate(&blas_), "cublasCreate");
+    if (status_) keep(cublasSetStream(blas_, stream_), "cublasSetStream");
+    cudaDeviceProp properties{};
+    keep(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
+    name_ = properties.name;
+    return status_;
+  }
+
+  [[nodiscard]] std::string description() const override { return fmt::format("cuda {} ({})", device_, name_); }
+  [[nodiscard]] bool uses_host_memory() const override { return false; }
+  [[nodiscard]] void* stream() const override { return stream_; }
+
+  [[nodiscard]] Result<> synchronise() override {
+    keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    return status_;
+  }
+
+  [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    keep(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");  // aligned to 256
+    if (memory != nullptr) keep(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemset");
+    return {memory, [](void* at) { cudaFree(at); }};
+  }
+
+  void copy_from_host(void* to, const void* from, std::size_t bytes) override {
+    keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "copy to the GPU");
+  }
+
+  void copy_to_host(void* to, const void* from, std::size_t bytes) override {
+    keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy from the GPU");
+    keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+  [[nodiscard]] DeviceData upload(const Dataset& data) override {
+    const auto copy = [this](const std::vector<std::uint8_t>& bytes) {
+      auto memory = std::static_pointer_cast<std::uint8_t>(allocate(bytes.size()));
+      if (memory != nullptr) copy_from_host(memory.get(), bytes.data(), bytes.size());
+      return memory;
+    };
+    return {copy(data.images), copy(data.labels), data.size(), data.features, data.classes};
+  }
+
+  void gather(const DeviceData& data, std::span<const std::uint32_t> samples, float scale, float* x,
+              std::uint8_t* labels) override {
+    if (samples.size() > samples_size_) {
+      samples_ = std::static_pointer_cast<std::uint32_t>(allocate(samples.size_bytes()));
+      samples_size_ = samples.size();
+    }
+    if (samples_ == nullptr) return;  // allocate() has kept the error
+    copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
+    cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(), data.features, scale, x, labels,
+                 stream_);
+    launched("gather");
+  }
+
+  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a, const float* b,
+            float beta, float* c) override {
+    // cuBLAS reads column-major: what is row-major here is the transpose there, and c^T = op(b)^T op(a)^T.
+    const auto op = [](Transpose transpose) { return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    const auto size = [](std::size_t value) { return static_cast<int>(value); };
+    const float one = 1;
+    if (k == 0) {
+      // An empty product: cuBLAS wants leading dimensions above 0, whatever it then does not read.
+      keep(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n), a, 1, &beta, c, size(n)),
+           "cublasSgemm");
+      return;
+    }
+    keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, b, size(tb == Transpose::kYes ? k : n), a,
+                     size(ta == Transpose::kYes ? m : k), &beta, c, size(n)),
+         "cublasSgemm");
+  }
+
+  void add_bias(float* y, const float* bias, std::size_t n, std::size_t width) override {
+    cuda::add_bias(y, bias, n, width, stream_);
+    launched("add_bias");
+  }
+
+  void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
+    cuda::sum_rows(x, sums, n, width, stream_);
+    launched("sum_rows");
+  }
+
+  void relu(const float* x, float* y, std::size_t count) override {
+    cuda::relu(x, y, count, stream_);
+    launched("relu");
+  }
+
+  void relu_backward(const float* y, const float* dy, float* dx, std::size_t count) override {
+    cuda::relu_backward(y, dy, dx, count, stream_);
+    launched("relu_backward");
+  }
+
+  void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
+                             float scale, float* gradient, float* totals) override {
+    cuda::softmax_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
+    launched("softmax_cross_entropy");
+  }
+
+  void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
+            const AdamCoefficients<float>& c) override {
+    cuda::adam(parameters, gradients, m, v, count, c, stream_);
+    launched("adam");
+  }
+
+  void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
+           const SgdCoefficients<float>& c) override {
+    cuda::sgd(parameters, gradients, velocity, count, c, stream_);
+    launched("sgd");
+  }
+
+ private:
+  void keep(cudaError_t code, const char* what) {
+    if (code != cudaSuccess && status_)
+      status_ = fail(Errc::kInternal, "cuda {}: {}: {}", device_, what, cudaGetErrorString(code));
+  }
+  void keep(cublasStatus_t code, const char* what) {
+    if (code != CUBLAS_STATUS_SUCCESS && status_) {
+      status_ = fail(Errc::kInternal, "cuda {}: {}: {}", device_, what, cublasGetStatusString(code));
+    }
+  }
+  void launched(const char* what) { keep(cudaGetLastError(), what); }
+
+  int device_;
+  std::string name_;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+  std::shared_ptr<std::uint32_t> samples_;  // the indices of gather()
+  std::size_t samples_size_ = 0;
+  Result<> status_;
+};
+
+Result<std::unique_ptr<Kernels<float>>> make(int local_rank) {
+  int count = 0;
+  if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
+    return fail(Errc::kUnavailable,
+                "--device cuda: no GPU: cudaGetDeviceCount: {}; ask for GPUs (resources.gpus_per_node), or use the CPU",
+                found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
+  }
+  // Where Slurm has bound a GPU to the task it is the only one seen; several ranks on one GPU are in order without
+  // NCCL.
+  auto kernels = std::make_unique<CudaKernels>(local_rank % count);
+  DLRUN_TRY(kernels->prepare());
+  return kernels;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const DeviceModule dlrun_trainer_device;
+const DeviceModule dlrun_trainer_device{DLRUN_VERSION, make};
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,158 @@
+#include "runtime/trainer/cuda/elementwise.h"
+
+namespace dlrun::trainer::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr unsigned kMostBlocks = 4096;  // loops take the rest
+
+unsigned blocks_for(std::size_t count) {
+  const std::size_t blocks = (count + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+/// This thread's elements of 0..count-1: for (size_t i = first(); i < count; i += stride()).
+__device__ std::size_t first() {
+  return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+__device__ std::size_t stride() {
+  return std::size_t{gridDim.x} * blockDim.x;
+}
+
+/// One block a sample.
+__global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
+                              std::size_t features, float scale, float* x, std::uint8_t* out_labels) {
+  const std::size_t row = blockIdx.x;
+  const std::size_t sample = samples[row];
+  for (std::size_t j = threadIdx.x; j < features; j += blockDim.x) {
+    x[row * features + j] = static_cast<float>(images[sample * features + j]) * scale;
+  }
+  if (threadIdx.x == 0) out_labels[row] = labels[sample];
+}
+
+__global__ void add_bias_kernel(float* y, const float* bias, std::size_t count, std::size_t width) {
+  for (std::size_t i = first(); i < count; i += stride()) y[i] += bias[i % width];
+}
+
+/// A thread a column, rows in order: the same sum whatever the launch.
+__global__ void sum_rows_kernel(const float* x, float* sums, std::size_t n, std::size_t width) {
+  for (std::size_t j = first(); j < width; j += stride()) {
+    float sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += x[i * width + j];
+    sums[j] = sum;
+  }
+}
+
+__global__ void relu_kernel(const float* x, float* y, std::size_t count) {
+  for (std::size_t i = first(); i < count; i += stride()) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+__global__ void relu_backward_kernel(const float* y, const float* dy, float* dx, std::size_t count) {
+  for (std::size_t i = first(); i < count; i += stride()) dx[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+/// One block in all, a thread a row: totals are then added up in a fixed order, and a run repeats to the bit.
+__global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels, std::size_t n,
+                                             std::size_t classes, float scale, float* gradient, float* totals) {
+  __shared__ float losses[kThreads];
+  __shared__ float corrects[kThreads];
+  float loss = 0;
+  float correct = 0;
+  for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
+    const float* row = logits + i * classes;
+    std::size_t largest = 0;
+    for (std::size_t j = 1; j < classes; ++j) {
+      if (row[j] > row[largest]) largest = j;
+    }
+    float sum = 0;
+    for (std::size_t j = 0; j < classes; ++j) sum += expf(row[j] - row[largest]);
+    loss += logf(sum) - (row[labels[i]] - row[largest]);
+    correct += largest == labels[i] ? 1.0F : 0.0F;
+    if (gradient == nullptr) continue;
+    for (std::size_t j = 0; j < classes; ++j) {
+      gradient[i * classes + j] = (expf(row[j] - row[largest]) / sum - (j == labels[i] ? 1.0F : 0.0F)) * scale;
+    }
+  }
+  losses[threadIdx.x] = loss;
+  corrects[threadIdx.x] = correct;
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) {
+      losses[threadIdx.x] += losses[threadIdx.x + half];
+      corrects[threadIdx.x] += corrects[threadIdx.x + half];
+    }
+  }
+  if (threadIdx.x == 0) {
+    totals[0] += losses[0];
+    totals[1] += corrects[0];
+  }
+}
+
+__global__ void adam_kernel(float* p, const float* g, float* m, float* v, std::size_t count,
+                            AdamCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride()) adam_element(p[i], g[i], m[i], v[i], c);
+}
+
+__global__ void momentum_kernel(float* p, const float* g, float* velocity, std::size_t count,
+                                SgdCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride()) momentum_element(p[i], g[i], velocity[i], c);
+}
+
+__global__ void sgd_kernel(float* p, const float* g, std::size_t count, SgdCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride()) sgd_element(p[i], g[i], c);
+}
+
+}  // namespace
+
+// An empty grid is an error of CUDA's: nothing to do is left out here.
+
+void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
+            std::size_t features, float scale, float* x, std::uint8_t* out_labels, cudaStream_t stream) {
+  if (n == 0) return;
+  gather_kernel<<<static_cast<unsigned>(n), kThreads, 0, stream>>>(images, labels, samples, features, scale, x,
+                                                                   out_labels);
+}
+
+void add_bias(float* y, const float* bias, std::size_t n, std::size_t width, cudaStream_t stream) {
+  if (n * width == 0) return;
+  add_bias_kernel<<<blocks_for(n * width), kThreads, 0, stream>>>(y, bias, n * width, width);
+}
+
+void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width, cudaStream_t stream) {
+  if (width == 0) return;
+  sum_rows_kernel<<<blocks_for(width), kThreads, 0, stream>>>(x, sums, n, width);
+}
+
+void relu(const float* x, float* y, std::size_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  relu_kernel<<<blocks_for(count), kThreads, 0, stream>>>(x, y, count);
+}
+
+void relu_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  relu_backward_kernel<<<blocks_for(count), kThreads, 0, stream>>>(y, dy, dx, count);
+}
+
+void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
+                           float scale, float* gradient, float* totals, cudaStream_t stream) {
+  if (n == 0) return;
+  softmax_cross_entropy_kernel<<<1, kThreads, 0, stream>>>(logits, labels, n, classes, scale, gradient, totals);
+}
+
+void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
+          const AdamCoefficients<float>& c, cudaStream_t stream) {
+  if (count == 0) return;
+  adam_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, m, v, count, c);
+}
+
+void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count, const SgdCoefficients<float>& c,
+         cudaStream_t stream) {
+  if (count == 0) return;
+  if (velocity != nullptr) {
+    momentum_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, velocity, count, c);
+  } else {
+    sgd_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, count, c);
+  }
+}
+
+}  // namespace dlrun::trainer::cuda

@@ -1,0 +1,30 @@
+#pragma once
+// The trainer's own CUDA kernels; cuBLAS has the matrix products. Each is queued on stream and returns at once; arrays
+// are device memory and hold what nn/kernels.h says.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "runtime/trainer/optim/adam.h"
+#include "runtime/trainer/optim/sgd.h"
+
+namespace dlrun::trainer::cuda {
+
+/// samples: device memory, [n]. x: [n x features]. out_labels: [n].
+void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
+            std::size_t features, float scale, float* x, std::uint8_t* out_labels, cudaStream_t stream);
+void add_bias(float* y, const float* bias, std::size_t n, std::size_t width, cudaStream_t stream);
+void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width, cudaStream_t stream);
+void relu(const float* x, float* y, std::size_t count, cudaStream_t stream);
+void relu_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream);
+void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
+                           float scale, float* gradient, float* totals, cudaStream_t stream);
+void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
+          const AdamCoefficients<float>& c, cudaStream_t stream);
+/// velocity: nullptr without momentum.
+void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count, const SgdCoefficients<float>& c,
+         cudaStream_t stream);
+
+}  // namespace dlrun::trainer::cuda

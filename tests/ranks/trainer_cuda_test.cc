@@ -1,0 +1,149 @@
+// The GPU against the CPU, operation by operation and over a whole training; without a GPU its refusal.
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/loop/trainer.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/adam.h"
+#include "runtime/trainer/optim/sgd.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Host arrays go to a device, an operation runs there, and the first array comes back.
+using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
+
+std::vector<float> result_of(Kernels<float>& kernels, const std::vector<std::vector<float>>& arrays,
+                             const Operation& operation) {
+  std::vector<Array<float>> memory;
+  std::vector<float*> pointers;
+  for (const auto& array : arrays) {
+    memory.emplace_back(kernels, array.size());
+    kernels.copy_from_host(memory.back().data(), array.data(), array.size() * sizeof(float));
+    pointers.push_back(memory.back().data());
+  }
+  operation(kernels, pointers);
+  std::vector<float> result(arrays[0].size());
+  kernels.copy_to_host(result.data(), pointers[0], result.size() * sizeof(float));
+  const auto done = kernels.synchronise();
+  REQUIRE_MESSAGE(done.has_value(), done.error().message);
+  return result;
+}
+
+std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
+  Random random(seed, Purpose::kInit);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+std::unique_ptr<Kernels<float>> gpu() {
+  auto kernels = make_cuda_kernels(0);
+  if (kernels) return std::move(*kernels);
+  REQUIRE(kernels.error().code == Errc::kUnavailable);
+  CHECK(kernels.error().message.find("no GPU") != std::string::npos);
+  CHECK(kernels.error().message.find("resources.gpus_per_node") != std::string::npos);
+  MESSAGE("no comparison: " << kernels.error().message);
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GPU is named") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const auto host = make_cpu_kernels<float>(1);
+  constexpr std::size_t kN = 37;
+  constexpr std::size_t kWidth = 53;
+  constexpr std::size_t kClasses = 10;
+  const auto compare = [&](const char* what, const std::vector<std::vector<float>>& arrays,
+                           const Operation& operation) {
+    CAPTURE(what);
+    const auto expected = result_of(*host, arrays, operation);
+    const auto got = result_of(*device, arrays, operation);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-5).scale(1));  // sums of up to 53 floats in another order
+    }
+  };
+  const auto x = numbers(kN * kWidth, 1);
+  const auto y = numbers(kN * kWidth, 2);
+  for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
+    for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
+      for (const std::size_t k : {std::size_t{0}, kWidth}) {
+        compare("gemm", {numbers(kN * kClasses, 3), x, numbers(kClasses * kWidth, 4)},
+                [&](auto& kernels, const auto& p) { kernels.gemm(ta, tb, kN, kClasses, k, p[1], p[2], 0.5F, p[0]); });
+      }
+    }
+  }
+  compare("add_bias", {x, numbers(kWidth, 5)},
+          [](auto& kernels, const auto& p) { kernels.add_bias(p[0], p[1], kN, kWidth); });
+  compare("sum_rows", {numbers(kWidth, 6), x},
+          [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], kN, kWidth); });
+  compare("sum_rows of none", {numbers(kWidth, 6), x},
+          [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 0, kWidth); });
+  compare("relu", {y, x}, [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });
+  compare("relu_backward", {numbers(kN * kWidth, 7), x, y},
+          [](auto& kernels, const auto& p) { kernels.relu_backward(p[1], p[2], p[0], kN * kWidth); });
+  for (const std::size_t output : {0U, 1U}) {  // the gradient, then the totals
+    compare("softmax_cross_entropy", {numbers(kN * kClasses, 8), numbers(2, 9), numbers(kN * kClasses, 10)},
+            [&](auto& kernels, const auto& p) {
+              std::vector<std::uint8_t> labels(kN);
+              for (std::size_t i = 0; i < kN; ++i) labels[i] = static_cast<std::uint8_t>(i % kClasses);
+              const auto memory = kernels.allocate(kN);
+              kernels.copy_from_host(memory.get(), labels.data(), kN);
+              kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN, kClasses, 0.25F, p[0],
+                                            p[1]);
+              if (output == 1) kernels.relu(p[1], p[0], 2);
+              const auto done = kernels.synchronise();  // before the labels go
+              CHECK(done.has_value());
+            });
+  }
+  compare("adam", {x, y, numbers(kN * kWidth, 11), std::vector<float>(kN * kWidth, 0.3F)},
+          [](auto& kernels, const auto& p) {
+            kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth, adam_coefficients<float>(0.01, 0.9, 0.999, 1e-8, 0.1, 3));
+          });
+  const SgdCoefficients<float> sgd{0.1F, 0.9F, 0.01F};
+  compare("momentum", {x, y, numbers(kN * kWidth, 12)},
+          [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], p[2], kN * kWidth, sgd); });
+  compare("sgd", {x, y}, [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], nullptr, kN * kWidth, sgd); });
+}
+
+TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the missing GPU is named") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const Split data{generate_digits(300, 1, false), generate_digits(50, 1, true), "drawn"};
+  TrainOptions options;
+  options.hidden = {24};
+  options.epochs = 2;
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  options.checkpoint_keep = 0;
+  Reporter::Options silent;
+  silent.is_silent = true;
+  std::vector<std::vector<float>> parameters;
+  const auto host = make_cpu_kernels<float>(1);
+  for (Kernels<float>* kernels : {device.get(), host.get()}) {
+    auto communicator = make_communicator("single", {});
+    REQUIRE(communicator.has_value());
+    (*communicator)->set_compute_stream(kernels->stream());
+    auto reporter = Reporter::open(silent);
+    Trainer trainer(options, data, Session{**communicator, *kernels, *reporter, "host"});
+    const auto outcome = trainer.run();
+    REQUIRE_MESSAGE(outcome.has_value(), outcome.error().message);
+    parameters.push_back(trainer.parameters());
+  }
+  for (std::size_t i = 0; i < parameters[0].size(); ++i) {
+    CHECK(parameters[0][i] == doctest::Approx(parameters[1][i]).epsilon(1e-4).scale(1));  // 20 steps of rounding
+  }
+}
+
+}  // namespace dlrun::trainer
