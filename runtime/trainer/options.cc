@@ -170,7 +170,7 @@ const std::vector<Flag<Options>>& flags() {
       {"--threads", "N", "of each rank on the CPU (1)",
        number<O>(
            [](O & o) -> auto& { return o.threads; }, 1, 1024)},
-      {"--checkpoint-dir", "DIR", "(ckpt in the run's directory, else in the working directory)",
+      {"--checkpoint-dir", "DIR", "below the run's directory, else the working directory, or absolute (ckpt)",
        [](O& o, std::string_view value) -> Result<> {
          if (value.empty()) return fail(Errc::kUsage, "expected a path");
          o.train.checkpoint_dir = value;
@@ -273,10 +273,11 @@ std::string describe(const std::vector<Flag<O>>& table) {
 Result<Options> parse_options(std::span<const std::string> args, const Env& env) {
   Options options;
   const std::string run = env.get_or("DLRUN_RUN", "");
-  options.train.checkpoint_dir = run.empty() ? std::filesystem::path("ckpt") : std::filesystem::path(run) / "ckpt";
+  options.train.checkpoint_dir = "ckpt";
   if (!run.empty()) options.metrics = std::filesystem::path(run) / "metrics.jsonl";
   options.train.resume = parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0) > 0;
   DLRUN_TRY(parse_into(options, args, flags()));
+  options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;  // an absolute one stays
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage, "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
   }

@@ -98,6 +98,8 @@ TEST_CASE("inside a run, checkpoints and metrics lie in its directory, and a lat
   options = parse_options({}, env);
   CHECK(options->train.checkpoint_dir == "/runs/r1/ckpt");
   CHECK(options->metrics == "/runs/r1/metrics.jsonl");
+  CHECK(parse_options(Words{"--checkpoint-dir", "mine"}, env)->train.checkpoint_dir == "/runs/r1/mine");
+  CHECK(parse_options(Words{"--checkpoint-dir", "/elsewhere"}, env)->train.checkpoint_dir == "/elsewhere");
   CHECK_FALSE(options->train.resume);
   env.set("DLRUN_ATTEMPT", "2");
   CHECK(parse_options({}, env)->train.resume);

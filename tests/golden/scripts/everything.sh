@@ -84,7 +84,7 @@ step=(
   --container-entrypoint                  # container.entrypoint
   --container-writable                    # container.writable
   '--container-save=/home/user/exp 1/out.sqsh'  # container.save
-  --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
+  --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
 )
 rank=(
   "$agent" rank

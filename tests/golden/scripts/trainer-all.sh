@@ -33,7 +33,7 @@ step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
 )
 rank=(
   "$agent" rank
