@@ -20,9 +20,9 @@ namespace dlrun {
 struct Cli {
   Env env;
   std::filesystem::path current_dir;
-  std::filesystem::path bin_dir;  ///< where dlrun, dlrun-agent and dlrun-trainer lie
+  std::filesystem::path bin_dir;  ///< where dlrun lies, as bin/ of an installed or a build tree
   std::vector<std::string> argv;
-  ToolHashes tools;
+  ToolSet tools;
   bool colour_out = false, colour_err = false;  ///< a terminal, and neither NO_COLOR nor TERM=dumb
 };
 
@@ -63,7 +63,7 @@ void add_completion(CLI::App& root, Action& action);
 /// main() but for the process: parses argv, acts, tells errors on stderr. Returns the exit code.
 [[nodiscard]] int run_cli(Cli& cli, int argc, const char* const* argv);
 
-/// The hashes dlrun was linked with.
-[[nodiscard]] ToolHashes built_tools();
+/// What dlrun was linked with.
+[[nodiscard]] ToolSet built_tools();
 
 }  // namespace dlrun

@@ -28,7 +28,7 @@ struct Options {
 };
 
 Result<int> run_here(Cli& cli, const Options& options) {
-  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.both);
+  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   const auto prepared = prepare(cli, options.spec, Target::kLocal);
   if (!prepared) return tl::unexpected(prepared.error());
   const std::string script = render_local_script(prepared->plan);

@@ -174,7 +174,7 @@ Result<int> submit(Cli& cli, const Options& options) {
     return fail(Errc::kUsage, "--dry-run submits nothing: it goes with neither --test-only nor --watch");
   }
   // git looks at the code while we plan and sbatch does its work.
-  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.both);
+  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   const auto job = make_job(cli, options);
   if (!job) return tl::unexpected(job.error());
   if (options.dry_run) return show_what_would_be_done(cli, *job, options.json);

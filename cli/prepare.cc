@@ -55,7 +55,7 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
 }
 
 Result<> stage(const Cli& cli, const std::string& runs_dir) {
-  return stage_tools(cli.bin_dir, runs_dir, cli.tools);
+  return stage_tools(cli.bin_dir.parent_path(), runs_dir, cli.tools);
 }
 
 }  // namespace dlrun

@@ -4,8 +4,11 @@
 
 namespace dlrun {
 
-ToolHashes built_tools() {
-  return {tools_hash::kBoth, tools_hash::kAgent, tools_hash::kTrainer};
+ToolSet built_tools() {
+  ToolSet tools;
+  tools.hash = tools_hash::kAll;
+  for (const auto& row : tools_hash::kRows) tools.files.push_back({row.place, row.sha256});
+  return tools;
 }
 
 }  // namespace dlrun

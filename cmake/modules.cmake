@@ -1,3 +1,8 @@
+# The same bytes in the build tree and installed, since dlrun knows the hash of what it stages: no path of the build tree, and none
+# that installing would have to take out.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
 # dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): lib/dlrun/dlrun-NAME.so beside bin/, which
 # runtime/bootstrap/shared_module.h loads. Whatever it links is needed only when it is asked for.
 function(dlrun_module target name)
@@ -7,4 +12,5 @@ function(dlrun_module target name)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME dlrun-${name} CXX_VISIBILITY_PRESET hidden
                         POSITION_INDEPENDENT_CODE ON LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/dlrun)
   install(TARGETS ${target} LIBRARY DESTINATION lib/dlrun)
+  set_property(GLOBAL APPEND PROPERTY DLRUN_MODULES ${target})  # cli/ stages them beside the runs
 endfunction()

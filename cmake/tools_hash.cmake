@@ -1,15 +1,24 @@
-# Writes OUTPUT, a header with the SHA-256 of the programs AGENT and TRAINER, and of both together.
-if(AGENT AND TRAINER)
-  file(SHA256 ${AGENT} agent)
-  file(SHA256 ${TRAINER} trainer)
-endif()
-string(SHA256 both "${agent} ${trainer}")
-string(SUBSTRING ${both} 0 32 both)
+# Writes OUTPUT, a header with the name, place and SHA-256 of each of FILES (paths in a build tree, PREFIX its root), and one hash of
+# them all. Under a sanitizer, or without the programs, it lists what there is.
+set(rows "")
+set(all "")
+foreach(file ${FILES})
+  file(SHA256 ${file} hash)
+  file(RELATIVE_PATH place ${PREFIX} ${file})
+  string(APPEND all "${place} ${hash}\n")
+  string(APPEND rows "    {\"${place}\", \"${hash}\"},\n")
+endforeach()
+string(SHA256 all "${all}")
+string(SUBSTRING ${all} 0 32 all)
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
 #pragma once
 namespace dlrun::tools_hash {
-inline constexpr char kBoth[] = "@both@";
-inline constexpr char kAgent[] = "@agent@";
-inline constexpr char kTrainer[] = "@trainer@";
+inline constexpr char kAll[] = "@all@";
+struct Row {
+  const char* place;
+  const char* sha256;
+};
+inline constexpr Row kRows[] = {
+@rows@};
 }  // namespace dlrun::tools_hash
 ]] @ONLY)

@@ -86,13 +86,12 @@ Result<> check_owner(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolHashes& hashes) {
-  return runs_dir / ".agents" / hashes.both;
+std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
+  return runs_dir / ".agents" / tools.hash;
 }
 
-Result<> stage_tools(const std::filesystem::path& bin_dir, const std::filesystem::path& runs_dir,
-                     const ToolHashes& hashes) {
-  const auto folder = tools_directory(runs_dir, hashes);
+Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir, const ToolSet& tools) {
+  const auto folder = tools_directory(runs_dir, tools);
   DLRUN_TRY(make_private_directories(folder));
   DLRUN_TRY(check_owner(runs_dir / ".agents"));
   DLRUN_TRY(check_owner(folder));
@@ -103,12 +102,12 @@ Result<> stage_tools(const std::filesystem::path& bin_dir, const std::filesystem
                 "directory with --runs or DLRUN_RUNS",
                 runs_dir.string());
   }
-  const std::array<std::pair<const char*, const std::string*>, 2> tools = {
-      {{"dlrun-agent", &hashes.agent}, {"dlrun-trainer", &hashes.trainer}}};
-  for (const auto& [name, hash] : tools) {
-    const auto to = folder / name;
+  for (const auto& file : tools.files) {
+    const auto from = root / file.place;
+    const auto to = folder / from.filename();
     if (::access(to.c_str(), X_OK) == 0) continue;
-    DLRUN_TRY(copy_verified(bin_dir / name, to, *hash));
+    if (file.place.starts_with("lib/") && ::access(from.c_str(), F_OK) != 0) continue;
+    DLRUN_TRY(copy_verified(from, to, file.sha256));
   }
   return {};
 }

@@ -11,7 +11,10 @@ Result<const void*> load_module_object(std::string_view name, const char* object
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return fail(Errc::kUnavailable, "cannot read /proc/self/exe: {}; is /proc mounted?", error.message());
-  const auto path = program.parent_path().parent_path() / "lib" / "dlrun" / fmt::format("dlrun-{}.so", name);
+  // Beside the program where both were staged for a run, else where they are installed.
+  const std::string file = fmt::format("dlrun-{}.so", name);
+  auto path = program.parent_path() / file;
+  if (!std::filesystem::exists(path, error)) path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
   if (!std::filesystem::exists(path, error)) {
     return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist", name, path.string());
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Parts that need a library which may be missing (libmpi in a container image, libnccl and CUDA on a node without GPUs)
-// are modules: shared objects in ../lib/dlrun beside the program's folder, loaded when asked for. The program starts
+// are modules: shared objects beside the program (as staged for a run) or in ../lib/dlrun (as installed), loaded when
+// asked for. The program starts
 // without those libraries, the parts are written against their ordinary headers, and a missing one is named by the
 // loader.
 

@@ -15,14 +15,18 @@ namespace {
 
 struct Fixture {
   TemporaryDirectory folder;
-  std::filesystem::path bin = folder.path() / "bin", runs = folder.path() / "runs";
-  ToolHashes hashes{"both", "", ""};
+  std::filesystem::path root = folder.path() / "root", runs = folder.path() / "runs";
+  ToolSet tools{"hash", {}};
   Fixture() {
-    std::filesystem::create_directories(bin);
-    REQUIRE(write_file_atomic(bin / "dlrun-agent", std::string(3'000'000, 'a'), 0755).has_value());
-    REQUIRE(write_file_atomic(bin / "dlrun-trainer", "trainer", 0755).has_value());
-    hashes.agent = *sha256_of_file(bin / "dlrun-agent");
-    hashes.trainer = *sha256_of_file(bin / "dlrun-trainer");
+    std::filesystem::create_directories(root / "bin");
+    std::filesystem::create_directories(root / "lib/dlrun");
+    add("bin/dlrun-agent", std::string(3'000'000, 'a'));
+    add("bin/dlrun-trainer", "trainer");
+    add("lib/dlrun/dlrun-comm-x.so", "module");
+  }
+  void add(const std::string& place, const std::string& content) {
+    REQUIRE(write_file_atomic(root / place, content, 0755).has_value());
+    tools.files.push_back({place, *sha256_of_file(root / place)});
   }
 };
 
@@ -34,28 +38,33 @@ TEST_CASE("SHA-256 is the standard's") {
   CHECK(*sha256_of_file(folder.path() / "abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE_FIXTURE(Fixture, "staging copies both programs, executable, and does nothing the second time") {
-  REQUIRE(stage_tools(bin, runs, hashes).has_value());
-  const auto agent = tools_directory(runs, hashes) / "dlrun-agent";
-  CHECK(*sha256_of_file(agent) == hashes.agent);
+TEST_CASE_FIXTURE(Fixture, "staging copies programs and modules, executable, and does nothing the second time") {
+  REQUIRE(stage_tools(root, runs, tools).has_value());
+  const auto agent = tools_directory(runs, tools) / "dlrun-agent";
+  CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
   struct stat before {};
   REQUIRE(::stat(agent.c_str(), &before) == 0);
   CHECK((before.st_mode & 0777) == 0755);
-  std::filesystem::remove_all(bin);
-  CHECK(stage_tools(bin, runs, hashes).has_value());
+  CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-comm-x.so"));
+  std::filesystem::remove_all(root);
+  CHECK(stage_tools(root, runs, tools).has_value());
 }
 
 TEST_CASE_FIXTURE(Fixture, "a program that dlrun was not built with is refused and nothing of it is left") {
-  hashes.agent[0] = hashes.agent[0] == '0' ? '1' : '0';
-  const auto staged = stage_tools(bin, runs, hashes);
+  char& digit = tools.files[0].sha256[0];
+  digit = digit == '0' ? '1' : '0';
+  const auto staged = stage_tools(root, runs, tools);
   REQUIRE_FALSE(staged.has_value());
   CHECK(staged.error().code == Errc::kInvalid);
-  CHECK(std::filesystem::is_empty(tools_directory(runs, hashes)));
+  CHECK(std::filesystem::is_empty(tools_directory(runs, tools)));
 }
 
-TEST_CASE_FIXTURE(Fixture, "a missing program is named") {
-  std::filesystem::remove(bin / "dlrun-trainer");
-  const auto staged = stage_tools(bin, runs, hashes);
+TEST_CASE_FIXTURE(Fixture, "a missing program is named, a module that is not installed is passed over") {
+  std::filesystem::remove(root / "lib/dlrun/dlrun-comm-x.so");
+  CHECK(stage_tools(root, runs, tools).has_value());
+  std::filesystem::remove_all(runs);
+  std::filesystem::remove(root / "bin/dlrun-trainer");
+  const auto staged = stage_tools(root, runs, tools);
   REQUIRE_FALSE(staged.has_value());
   CHECK(staged.error().code == Errc::kNotFound);
   CHECK(staged.error().message.find("dlrun-trainer") != std::string::npos);
