@@ -107,7 +107,8 @@ Result<> run(const Options& options, const Env& env, const World& world, const s
   (*communicator)->set_compute_stream((*kernels)->stream());
   Reporter::Options reporting;
   reporting.is_silent = world.rank != 0;
-  reporting.is_terminal = isatty(STDOUT_FILENO) == 1;
+  // mpirun gives a rank a terminal of its own as stdout, whatever reads it, but never as stderr.
+  reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   reporting.metrics = options.metrics;
   reporting.store = store.get();
   reporting.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));

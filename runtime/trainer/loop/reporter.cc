@@ -143,11 +143,12 @@ void Reporter::write_metrics(const std::string& json) {
   if (!metrics_.is_open()) return;
   ordered_json line{{"time", utc_timestamp(std::chrono::system_clock::now())}, {"attempt", options_.attempt}};
   line.update(ordered_json::parse(json));
-  keep(write_all(metrics_.get(), line.dump() + "\n"));
+  if (auto written = write_all(metrics_.get(), line.dump() + "\n"); !written)
+    keep(within(options_.metrics->string(), written.error()));
 }
 
 void Reporter::keep(const Result<>& result) {
-  if (!result && status_) status_ = within("cannot report progress", result.error());
+  if (!result && status_) status_ = within("cannot record progress", result.error());
 }
 
 }  // namespace dlrun::trainer

@@ -1,0 +1,125 @@
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/bootstrap/store.h"
+#include "runtime/trainer/loop/reporter.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keeps what is reported; fails from the second report on when asked to.
+class RecordingStore final : public Store {
+ public:
+  Result<> put(std::string_view, std::string_view) override { return {}; }
+  Result<std::string> get(std::string_view, std::chrono::milliseconds) override { return std::string(); }
+  Result<> report_progress(std::string_view json) override {
+    reports.emplace_back(json);
+    if (is_broken) return fail(Errc::kUnavailable, "the agent is gone");
+    return {};
+  }
+
+  std::vector<std::string> reports;
+  bool is_broken = false;
+};
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("dlrun-report-" + random_hex(8))) {
+    REQUIRE(make_private_directories(path_));
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] fs::path metrics() const { return path_ / "metrics.jsonl"; }
+
+ private:
+  fs::path path_;
+};
+
+Reporter::Options options_of(const Folder& folder, Store& store) {
+  Reporter::Options options;
+  options.metrics = folder.metrics();
+  options.store = &store;
+  options.attempt = 2;
+  options.epochs = 3;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("an epoch is a line of metrics, the end a final report to the run's record") {
+  const Folder folder;
+  RecordingStore store;
+  auto reporter = Reporter::open(options_of(folder, store));
+  REQUIRE(reporter.has_value());
+  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
+  reporter->finish({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000});
+  CHECK(reporter->status().has_value());
+
+  const auto line = nlohmann::json::parse(*read_file(folder.metrics(), 1000));
+  CHECK(line["attempt"] == 2);
+  CHECK(line["epoch"] == 1);
+  CHECK(line["step"] == 10);
+  CHECK(line["loss"] == 0.5);
+  CHECK(line["test_accuracy"] == 0.875);
+  CHECK(line["time"].get<std::string>().ends_with("Z"));
+  REQUIRE(store.reports.size() == 1);
+  const auto final_report = nlohmann::json::parse(store.reports[0]);
+  CHECK(final_report["final"] == true);
+  CHECK(final_report["test_accuracy"] == 0.875);
+  CHECK(final_report["parameters"] == "0123456789abcdef");
+}
+
+TEST_CASE("half a line of an attempt that was killed is not glued to the next one's first") {
+  const Folder folder;
+  RecordingStore store;
+  std::ofstream(folder.metrics()) << "{\"epoch\":1}\n{\"epo";
+  auto reporter = Reporter::open(options_of(folder, store));
+  REQUIRE(reporter.has_value());
+  reporter->epoch({2, 20, 0.5, 0.75, 0.25, 0.875, 1000});
+  const std::string text = *read_file(folder.metrics(), 1000);
+  CHECK(text.starts_with("{\"epoch\":1}\n{\"epo\n{\"time\":"));
+}
+
+TEST_CASE("metrics or a record that cannot be written are an error with their place") {
+  const Folder folder;
+  RecordingStore store;
+  auto options = options_of(folder, store);
+  options.metrics = "/dev/full";
+  auto reporter = Reporter::open(options);
+  REQUIRE(reporter.has_value());
+  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
+  REQUIRE_FALSE(reporter->status().has_value());
+  CHECK(reporter->status().error().message == "cannot record progress: /dev/full: No space left on device (ENOSPC)");
+
+  store.is_broken = true;
+  auto second = Reporter::open(options_of(folder, store));
+  second->finish({});
+  REQUIRE_FALSE(second->status().has_value());
+  CHECK(second->status().error().message == "cannot record progress: the agent is gone");
+  options.metrics = folder.metrics() / "below";
+  CHECK(Reporter::open(options).error().code == Errc::kIo);
+}
+
+TEST_CASE("a rank that is not the first writes nothing") {
+  const Folder folder;
+  RecordingStore store;
+  auto options = options_of(folder, store);
+  options.is_silent = true;
+  auto reporter = Reporter::open(options);
+  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
+  reporter->finish({});
+  CHECK_FALSE(fs::exists(folder.metrics()));
+  CHECK(store.reports.empty());
+}
+
+}  // namespace dlrun::trainer
