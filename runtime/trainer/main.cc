@@ -37,6 +37,10 @@ void install_signal_handlers() {
   action.sa_handler = [](int) { save_requested.store(true); };
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
+  sigset_t unblocked;
+  sigemptyset(&unblocked);
+  sigaddset(&unblocked, SIGUSR1);
+  sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);  // a parent that waits for signals may have left its mask to us
   // A write beyond a size limit, or to a reader that left, is an error of that write, not the end of the process.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);

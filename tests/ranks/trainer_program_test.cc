@@ -199,6 +199,19 @@ TEST_CASE("a disk that is full ends the run with the file's name and leaves the 
   CHECK(has(again.out, "resumed from ckpt at step 15"));
 }
 
+TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to its end") {
+  const Folder folder;
+  // The signal waits, blocked, from before the program starts: it is delivered once the program can take it.
+  const auto done = run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
+                               "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
+                              kSmall),
+                        folder.path());
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(arrays_of(folder / "ckpt/step-00000001/model.safetensors").size() > 0);
+  CHECK(fs::exists(folder / "ckpt/step-00000001/manifest.json"));
+  CHECK(fs::exists(folder / "ckpt/step-00000020/manifest.json"));
+}
+
 TEST_CASE("wrong words end the program with 64 and the reason") {
   const Folder folder;
   const auto unknown = run({kProgram, "--epoch", "3"}, folder.path());
