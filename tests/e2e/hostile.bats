@@ -1,0 +1,18 @@
+#!/usr/bin/env bats
+# Hostile strings: see hostile_strings.py.
+# timeout: 1500
+
+load helpers
+
+teardown() { cancel_jobs; }
+
+@test "more than 100 hostile strings in every key arrive byte for byte or are refused, through real sbatch; none is executed" {
+    dir=$(fresh_dir)
+    install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
+    install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
+    mkdir "$dir/work" && chown "$DLRUN_TESTBED_USER:" "$dir/work"
+    run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys"' - "$dir"
+    echo "$output" | tail -n 70
+    [ "$status" -eq 0 ]
+    [ -z "$(find "$DLRUN_TESTBED_HOME" /tmp -maxdepth 3 -name 'canary*' -print -quit)" ]
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# The main job: one YAML file trains on four nodes over MPI, over Gloo, and on one machine without Slurm.
+#
+# With the real MNIST in $DLRUN_TEST_MNIST the promised accuracy is held (4 epochs, >= 0.977); without it, digits that the trainer draws.
+# timeout: 1200
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    if [[ -n ${DLRUN_TEST_MNIST:-} ]]; then
+        # The ordinary user need not be able to read where it lies.
+        install -d -m 755 "$DLRUN_TESTBED_HOME/mnist"
+        install -m 644 "$DLRUN_TEST_MNIST"/*-ubyte* "$DLRUN_TESTBED_HOME/mnist"
+        data=(--set "train.data.path=$DLRUN_TESTBED_HOME/mnist") least=0.977
+    else
+        echo "# DLRUN_TEST_MNIST is not set: drawn digits in MNIST's place" >&3
+        data=(--set train.data.dataset=digits --set train.lr_scaling=none) least=0.95
+    fi
+    spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml
+}
+
+teardown() { cancel_jobs; }
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+
+# trained RANKS: the last run completed, its accuracy is what was promised, and all its ranks hold the same parameters
+trained() {
+    local status
+    status=$(dl status last --json)
+    jq -e --argjson least "$least" '.state == "completed" and .result.test_accuracy >= $least' <<<"$status" || {
+        echo "$status"
+        return 1
+    }
+    [[ $(dl logs last) == *"parameters $(jq -r .result.parameters <<<"$status") equal on $1 ranks"* ]]
+}
+
+@test "4 nodes x 2 ranks over MPI train to the promised accuracy and end with the same parameters" {
+    run dl submit "$spec" "${data[@]}" --watch
+    echo "$output" | tail -n 5
+    [ "$status" -eq 0 ]
+    [[ $output == *"x 8 ranks; mpi;"* ]]
+    trained 8
+}
+
+@test "4 nodes x 2 ranks over Gloo train to the promised accuracy and end with the same parameters" {
+    run dl submit "$spec" "${data[@]}" --set train.backend=gloo --watch
+    echo "$output" | tail -n 5
+    [ "$status" -eq 0 ]
+    [[ $output == *"x 8 ranks; gloo;"* ]]
+    trained 8
+}
+
+@test "the same file trains on one machine without Slurm" {
+    run dl run "$spec" "${data[@]}" --set train.lr_scaling=none
+    echo "$output" | tail -n 5
+    [ "$status" -eq 0 ]
+    [[ $output == *"x 2 ranks; gloo;"* ]]
+    trained 2
+}
