@@ -152,7 +152,8 @@ std::optional<std::string> find_program(std::string_view name, const Env& env) {
     std::string path(name);
     return is_program(path) ? std::optional(path) : std::nullopt;
   }
-  for (std::string_view directory : split(env.get_or("PATH", "/usr/local/bin:/usr/bin:/bin"), ':')) {
+  const std::string search = env.get_or("PATH", "/usr/local/bin:/usr/bin:/bin");
+  for (std::string_view directory : split(search, ':')) {
     std::string path = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
     if (is_program(path)) return path;
   }

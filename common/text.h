@@ -2,6 +2,7 @@
 // Small things done to text. No locale, no allocation surprises, no global state.
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,10 @@ namespace dlrun {
 
 /// The parts between separators; "a,,b" has three. An empty text has one empty part.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+/// Not of a temporary string: the parts are views into text, and would outlive it in a range-for.
+template <typename Text>
+  requires std::same_as<Text, std::string>
+std::vector<std::string_view> split(Text&& text, char separator) = delete;
 
 /// Without leading and trailing spaces, tabs and line ends.
 [[nodiscard]] std::string_view trim(std::string_view text);

@@ -34,7 +34,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 Result<std::string> locate(const std::string& name, const Env& env) {
   if (name.find('/') != std::string::npos) return name;
   if (auto found = find_program(name, env)) return *found;
-  for (const auto folder : split(env.get_or("PATH", ""), ':')) {
+  const std::string search = env.get_or("PATH", "");
+  for (const auto folder : split(search, ':')) {
     const auto candidate = fmt::format("{}/{}", folder.empty() ? "." : folder, name);
     if (::access(candidate.c_str(), F_OK) == 0) {
       return fail(Errc::kRefused, "{}: is not executable", printable(candidate));

@@ -16,6 +16,16 @@ Command shell(std::string script) {
 
 }  // namespace
 
+TEST_CASE("a program is found in the first folder of PATH that has it, and in every folder") {
+  Env env;
+  // Longer than a short string's buffer: the search once read parts of a string that was gone.
+  env.set("PATH", "/usr/share/some/folder/that/is/not/there:/usr/bin:/bin");
+  CHECK(find_program("sh", env) == "/usr/bin/sh");
+  env.set("PATH", "/bin:/usr/share/some/folder/that/is/not/there:/usr/bin");
+  CHECK(find_program("sh", env) == "/bin/sh");
+  CHECK_FALSE(find_program("no-such-program", env).has_value());
+}
+
 TEST_CASE("a command's outputs, code and signal are told apart") {
   const auto finished = run_command(shell("echo out; echo err >&2; exit 3"));
   REQUIRE(finished.has_value());
