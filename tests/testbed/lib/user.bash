@@ -28,7 +28,7 @@ as_user() {
     mapfile -t environment < <(print_environment)
     cd "$home" || exit
     exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 ${TERM:+TERM="$TERM"} \
-        PATH=/usr/local/bin:/usr/bin:/bin "${environment[@]}" \
+        PATH="$state/prefix/bin:/usr/local/bin:/usr/bin:/bin" "${environment[@]}" \
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
 }
 
