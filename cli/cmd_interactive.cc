@@ -54,17 +54,21 @@ class SessionFolder {
 Result<int> interact(Cli& cli, const Options& options) {
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
+  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
   if (options.dry_run) {
-    const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT");
+    const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT", has_terminal);
     fmt::print("{}", shown.script);
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
+  }
+  if (!has_terminal && options.command.empty()) {
+    return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   const auto folder = SessionFolder::make(prepared->plan.runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";
   const auto begun = folder->path() / "begun";
-  const auto session = render_interactive(prepared->plan, options.command, script.string());
+  const auto session = render_interactive(prepared->plan, options.command, script.string(), has_terminal);
   // Slurm's commands end with 1 for every reason: the mark tells a shell that ended with 1 from an allocation that
   // never was.
   const auto at = session.script.find('\n');
@@ -85,7 +89,11 @@ Result<int> interact(Cli& cli, const Options& options) {
   const auto end = child->wait();
   if (!end) return tl::unexpected(end.error());
   std::error_code ignored;
-  if (std::filesystem::exists(begun, ignored)) return end->exit_code == 0 ? kExitOk : kExitRunFailed;
+  if (std::filesystem::exists(begun, ignored)) {
+    if (end->exit_code == 0 || options.command.empty()) return kExitOk;  // a shell ends with its last command's code
+    print_error(cli, fmt::format("the command ended with code {}", end->exit_code));
+    return kExitRunFailed;
+  }
   if (end->interrupted != 0 || end->signal != 0)
     return fail(Errc::kInterrupted, "interrupted before the allocation was there; nothing is queued");
   if (end->exit_code == 0) return kExitOk;

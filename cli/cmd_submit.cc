@@ -68,6 +68,7 @@ Result<Job> make_job(const Cli& cli, const Options& options) {
     job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
     job.submit.log_pattern = script.output;
     job.submit.directory = cli.current_dir;
+    job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
     return job;
   }
   auto prepared = prepare(cli, options.spec, Target::kSlurm);
@@ -81,6 +82,7 @@ Result<Job> make_job(const Cli& cli, const Options& options) {
   job.requested = plan.requested;
   job.submit.clusters = plan.clusters;
   job.submit.directory = plan.folder;
+  job.submit.comment = value_of(plan, "--comment");
   if (plan.output_given) job.submit.log_pattern = value_of(plan, "--output");
   job.prepared = std::move(*prepared);
   return job;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/output.h"
+#include "launcher/executors/slurm_conf.h"
 
 namespace dlrun {
 
@@ -29,7 +30,7 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
   request.config_dirs = config_directories(cli.env);
   // An installed tree brings its sites and presets along, wherever it was moved to.
   request.config_dirs.push_back(cli.bin_dir.parent_path() / "share" / "dlrun");
-  request.cluster_name = cli.env.get_or("SLURM_CLUSTER_NAME", "");
+  request.cluster_name = slurm_cluster_name(cli.env);
   std::error_code error;
   if (!std::filesystem::exists(cli.current_dir / options.file, error)) {
     return fail(Errc::kNotFound, "{}: no such file", options.file);

@@ -57,8 +57,9 @@ std::string result_text(const std::string& result) {
   if (!json) return {};
   std::vector<std::string> parts;
   for (const auto& [key, value] : json->items()) {
-    parts.push_back(
-        fmt::format("{} {}", key, value.is_string() ? printable(value.get<std::string>()) : json_read::dump(value)));
+    std::string shown = value.is_string() ? printable(value.get<std::string>()) : json_read::dump(value);
+    if (value.is_number_float()) shown = fmt::format("{:.6g}", value.get<double>());
+    parts.push_back(fmt::format("{} {}", key, shown));
   }
   return join(parts, ", ");
 }

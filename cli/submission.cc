@@ -37,7 +37,7 @@ bool is_outcome_open(const Error& error) {
 
 Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
                                               const SubmitPlan& plan) {
-  std::vector<std::string> words = {"--comment=dlrun:" + token};
+  std::vector<std::string> words = {"--comment=dlrun:" + token + (plan.comment ? " " + *plan.comment : "")};
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
   if (!plan.log_pattern) {
     const auto folder = escape_pattern(run.string());

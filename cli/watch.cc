@@ -127,11 +127,12 @@ Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const Index
       is_over = is_final(status->state) && !status->is_last_known;
       if (is_over) quiet_since = Clock::now();
       // What a person waiting wants to know, once each time it changes.
-      const std::string news = status->is_last_known
-                                   ? fmt::format("controller unreachable; still following ({})", status->detail)
-                               : status->state == RunState::kPending
-                                   ? fmt::format("pending{}{}", status->detail.empty() ? "" : ": ", status->detail)
-                                   : std::string();
+      std::string news;
+      if (status->is_last_known) {
+        news = fmt::format("controller unreachable; still following ({})", status->detail);
+      } else if (status->state == RunState::kPending && !status->detail.empty()) {
+        news = "pending: " + status->detail;
+      }
       if (!news.empty() && news != told) print_note(cli, fmt::format("{}: {}", run.id, printable(news)));
       told = news;
     }

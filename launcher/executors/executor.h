@@ -66,7 +66,8 @@ class Executor {
   /// Would submit() be taken? What the executor says about it: the expected start, for one.
   [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
 
-  /// The job submitted with this comment, if there is one. kUnavailable when that cannot be known now.
+  /// The job whose comment is, or begins with the word, `comment`, if there is one. kUnavailable when that cannot be
+  /// known now.
   [[nodiscard]] virtual Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster) = 0;
 
   [[nodiscard]] virtual Result<QueryAnswer> query(std::span<const JobId> jobs) = 0;

@@ -127,9 +127,10 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 }
 
 Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
-                               const std::string& script_path) {
+                               const std::string& script_path, bool has_terminal) {
   // One task that sees the node as the job's tasks would together.
-  std::vector<std::string> step{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--pty", "--export=ALL", "--mpi=none"};
+  std::vector<std::string> step{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--export=ALL", "--mpi=none"};
+  if (has_terminal) step.emplace_back("--pty");
   if (plan.requested.cpus && plan.requested.nodes) {
     step.push_back(fmt::format("--cpus-per-task={}", *plan.requested.cpus / *plan.requested.nodes));
   }

@@ -25,8 +25,9 @@ struct Interactive {
 };
 
 /// A shell (or command) on the first node of a new allocation, inside the job's environment and container.
+/// has_terminal: a pseudo-terminal for it; a command in a pipe must not get one.
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
-                                             const std::string& script_path);
+                                             const std::string& script_path, bool has_terminal = true);
 
 /// The whole script of a run on this machine, without Slurm, for bash: the same environment, then lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/executors/classify.h"
+#include "launcher/executors/slurm_conf.h"
 #include "launcher/executors/slurm_parse.h"
 
 using namespace dlrun;
@@ -81,4 +82,10 @@ TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
 TEST_CASE("Slurm's words are one line of printable text, each said once") {
   CHECK(slurm_words("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") == "a; b\\x1b[31m");
   CHECK(slurm_error("sbatch", "", 7).message.find("code 7") != std::string::npos);
+}
+
+TEST_CASE("the cluster's name is read from slurm.conf as Slurm reads it") {
+  CHECK(cluster_name_in("# ClusterName=no\nSlurmctldHost=a\nclustername = juwels # here\n") == "juwels");
+  CHECK(cluster_name_in("ClusterName=\"x\"\n") == "x");
+  CHECK(cluster_name_in("ClusterNames=no\n").empty());
 }
