@@ -1,0 +1,243 @@
+#!/usr/bin/env bats
+# Every command as an ordinary user types it, on a real Slurm cluster.
+# timeout: 600
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    cat >"$dir/hello.yaml" <<'YAML'
+name: hello
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(hostname)"']
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
+}
+
+teardown() { cancel_jobs; }
+
+# dl ARGUMENTS...: dlrun in the test's directory. Errors and remarks come after the output.
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+# a spec whose ranks wait for a file
+waiting() { dl submit hello.yaml --set "launch.command=[bash, -c, 'echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on']" "$@"; }
+state() { dl status "${1:-last}" --json | jq -r .state; }
+is_state() { [[ $(state) == "$1" ]]; }
+key() { dl status last --json | jq -r "$1"; }
+
+@test "submit --watch prints the ranks' output, and ends with 0 when they do" {
+    run dl submit hello.yaml --watch
+    [ "$status" -eq 0 ]
+    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on n"* ]]; done
+    [[ $output == *"completed"* ]]
+}
+
+@test "submit tells the job, and status, logs and ls know it by each of its names" {
+    run dl submit hello.yaml --json
+    [ "$status" -eq 0 ]
+    job=$(jq -r .job <<<"$output") id=$(jq -r .run <<<"$output") path=$(jq -r .path <<<"$output")
+    dl wait "$id"
+    for name in last hello "$id" "${id%??}" "$job" "$path"; do
+        [ "$(dl status "$name" --json | jq -r '.run + .state')" = "${id}completed" ]
+    done
+    [ "$(dl logs last | grep -c '^rank ')" -eq 4 ]
+    [[ $(dl logs --rank 2 last) == "rank 2 of 4 on "* ]]
+    [[ $(dl ls) == *"$id"*"$job"*completed* ]]
+    [ "$(dl ls --json | jq -r '.[0].run')" = "$id" ]
+}
+
+@test "a run is recorded whole: spec, plan, script, provenance, journal" {
+    as_user git -C "$dir" init -q
+    as_user bash -c "cd '$dir' && git add . && git -c user.name=t -c user.email=t@example.org commit -qm one && echo '# edited' >>hello.yaml"
+    dl submit hello.yaml
+    path=$(key .path)
+    for file in spec.yaml resolved.yaml plan.json job.sh provenance.json submission.json tree.patch; do
+        [ "$(stat -c %a "$path/$file")" = 600 ]
+    done
+    [ "$(stat -c %a "$path")" = 700 ]
+    cmp "$dir/hello.yaml" "$path/spec.yaml"
+    [ "$(jq -r .git.commit "$path/provenance.json")" = "$(as_user git -C "$dir" rev-parse HEAD)" ]
+    grep -q '^+# edited' "$path/tree.patch"
+    [ "$(jq -r .state "$path/submission.json")" = submitted ]
+}
+
+@test "a killed rank is named by --watch, wait and status, with host and signal, and the exit code is 5" {
+    run dl submit hello.yaml --watch --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done"]'
+    [ "$status" -eq 5 ]
+    [[ $output == *"rank 3 on n2"*SIGKILL* ]]
+    run dl wait last
+    [ "$status" -eq 5 ]
+    [[ $output == *"rank 3 on n2"*SIGKILL* ]]
+    [ "$(key '.first_failed | "\(.rank) \(.host) \(.signal)"')" = "3 n2 SIGKILL" ]
+    [[ $(dl status last) == *"rank 3 on n2 was ended by SIGKILL"* ]]
+}
+
+@test "a command that is not on the node ends the run with 127, named" {
+    run dl submit hello.yaml --watch --set 'launch.command=[no-such-program]'
+    [ "$status" -eq 5 ]
+    [ "$(key .code)" -eq 127 ]
+    [[ $(dl logs last) == *no-such-program* ]]
+}
+
+@test "what Slurm refuses is told in its own words with exit code 3, and recorded" {
+    run dl submit hello.yaml --set resources.partition=nope
+    [ "$status" -eq 3 ]
+    [[ $output == *"nvalid partition"* ]]
+    [ "$(state)" = refused ]
+    run dl submit hello.yaml --test-only --set resources.partition=nope
+    [ "$status" -eq 3 ]
+    run dl check hello.yaml --set resources.nodes=99
+    [ "$status" -eq 3 ]
+}
+
+@test "--test-only and --dry-run submit nothing and write nothing" {
+    run dl submit hello.yaml --test-only
+    [ "$status" -eq 0 ]
+    [[ $output == *"to start at"* ]]
+    run dl submit hello.yaml --dry-run
+    [ "$status" -eq 0 ]
+    [[ $output == *"#SBATCH --nodes=2"* ]]
+    no_jobs
+    [ ! -e "$dir/runs" ]
+}
+
+@test "an invalid spec is refused with file, line and column, exit code 2, and nothing is written" {
+    run dl submit hello.yaml --set resources.nodes=many --set resorces.time=1
+    [ "$status" -eq 2 ]
+    [[ $output == *resources.nodes* && $output == *resorces* ]]
+    [ ! -e "$dir/runs" ]
+}
+
+@test "logs -f follows a running job and ends with it" {
+    waiting
+    dl logs -f last >"$BATS_TEST_TMPDIR/log" 2>&1 &
+    follower=$!
+    wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
+    [ "$(state)" = running ]
+    as_user touch "$dir/go"
+    wait "$follower"
+    grep -q 'gone on' "$BATS_TEST_TMPDIR/log"
+    grep -q completed "$BATS_TEST_TMPDIR/log"
+}
+
+@test "logs -f --rank follows one rank only" {
+    waiting
+    dl logs -f --rank 1 last >"$BATS_TEST_TMPDIR/log" 2>/dev/null &
+    follower=$!
+    wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
+    as_user touch "$dir/go"
+    wait "$follower"
+    [ "$(cat "$BATS_TEST_TMPDIR/log")" = $'waiting\ngone on' ]
+}
+
+@test "cancel ends a running job and a pending one" {
+    waiting
+    wait_until 30 is_state running
+    dl cancel last
+    run dl wait last
+    [ "$status" -eq 5 ]
+    [ "$(state)" = cancelled ]
+    dl submit hello.yaml --set resources.begin=now+1hour
+    [ "$(state)" = pending ]
+    dl cancel last
+    run dl wait last
+    [ "$status" -eq 5 ]
+    [ "$(state)" = cancelled ]
+    run dl cancel last
+    [ "$status" -eq 0 ]
+}
+
+@test "Ctrl-C while watching leaves the job running, says so, and is exit code 130" {
+    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit hello.yaml --watch --set "launch.command=[bash, -c, \"echo waiting; until [[ -e $1/go ]]; do sleep 0.1; done\"]"' - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    wait_until 30 grep -q '^waiting' "$BATS_TEST_TMPDIR/out"
+    kill -INT "$(cat "$dir/pid")"
+    code=0
+    wait $! || code=$?
+    rest=$(cat "$BATS_TEST_TMPDIR/out")
+    [ "$code" -eq 130 ]
+    [[ $rest == *"goes on"* ]]
+    [ "$(state)" = running ]
+}
+
+@test "render's script is plain: shellcheck, sbatch --test-only, and by hand twice with the same text" {
+    dl render hello.yaml -o job.sh
+    shellcheck "$dir/job.sh"
+    as_user sbatch --test-only "$dir/job.sh"
+    first=$(as_user sbatch --parsable "$dir/job.sh")
+    second=$(as_user sbatch --parsable "$dir/job.sh")
+    wait_until 60 no_jobs
+    for job in "$first" "$second"; do
+        run=$dir/runs/hello-$job
+        [ "$(dl status "$run" --json | jq -r .state)" = completed ]
+        [ "$(cat "$run"/logs/attempt-0/rank-*.log | wc -l)" -eq 4 ]
+    done
+    [[ $(dl ls --runs runs) == *"hello-$first"* ]]
+    [ "$(dl status "$first" --json | jq -r .run)" = "hello-$first" ]
+}
+
+@test "submit takes an edited script back" {
+    dl render hello.yaml -o job.sh
+    as_user sed -i 's/--nodes=2/--nodes=1/' "$dir/job.sh"
+    run dl submit job.sh --watch
+    [ "$status" -eq 0 ]
+    [[ $output == *"rank 1 of 2 on n"* ]]
+    cmp "$dir/job.sh" "$(key .path)/job.sh"
+}
+
+@test "from inside a job, submit works and inherits none of the outer job's variables" {
+    cat >"$dir/outer.yaml" <<YAML
+name: outer
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch:
+  preset: mpi
+  command: [dlrun, submit, $dir/inner.yaml, --runs, $dir/runs]
+YAML
+    cat >"$dir/inner.yaml" <<YAML
+name: inner
+resources: {nodes: 2, tasks_per_node: 1, time: 5m}
+environment: {setup: "env >$dir/environment"}
+launch: {preset: plain, command: [hostname]}
+YAML
+    as_user env SLURM_CPU_BIND=quiet,mask_cpu:0x1 SBATCH_PARTITION=preempt dlrun submit "$dir/outer.yaml" --runs "$dir/runs" --watch
+    inner_ended() { [[ $(dl status inner --json | jq -r .state) == completed ]]; }
+    wait_until 60 inner_ended
+    outer=$(dl status outer --json | jq -r .job)
+    run grep -E "^(SLURM_JOB_ID|SLURM_JOBID|DLRUN_JOB)=$outer\$" "$dir/environment"
+    [ "$status" -eq 1 ]
+    run grep -E '^(PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_PROCID|SLURM_STEP_ID|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT)=' "$dir/environment"
+    [ "$status" -eq 1 ]
+}
+
+@test "without Slurm's commands the error says what to do" {
+    for command in submit interactive; do
+        run as_user bash -c 'cd "$1" && PATH=/nowhere exec "$2" "$3" hello.yaml "${@:4}"' - "$dir" "$DLRUN_TESTBED_PREFIX/bin/dlrun" "$command" \
+            $([[ $command == submit ]] || echo -- true)
+        [ "$status" -eq 6 ]
+        [[ $output == *"dlrun run"* ]]
+    done
+}
+
+@test "what does not exist is exit code 6" {
+    run dl submit no-such.yaml
+    [ "$status" -eq 6 ]
+    run dl status no-such-run
+    [ "$status" -eq 6 ]
+    run dl logs no-such-run
+    [ "$status" -eq 6 ]
+}
+
+@test "a damaged run file is named, and ls shows the others" {
+    dl submit hello.yaml
+    dl wait last
+    dl submit hello.yaml
+    dl wait last
+    path=$(key .path)
+    as_user bash -c "echo '{' >'$path/submission.json'"
+    run dl status last
+    [ "$status" -eq 2 ]
+    [[ $output == *"$path/submission.json"*damaged* ]]
+    run dl ls
+    [ "$status" -eq 0 ]
+    [[ $output == *"submission.json"* && $output == *completed* ]]
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# `dlrun run`: the same job on this machine, without Slurm; and `dlrun interactive`.
+# timeout: 300
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    cat >"$dir/hello.yaml" <<'YAML'
+name: hello
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+environment:
+  vars: {GREETING: "it's; $(id) \"here\""}
+  setup: echo set up on $(hostname)
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE: $GREETING"']
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
+}
+
+teardown() {
+    if [[ -n ${socket:-} ]]; then tmux -S "$socket" kill-server || true; fi
+    cancel_jobs
+}
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+key() { dl status last --json | jq -r "$1"; }
+
+@test "run starts the ranks of one node here, in the spec's environment, and keeps the same record" {
+    run dl run hello.yaml
+    [ "$status" -eq 0 ]
+    [[ $output == *"set up on"* ]]
+    [[ $output == *"rank 0 of 2: it's; \$(id) \"here\""* && $output == *"rank 1 of 2: "* ]]
+    [ "$(key .state)" = completed ]
+    [[ $(dl logs --rank 1 last) == "rank 1 of 2: "* ]]
+    [[ $(dl ls) == *here*completed* ]]
+}
+
+@test "run names a rank that failed, and ends with 5" {
+    run dl run hello.yaml --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 1 ]] || exit 7; trap : TERM; while :; do sleep 1; done"]'
+    [ "$status" -eq 5 ]
+    [[ $output == *"rank 1"*"code 7"* ]]
+    [ "$(key .code)" -eq 7 ]
+}
+
+@test "a setup line that fails is told, and no rank is started" {
+    run dl run hello.yaml --set 'environment.setup=false'
+    [ "$status" -eq 5 ]
+    [[ $output == *"before the ranks were started"* ]]
+    [ "$(key .state)" != running ]
+}
+
+@test "Ctrl-C ends a run and all its processes, exit code 130" {
+    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun run hello.yaml --set "$2"' - "$dir" \
+        "launch.command=[bash, -c, 'echo \$\$ >>$dir/pids; trap : TERM; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    two_ranks() { [[ $(wc -l <"$dir/pids") -eq 2 ]]; }
+    wait_until 30 two_ranks
+    kill -INT "$(cat "$dir/pid")"
+    code=0
+    wait $! || code=$?
+    [ "$code" -eq 130 ]
+    while read -r pid; do [ ! -e "/proc/$pid" ]; done <"$dir/pids"
+    [ "$(key .state)" = cancelled ]
+}
+
+@test "cancel ends a run on this machine from another shell" {
+    dl run hello.yaml --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    runner=$!
+    wait_until 30 test -e "$dir/up"
+    [ "$(key .state)" = running ]
+    dl cancel last
+    code=0
+    wait "$runner" || code=$?
+    [ "$code" -eq 5 ]
+    [ "$(key .state)" = cancelled ]
+}
+
+@test "interactive runs a command on the first node in the spec's environment, and frees the allocation" {
+    run dl interactive hello.yaml -- bash -c 'echo "on $(hostname), job of $SLURM_JOB_NUM_NODES nodes: $GREETING"' </dev/null
+    [ "$status" -eq 0 ]
+    [[ $output == *"set up on n1"* ]]
+    [[ $output == *"on n1, job of 2 nodes: it's; \$(id) \"here\""* ]]
+    wait_until 10 no_jobs
+    run dl interactive hello.yaml -- false </dev/null
+    [ "$status" -eq 5 ]
+    run dl interactive hello.yaml --set resources.partition=nope -- true </dev/null
+    [ "$status" -eq 3 ]
+    run dl interactive hello.yaml </dev/null
+    [ "$status" -eq 2 ]
+    wait_until 10 no_jobs
+    [ -z "$(ls "$dir/runs/.interactive")" ]
+}
+
+@test "interactive under tmux gives a prompt on the first node; Ctrl-C stays in the shell; leaving frees the allocation" {
+    socket=$BATS_TEST_TMPDIR/tmux
+    tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$testbed/as_user bash --norc"
+    screen() { tmux -S "$socket" capture-pane -p; }
+    type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
+    shows() { screen | grep -q "$1"; }
+    type_line "cd $dir && dlrun interactive hello.yaml"
+    wait_until 30 shows 'set up on n1'
+    type_line 'echo "$(hostname): $GREETING" $(stty size)'
+    wait_until 10 shows "^n1: it's; \$(id) \"here\" 40 120"
+    type_line 'sleep 1000'
+    tmux -S "$socket" send-keys C-c
+    type_line 'echo still on $(hostname)'
+    wait_until 10 shows '^still on n1'
+    type_line 'exit'
+    wait_until 20 no_jobs
+    wait_until 10 shows 'Relinquishing'
+}

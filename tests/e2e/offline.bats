@@ -1,0 +1,113 @@
+#!/usr/bin/env bats
+# The controller is away, or the disk is full: nothing is guessed, nothing is sent twice, nothing is lost.
+# timeout: 600
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    cat >"$dir/hello.yaml" <<'YAML'
+name: hello
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
+}
+
+teardown() {
+    "$testbed/up" >/dev/null
+    cancel_jobs
+    if mountpoint -q "$dir/full"; then umount "$dir/full"; fi
+}
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+state() { dl status "${1:-last}" --json | jq -r .state; }
+is_state() { [[ $(state) == "$1" ]]; }
+
+@test "while the controller is away, status tells what was known, exit code 4, and training goes on" {
+    dl submit hello.yaml
+    wait_until 30 is_state running
+    "$testbed/fault" kill slurmctld
+    run dl status last
+    [ "$status" -eq 4 ]
+    [[ $output == *"controller unreachable; last known: running"* ]]
+    run dl ls
+    [ "$status" -eq 4 ]
+    [[ $output == *"running?"* ]]
+    as_user touch "$dir/go"
+    # The run's own record needs no controller.
+    wait_until 30 is_state completed
+}
+
+@test "a submission while the controller is away is exit code 4, and is settled later, not sent twice" {
+    "$testbed/fault" kill slurmctld
+    run dl submit hello.yaml
+    [ "$status" -eq 4 ]
+    [[ $output == *"not known"* ]]
+    "$testbed/up" >/dev/null
+    wait_until 30 as_user squeue
+    [ "$(state)" = not_submitted ]
+    no_jobs
+}
+
+@test "a submission that was accepted but whose reply was lost is found by its token" {
+    # sbatch is killed after the controller took the job, as a lost connection or an impatient user would.
+    as_user mkdir "$dir/bin"
+    as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
+#!/bin/bash
+/usr/bin/sbatch "$@" >/dev/null
+kill -KILL $$
+SH
+    as_user chmod +x "$dir/bin/sbatch"
+    run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH dlrun submit hello.yaml' - "$dir"
+    [ "$status" -eq 0 ]
+    [[ $output == *"as job "* ]]
+    [ "$(squeue -h -u "$DLRUN_TESTBED_USER" | wc -l)" -eq 1 ]
+}
+
+@test "dlrun killed between sbatch and the journal: a later command finds the job" {
+    as_user mkdir "$dir/bin"
+    as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
+#!/bin/bash
+/usr/bin/sbatch "$@" >/dev/null
+kill -KILL $PPID
+SH
+    as_user chmod +x "$dir/bin/sbatch"
+    run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH dlrun submit hello.yaml' - "$dir"
+    [ "$status" -eq 137 ]
+    wait_until 30 is_state running
+    [ "$(dl status last --json | jq -r .job)" = "$(squeue -h -o %i -u "$DLRUN_TESTBED_USER")" ]
+    dl cancel last
+}
+
+@test "Ctrl-C during sbatch is settled through the journal and said" {
+    as_user mkdir "$dir/bin"
+    as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
+#!/bin/bash
+kill -INT $PPID $$
+sleep 1
+SH
+    as_user chmod +x "$dir/bin/sbatch"
+    run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH dlrun submit hello.yaml' - "$dir"
+    [ "$status" -eq 130 ]
+    [[ $output == *"nothing is queued"* ]]
+    no_jobs
+}
+
+@test "a full disk in the run directory: one clear error, nothing submitted, nothing left" {
+    mkdir "$dir/full"
+    mount -t tmpfs -o size=64k,mode=1777 none "$dir/full"
+    run dl submit hello.yaml --runs full
+    [ "$status" -eq 1 ]
+    [[ $output == *"No space left on device"* ]]
+    no_jobs
+}
+
+@test "a runs directory that cannot execute programs is noticed before anything is queued" {
+    mkdir "$dir/full"
+    mount -t tmpfs -o size=100m,mode=1777,noexec none "$dir/full"
+    run dl submit hello.yaml --runs full
+    [ "$status" -eq 1 ]
+    [[ $output == *noexec* ]]
+    no_jobs
+}
