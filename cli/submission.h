@@ -14,8 +14,9 @@ namespace dlrun {
 struct SubmitPlan {
   std::optional<std::string> clusters;  ///< -M
   std::optional<std::string>
-      log_pattern;                  ///< the user's own output file, sbatch's pattern; else the run's slurm-JOB.out
-  std::filesystem::path directory;  ///< the job's working directory
+      log_pattern;                     ///< the user's own output file, sbatch's pattern; else the run's slurm-JOB.out
+  std::filesystem::path directory;     ///< the job's working directory
+  std::optional<std::string> comment;  ///< the user's own, kept behind ours
 };
 
 /// The words for sbatch that dlrun adds to the script: the comment that finds the job again, and where its output goes.

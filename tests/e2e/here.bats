@@ -110,3 +110,11 @@ key() { dl status last --json | jq -r "$1"; }
     wait_until 20 no_jobs
     wait_until 10 shows 'Relinquishing'
 }
+
+@test "the installed tree works from anywhere" {
+    as_user cp -a "$DLRUN_TESTBED_PREFIX" "$dir/moved"
+    run as_user bash -c 'cd "$1" && exec moved/bin/dlrun run moved/share/dlrun/examples/digits.yaml --set train.epochs=1 --set resources.tasks_per_node=2' - "$dir"
+    [ "$status" -eq 0 ]
+    [[ $output == *"equal on 2 ranks"* ]]
+    [[ $(key .result.parameters) =~ ^[0-9a-f]{16}$ ]]
+}
