@@ -201,11 +201,11 @@ std::string Attempt::sentence() const {
                                    : fmt::format("; the other {} ranks are ended", others));
 }
 
-void Attempt::begin_ending(Clock::time_point now) {
+void Attempt::begin_ending(Clock::time_point now, int step_signal) {
   if (phase_ == Phase::kEnding || phase_ == Phase::kOver) return;
   phase_ = Phase::kEnding;
   ending_since_ = now;
-  outlet_.broadcast({{"type", "end"}});
+  outlet_.broadcast({{"type", "end"}, {"signal", step_signal}});
   if (joined_ == 0 && !step_is_over_) {
     stops_asked_ = 1;
     outlet_.stop_step(false);
@@ -254,7 +254,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   end_.is_cancelled = true;
   end_.message = fmt::format("ended by {}", signal_name(signal));
   outlet_.say(end_.message);
-  begin_ending(now);
+  begin_ending(now, signal);
   finish_if_done(now);
 }
 
@@ -284,7 +284,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   end_.is_cancelled = true;
   end_.message = fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank, host_of(rank));
   outlet_.say(end_.message);
-  begin_ending(now);
+  begin_ending(now, signal);
 }
 
 void Attempt::give_up(int code, std::string_view message, Clock::time_point now) {

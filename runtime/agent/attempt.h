@@ -79,7 +79,7 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
 
   static constexpr std::chrono::milliseconds kCauseWait{700};        ///< for the launcher to say how a lost agent died
-  static constexpr std::chrono::milliseconds kMercy{1600};           ///< agents end their programs within 1 s
+  static constexpr std::chrono::milliseconds kMercy{1500};           ///< agents end their programs within 1 s
   static constexpr std::chrono::milliseconds kPatience{3000};        ///< then the step itself is killed
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};  ///< connections may outlive the step by so much
   static constexpr std::chrono::seconds kStepLag{90};  ///< the step may outlive the last record by so much
@@ -125,7 +125,8 @@ class Attempt {
   void start();
   void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
   void announce();
-  void begin_ending(Clock::time_point now);
+  /// step_signal: what was sent to the step and may still be on its way to other ranks; 0 for nothing.
+  void begin_ending(Clock::time_point now, int step_signal = 0);
   void name_missing(Clock::time_point now);
   void finish_if_done(Clock::time_point now);
   void finish(Clock::time_point now);

@@ -165,17 +165,6 @@ std::vector<pid_t> descendants() {
   return found;
 }
 
-bool has_pending(pid_t pid, int signal) {
-  const auto status = read_file(fmt::format("/proc/{}/status", pid), 1U << 16U);
-  if (!status) return false;
-  for (const auto line : split(*status, '\n')) {
-    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
-    const auto mask = std::strtoull(std::string(trim(line.substr(7))).c_str(), nullptr, 16);
-    if ((mask >> static_cast<unsigned>(signal - 1) & 1U) != 0) return true;
-  }
-  return false;
-}
-
 void raise_file_limit() {
   rlimit limit{};
   if (file_limit_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;

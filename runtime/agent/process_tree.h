@@ -39,9 +39,6 @@ void adopt_orphans();
 /// Every living process that descends from this one, as the kernel lists them now; zombies are left out.
 [[nodiscard]] std::vector<pid_t> descendants();
 
-/// True while the signal is pending for a process that blocks it.
-[[nodiscard]] bool has_pending(pid_t pid, int signal);
-
 /// As many open files as the hard limit allows; children started with restores_file_limit are not affected.
 void raise_file_limit();
 

@@ -22,9 +22,8 @@
 //   start     addr, master_addr, master_port: all ranks have said hello
 //   beat
 //   word      signal, word: "checkpoint" (pass the signal on), "none", "abort" (end follows)
-//   end       the attempt is over: SIGTERM to the program, SIGKILL to what is left one second later
-//   reply     id, ok, value or error
-//   noted
+//   end       signal: 0, or what was sent to the step and may be on its way to this rank as well. The attempt is over:
+//   SIGTERM to the program, SIGKILL to what is left one second later reply     id, ok, value or error noted
 
 #include <array>
 #include <cstddef>

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +23,7 @@
 #include "runtime/agent/address.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/event_loop.h"
+#include "runtime/agent/guard.h"
 #include "runtime/agent/link.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
@@ -46,7 +47,9 @@ constexpr milliseconds kNotedWait{2000};     ///< for lead to note the exit reco
 constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
 constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
 constexpr milliseconds kLogWait{10'000};
-constexpr milliseconds kWitnessWait{60};  ///< a signal to a whole tree reaches its processes one by one
+constexpr milliseconds kTreeWait{60};       ///< a signal to a whole tree reaches its processes one by one
+constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not signalled at once
+constexpr milliseconds kSameSignal{1000};
 constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kBusyTick{20};
 constexpr std::size_t kLogQueueBytes = 4U << 20U;
@@ -60,29 +63,14 @@ std::string own_host() {
   return host.data();
 }
 
-/// A process beside the program that blocks every signal and does nothing. What is pending for it was sent to the whole
-/// tree, and has reached the program as well: Slurm's linuxproc tracker signals so, its cgroup tracker does not.
-pid_t start_witness() {
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid != 0) return pid;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, nullptr);
-  while (::getppid() == parent) ::pause();
-  ::_exit(0);
-}
-
 class Rank {
  public:
-  Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, int signal_fd, pid_t witness)
+  Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, const Guarded& guarded)
       : options_(options),
         env_(std::move(env)),
         world_(world),
         loop_(loop),
-        signal_fd_(signal_fd),
-        witness_(witness),
+        guarded_(guarded),
         out_(loop, STDOUT_FILENO),
         err_(loop, STDERR_FILENO) {}
 
@@ -101,24 +89,28 @@ class Rank {
   void on_link_closed();
   void take_signals();
   void on_signal(int signal);
+  void on_guard_gone();
   void reap();
   void on_program_end(int status);
   void record_exit(int code, int signal, std::string_view error);
-  void begin_end(std::string_view why);
+  /// A TERM that was sent to the step may still be on its way to the program: it must not come twice.
+  void begin_end(std::string_view why, bool term_is_under_way = false);
   void kill_what_is_left();
   void tick();
   [[nodiscard]] bool is_done();
   [[nodiscard]] milliseconds next_wait() const;
   void say(std::string_view line) { err_.push(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
   void warn(const std::string& message);
-  [[nodiscard]] bool reached_whole_tree(int signal) const { return witness_ > 0 && has_pending(witness_, signal); }
+  /// It came to this process and, separately, to the guard: then it was sent to the whole tree.
+  [[nodiscard]] bool reached_whole_tree(int signal) const {
+    return came_direct_.contains(signal) && came_by_guard_.contains(signal);
+  }
 
   const RankOptions& options_;
   Env env_;
   World world_;
   EventLoop& loop_;
-  int signal_fd_;
-  pid_t witness_;
+  const Guarded& guarded_;
   std::string host_ = own_host();
   Sink out_;
   Sink err_;
@@ -138,12 +130,14 @@ class Rank {
   bool is_noted_ = false;
   std::optional<Clock::time_point> ended_at_;  ///< exit_code_ was set
   std::optional<Clock::time_point> tree_gone_at_;
-  std::optional<Clock::time_point> term_at_;        ///< SIGTERM to the tree, then
-  std::optional<Clock::time_point> kill_at_;        ///< SIGKILL
-  std::optional<Clock::time_point> word_until_;     ///< lead's word is awaited
-  std::optional<Clock::time_point> checkpoint_at_;  ///< USR1 to the program, unless it has it already
+  std::optional<Clock::time_point> term_at_;     ///< SIGTERM to the tree, then
+  std::optional<Clock::time_point> kill_at_;     ///< SIGKILL
+  std::optional<Clock::time_point> word_until_;  ///< lead's word is awaited
   bool has_checkpointed_ = false;
-  std::set<int> passed_on_;  ///< signals, without a lead: once each
+  std::set<int> came_direct_;    ///< signals sent to this process
+  std::set<int> came_by_guard_;  ///< signals sent to the guard
+  std::map<int, Clock::time_point> last_signal_;
+  std::multimap<Clock::time_point, int> pass_on_;  ///< signals for the program, unless it has them already
   Clock::time_point next_beat_{};
   Clock::time_point last_tick_ = Clock::now();
   Clock::duration lead_silent_{};  ///< awake time without a word of lead
@@ -302,7 +296,7 @@ void Rank::on_message(std::string_view payload) {
   } else if (type == "word") {
     on_word(message.value("signal", 0), message.value("word", ""));
   } else if (type == "end") {
-    begin_end({});
+    begin_end({}, message.value("signal", 0) == SIGTERM);
   } else if (type == "reply" && store_) {
     store_->on_reply(message);
   } else if (type == "noted") {
@@ -312,7 +306,8 @@ void Rank::on_message(std::string_view payload) {
 
 void Rank::on_word(int, std::string_view word) {
   word_until_.reset();
-  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true)) checkpoint_at_ = Clock::now() + kWitnessWait;
+  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true))
+    pass_on_.emplace(Clock::now() + kTreeWait, SIGUSR1);
 }
 
 void Rank::on_link_closed() {
@@ -325,38 +320,53 @@ void Rank::on_link_closed() {
 
 void Rank::take_signals() {
   signalfd_siginfo info{};
-  while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
+  while (::read(guarded_.signals.get(), &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) {
       reap();
+    } else if (signal == guard_gone_signal()) {
+      on_guard_gone();
+    } else if (signal == passed_on_signal()) {
+      came_by_guard_.insert(info.ssi_int);
+      on_signal(info.ssi_int);
     } else {
+      came_direct_.insert(signal);
       on_signal(signal);
     }
   }
 }
 
 void Rank::on_signal(int signal) {
-  if (link_ && link_->is_open()) {
-    to_lead({{"type", "signal"}, {"signal", signal}});
-    if (signal != SIGUSR1 && !word_until_) word_until_ = Clock::now() + kWordWait;
+  // The second copy of a signal to the whole tree is no second signal; nor is one that comes again within a second.
+  const auto now = Clock::now();
+  const auto last = last_signal_.find(signal);
+  if (last != last_signal_.end() && now < last->second + kSameSignal) return;
+  last_signal_[signal] = now;
+  if (signal == SIGUSR2 || !link_) {
+    // No business of lead's, or a wrapper without a lead: it is the program's.
+    if (program_ > 0) pass_on_.emplace(now + kTreeWait, signal);
+    if (program_ <= 0 && !has_started_ && signal != SIGUSR1 && signal != SIGUSR2) {
+      exit_code_ = 128 + signal;
+      ended_at_ = now;
+    }
     return;
   }
-  if (program_ > 0 && !link_) {
-    // A plain wrapper without a lead: the program decides.
-    if (passed_on_.insert(signal).second && !reached_whole_tree(signal)) ::kill(program_, signal);
-    return;
-  }
-  if (!has_started_ && !exit_code_ && signal != SIGUSR1) {
-    exit_code_ = 128 + signal;
-    ended_at_ = Clock::now();
-  }
+  if (!link_->is_open()) return;  // the program is being ended
+  to_lead({{"type", "signal"}, {"signal", signal}});
+  if (signal != SIGUSR1 && !word_until_) word_until_ = now + kWordWait;
+}
+
+void Rank::on_guard_gone() {
+  // The task is over for whoever started it: it was killed, and so are we.
+  if (exit_code_) return;
+  has_started_ = true;
+  record_exit(128 + SIGKILL, SIGKILL, {});
 }
 
 void Rank::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     if (pid == program_) on_program_end(status);
-    if (pid == witness_) witness_ = -1;
   }
 }
 
@@ -377,7 +387,7 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   if (!kill_at_) kill_at_ = Clock::now();
 }
 
-void Rank::begin_end(std::string_view why) {
+void Rank::begin_end(std::string_view why, bool term_is_under_way) {
   word_until_.reset();
   if (!why.empty()) say(why);
   if (!has_started_) {
@@ -385,16 +395,15 @@ void Rank::begin_end(std::string_view why) {
     return record_exit(128 + SIGTERM, SIGTERM, {});
   }
   if (kill_at_) return;
-  // A signal that reached the whole tree may still be on its way to the program: it must not come twice.
-  term_at_ = Clock::now() + (reached_whole_tree(SIGTERM) ? kWitnessWait : milliseconds(0));
-  kill_at_ = *term_at_ + kMercy;
+  term_is_under_way = term_is_under_way || last_signal_.contains(SIGTERM);
+  term_at_ = Clock::now() + (term_is_under_way ? kTermUnderWay : milliseconds(0));
+  kill_at_ = Clock::now() + kMercy;
   tick();
 }
 
 void Rank::kill_what_is_left() {
   reap();
-  auto left = descendants();
-  std::erase(left, witness_);
+  const auto left = descendants();
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   if (program_ > 0) ::kill(program_, SIGKILL);  // where there is no /proc
   if (left.empty() && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
@@ -416,15 +425,15 @@ void Rank::tick() {
     }
   }
   if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
-  if (checkpoint_at_ && now >= *checkpoint_at_) {
-    checkpoint_at_.reset();
-    if (program_ > 0 && !reached_whole_tree(SIGUSR1)) ::kill(program_, SIGUSR1);
+  while (!pass_on_.empty() && pass_on_.begin()->first <= now) {
+    const int signal = pass_on_.begin()->second;
+    pass_on_.erase(pass_on_.begin());
+    if (program_ > 0 && !reached_whole_tree(signal)) ::kill(program_, signal);
   }
   if (term_at_ && now >= *term_at_) {
     term_at_.reset();
     if (!exit_code_ && !reached_whole_tree(SIGTERM)) {
-      auto tree = descendants();
-      std::erase(tree, witness_);
+      const auto tree = descendants();
       for (const pid_t pid : tree) ::kill(pid, SIGTERM);
       if (program_ > 0 && tree.empty()) ::kill(program_, SIGTERM);
     }
@@ -460,14 +469,17 @@ milliseconds Rank::next_wait() const {
   if (exit_code_ || (kill_at_ && Clock::now() >= *kill_at_)) return kBusyTick;
   const auto now = Clock::now();
   auto wait = kTickEvery;
-  for (const auto& when : {term_at_, kill_at_, word_until_, checkpoint_at_}) {
+  if (!pass_on_.empty()) {
+    wait = std::clamp(std::chrono::ceil<milliseconds>(pass_on_.begin()->first - now), milliseconds(0), wait);
+  }
+  for (const auto& when : {term_at_, kill_at_, word_until_}) {
     if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   }
   return wait;
 }
 
 int Rank::run() {
-  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  const auto signals = loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
   if (world_.rank == 0) {
     if (auto held = hold_free_port()) master_ = std::move(*held);
   }
@@ -490,17 +502,7 @@ int Rank::run() {
     tick();
   }
   if (signals) loop_.unwatch(*signals);
-  if (witness_ > 0) ::kill(witness_, SIGKILL);
   return *exit_code_;
-}
-
-UniqueFd catch_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 int refuse(const World& world, const Error& error, int code) {
@@ -522,13 +524,15 @@ int run_rank(const RankOptions& options, const Env& env) {
     const auto error = become_program(options.program, own);
     return refuse(*world, error, exit_code_of(error));
   }
-  const UniqueFd signals = catch_signals();
+  int exit_code = kExitInternal;
+  const auto guarded = split_off_guard(exit_code);
+  if (!guarded) return exit_code;
+  signal(SIGPIPE, SIG_IGN);
   if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
-  const pid_t witness = start_witness();
   adopt_orphans();
   auto loop = EventLoop::create();
   if (!loop) return refuse(*world, loop.error(), kExitInternal);
-  return Rank(options, env, *world, *loop, signals.get(), witness).run();
+  return Rank(options, env, *world, *loop, *guarded).run();
 }
 
 }  // namespace dlrun::agent

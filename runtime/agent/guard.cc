@@ -1,0 +1,96 @@
+#include "runtime/agent/guard.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "runtime/agent/process_tree.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::chrono::milliseconds kKillingLimit{2000};
+
+/// Ends what the agent has left behind. Killing a parent makes its children ours, so it takes a few rounds.
+void end_descendants() {
+  const auto until = std::chrono::steady_clock::now() + kKillingLimit;
+  for (auto left = descendants(); !left.empty() && std::chrono::steady_clock::now() < until; left = descendants()) {
+    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    ::poll(nullptr, 0, 2);
+  }
+}
+
+/// The guard's whole life; the code to exit with.
+int guard_agent(pid_t agent, const sigset_t& caught) {
+  adopt_orphans();
+  for (;;) {
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (pid != agent) continue;
+      end_descendants();
+      if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+      const rlimit no_core{};
+      ::setrlimit(RLIMIT_CORE, &no_core);
+      ::signal(WTERMSIG(status), SIG_DFL);
+      sigset_t none;
+      sigemptyset(&none);
+      sigprocmask(SIG_SETMASK, &none, nullptr);
+      ::kill(::getpid(), WTERMSIG(status));
+      return 128 + WTERMSIG(status);
+    }
+    siginfo_t info{};
+    const int signal = ::sigwaitinfo(&caught, &info);
+    if (signal > 0 && signal != SIGCHLD) {
+      sigval value{};
+      value.sival_int = signal;
+      ::sigqueue(agent, passed_on_signal(), value);
+    }
+  }
+}
+
+}  // namespace
+
+int passed_on_signal() {
+  return SIGRTMIN;
+}
+int guard_gone_signal() {
+  return SIGRTMIN + 1;
+}
+
+std::optional<Guarded> split_off_guard(int& exit_code) {
+  sigset_t caught;
+  sigemptyset(&caught);
+  for (const int signal : kCaught) sigaddset(&caught, signal);
+  sigaddset(&caught, SIGCHLD);
+  sigset_t agents = caught;
+  sigaddset(&agents, passed_on_signal());
+  sigaddset(&agents, guard_gone_signal());
+  sigprocmask(SIG_BLOCK, &agents, nullptr);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would reap our children behind our back
+  const pid_t guard = ::getpid();
+  const pid_t agent = ::fork();
+  if (agent > 0) {
+    exit_code = guard_agent(agent, caught);
+    return std::nullopt;
+  }
+  if (agent == 0) {
+    ::prctl(PR_SET_PDEATHSIG, guard_gone_signal());
+    if (::getppid() != guard) ::kill(::getpid(), guard_gone_signal());  // it died before the call
+  }
+  // Where no process can be made the agent goes on without a guard; its program will hardly start.
+  return Guarded{agent == 0 ? guard : 0, UniqueFd(::signalfd(-1, &agents, SFD_CLOEXEC | SFD_NONBLOCK))};
+}
+
+}  // namespace dlrun::agent
