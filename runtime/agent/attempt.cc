@@ -90,7 +90,9 @@ bool Attempt::wants(int rank) const {
 }
 
 std::string Attempt::host_of(int rank) const {
-  if (const auto found = ranks_.find(rank); found != ranks_.end()) return found->second.hello.host;
+  if (const auto found = ranks_.find(rank); found != ranks_.end() && !found->second.hello.host.empty()) {
+    return found->second.hello.host;
+  }
   if (const auto found = task_ends_.find(rank); found != task_ends_.end()) return found->second.host;
   return {};
 }

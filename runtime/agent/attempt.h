@@ -37,14 +37,14 @@ struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
   bool forward_usr1 = false;
   int ranks = 0;          ///< how many will come; 0: the first hello says it
-  std::string job_nodes;  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
+  std::string job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
 };
 
 /// What a rank says of itself.
 struct Hello {
-  World world;
-  std::string host;
-  std::string addr;
+  World world{};
+  std::string host{};
+  std::string addr{};
   int pid = 0;
   int master_port = 0;
 

@@ -1,0 +1,566 @@
+// The real dlrun-agent binary: lead with --local, its ranks, and shell commands as programs.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "runtime/agent/address.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const std::string kAgent = DLRUN_AGENT;
+
+/// Waits for a condition, within a bound.
+bool comes_true(const std::function<bool()>& condition, milliseconds limit = seconds(20)) {
+  for (const auto until = Clock::now() + limit; Clock::now() < until;) {
+    if (condition()) return true;
+    ::usleep(5'000);
+  }
+  return condition();
+}
+
+/// Processes whose environment holds this run's directory: everything that grew from lead and is no lead itself.
+std::vector<pid_t> processes_of(const fs::path& run) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto pid = parse_int(entry.path().filename().string());
+    if (!pid) continue;
+    const auto environment = read_file(entry.path() / "environ", 1U << 20U);
+    if (environment && environment->find("DLRUN_RUN=" + run.string() + '\0') != std::string::npos) {
+      found.push_back(static_cast<pid_t>(*pid));
+    }
+  }
+  return found;
+}
+
+/// A run with lead in the background.
+class Run {
+ public:
+  fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
+  fs::path run = folder / "run";
+
+  Run() { fs::create_directories(run); }
+  ~Run() {
+    if (lead_ > 0) {
+      ::kill(lead_, SIGTERM);
+      std::ignore = wait();
+    }
+    for (const auto pid : processes_of(run)) ::kill(pid, SIGKILL);
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+
+  /// lead --local RANKS OPTIONS -- dlrun-agent rank RANK_OPTIONS -- bash -c SCRIPT
+  void start(int ranks, const std::string& script, const std::vector<std::string>& options = {},
+             const std::vector<std::string>& rank_options = {}) {
+    start_program(ranks, {"bash", "-c", script}, options, rank_options);
+  }
+
+  void start_program(int ranks, const std::vector<std::string>& program, const std::vector<std::string>& options = {},
+                     const std::vector<std::string>& rank_options = {}) {
+    std::vector<std::string> argv{kAgent, "lead", "--local", std::to_string(ranks)};
+    argv.insert(argv.end(), options.begin(), options.end());
+    argv.insert(argv.end(), {"--", kAgent, "rank"});
+    argv.insert(argv.end(), rank_options.begin(), rank_options.end());
+    argv.emplace_back("--");
+    argv.insert(argv.end(), program.begin(), program.end());
+    auto own = env;
+    own.set("DLRUN_RUN", run.string());
+    const auto entries = own.entries();
+    std::vector<char*> words;
+    for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    std::vector<char*> variables;
+    for (const auto& entry : entries) variables.push_back(const_cast<char*>(entry.c_str()));
+    variables.push_back(nullptr);
+    const auto out = (folder / "out").string();
+    const auto err = (folder / "err").string();
+    lead_ = ::fork();
+    REQUIRE(lead_ >= 0);
+    if (lead_ == 0) {
+      ::setpgid(0, 0);
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
+      ::execve(kAgent.c_str(), words.data(), variables.data());
+      ::_exit(99);
+    }
+  }
+
+  void signal(int number) const { ::kill(lead_, number); }
+  void signal_group(int number) const { ::kill(-lead_, number); }
+
+  /// lead's exit code; it ends within 60 s or the test fails.
+  int wait() {
+    int status = 0;
+    const bool has_ended = comes_true([&] { return ::waitpid(lead_, &status, WNOHANG) == lead_; }, seconds(60));
+    if (!has_ended) ::kill(lead_, SIGKILL);
+    REQUIRE(has_ended);
+    lead_ = -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  [[nodiscard]] std::string out() const { return read_file(folder / "out", 1U << 28U).value_or(""); }
+  [[nodiscard]] std::string err() const { return read_file(folder / "err", 1U << 28U).value_or(""); }
+  [[nodiscard]] std::string file(const std::string& name) const {
+    return read_file(run / name, 1U << 28U).value_or("");
+  }
+  [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
+    std::vector<Json> found;
+    for (const auto& event : parse_checked_lines(file("events.jsonl")).objects) {
+      if (kind.empty() || event["event"] == kind) found.push_back(event);
+    }
+    return found;
+  }
+  /// Each rank's program writes its pid to RUN/pid-RANK when it is up.
+  [[nodiscard]] pid_t program(int rank) const {
+    pid_t pid = 0;
+    REQUIRE(comes_true([&] {
+      pid = static_cast<pid_t>(parse_int(trim(file("pid-" + std::to_string(rank)))).value_or(0));
+      return pid > 0;
+    }));
+    return pid;
+  }
+  void wait_for_programs(int ranks) const {
+    for (int rank = 0; rank < ranks; ++rank) std::ignore = program(rank);
+  }
+
+  Env env = Env::of_process();
+
+ private:
+  pid_t lead_ = -1;
+};
+
+pid_t parent_of(pid_t pid) {
+  const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
+  const auto at = status.find("PPid:\t");
+  return at == std::string::npos ? 0 : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
+}
+
+// Says when it is up; waits for ever. printf and mv: the file is never seen half-written.
+const std::string kUp =
+    "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK $DLRUN_RUN/pid-$DLRUN_RANK; ";
+const std::string kForever = "while :; do sleep 0.2; done";
+// Ignores TERM, and so does a grandchild in a session of its own.
+const std::string kStubborn = "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kUp + kForever;
+
+TEST_CASE("every rank runs with its world, and what it prints arrives in its log, in local.out and on lead's output") {
+  Run run;
+  run.start(4, "echo out $RANK of $WORLD at $M; echo err $DLRUN_RANK >&2", {},
+            {"--env", "RANK={rank}", "--env", "WORLD={world_size}", "--env", "M={master_addr}"});
+  CHECK(run.wait() == 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto number = std::to_string(rank);
+    const auto line = "out " + number + " of 4 at 127.0.0.1\n";
+    CHECK(run.out().find(line) != std::string::npos);
+    CHECK(run.err().find("err " + number + "\n") != std::string::npos);
+    CHECK(run.file("local.out").find(line) != std::string::npos);
+    const auto log = run.file("logs/attempt-0/rank-000" + number + ".log");
+    CHECK(log.find(line) != std::string::npos);
+    CHECK(log.find("err " + number + "\n") != std::string::npos);
+  }
+  CHECK(run.events("joined")[0]["ranks"] == 4);
+  CHECK(run.events("ended")[0]["state"] == "completed");
+  CHECK(run.events("ended")[0]["message"] == "all 4 ranks ended with 0");
+}
+
+TEST_CASE("output of megabytes arrives whole, also without a newline at its end") {
+  Run run;
+  run.start(2, "head -c 3000000 /dev/zero | tr '\\0' 'x'; printf end");
+  CHECK(run.wait() == 0);
+  CHECK(run.out().size() == 2 * 3'000'003);
+  CHECK(run.file("logs/attempt-0/rank-0001.log").size() == 3'000'003);
+}
+
+TEST_CASE("the program gets neither the secret nor lead's address, and keeps what it inherited") {
+  Run run;
+  run.env.set("KEPT_BY_TEST", "kept");
+  run.start(1, "env; ls -l /proc/self/fd; [ -z \"$DLRUN_SECRET$DLRUN_LEAD$DLRUN_TOKEN$DLRUN_STORE\" ]");
+  CHECK(run.wait() == 0);
+  CHECK(run.out().find("DLRUN_SECRET") == std::string::npos);
+  CHECK(run.out().find("KEPT_BY_TEST=kept") != std::string::npos);
+  CHECK(run.out().find("DLRUN_MASTER_PORT=") != std::string::npos);
+}
+
+TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") {
+  Run run;
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"SLURM_PROCID", "5"},
+                                                                                    {"SLURM_STEP_ID", "0"},
+                                                                                    {"SLURM_STEP_NUM_TASKS", "9"},
+                                                                                    {"SLURM_LOCALID", "5"},
+                                                                                    {"SLURM_NODEID", "0"},
+                                                                                    {"DLRUN_RANK", "7"}}) {
+    run.env.set(name, value);
+  }
+  run.start(2, "echo $DLRUN_RANK/$DLRUN_WORLD_SIZE $SLURM_PROCID");
+  CHECK(run.wait() == 0);
+  CHECK(run.out().find("1/2\n") != std::string::npos);
+}
+
+TEST_CASE("kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore TERM") {
+  Run run;
+  run.start(8, kStubborn);
+  run.wait_for_programs(8);
+  const auto began = Clock::now();
+  ::kill(run.program(3), SIGKILL);
+  CHECK(run.wait() == 137);
+  CHECK(Clock::now() - began < seconds(2));
+  CHECK(processes_of(run.run).empty());
+  const auto host = run.events("claimed")[0]["host"].get<std::string>();
+  CHECK(run.err().find("dlrun: rank 3 on " + host + " was killed by SIGKILL; the other 7 ranks are ended\n") !=
+        std::string::npos);
+  const auto first = run.events("attempt_end")[0]["first_failed"];
+  CHECK(first["rank"] == 3);
+  CHECK(first["signal"] == "SIGKILL");
+  CHECK(run.events("ended")[0]["code"] == 137);
+}
+
+TEST_CASE("kill -9 of a rank's agent, or of its guard: named the same, nothing of the rank lives on") {
+  for (const int generations : {1, 2}) {
+    CAPTURE(generations);
+    Run run;
+    run.start(8, kStubborn);
+    run.wait_for_programs(8);
+    auto victim = run.program(3);
+    for (int up = 0; up < generations; ++up) victim = parent_of(victim);
+    const auto began = Clock::now();
+    REQUIRE(victim > 1);
+    ::kill(victim, SIGKILL);
+    CHECK(run.wait() == 137);
+    CHECK(Clock::now() - began < seconds(2));
+    CHECK(processes_of(run.run).empty());
+    CHECK(run.err().find("dlrun: rank 3 on ") != std::string::npos);
+    CHECK(run.err().find("was killed by SIGKILL; the other 7 ranks are ended\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the first failed rank's exit code is the job's") {
+  Run run;
+  run.start(4, "[ $DLRUN_RANK = 2 ] && exit 7; " + kForever);
+  CHECK(run.wait() == 7);
+  CHECK(run.err().find("exited with code 7; the other 3 ranks are ended\n") != std::string::npos);
+}
+
+TEST_CASE("ranks that end early with 0 end nobody") {
+  Run run;
+  run.start(3, "[ $DLRUN_RANK = 0 ] && { sleep 1; echo last; }; exit 0");
+  CHECK(run.wait() == 0);
+  CHECK(run.out() == "last\n");
+}
+
+TEST_CASE("workers that a program leaves behind end with it") {
+  Run run;
+  run.start(1, "setsid bash -c '" + kForever + "' & exit 0");
+  CHECK(run.wait() == 0);
+  CHECK(processes_of(run.run).empty());
+}
+
+TEST_CASE("a command that is not there is 127, one that cannot be executed 126, each in a clear line") {
+  {
+    Run run;
+    run.env.set("PATH", "/nowhere:/bin");
+    run.start_program(2, {"pythonx", "train.py"});
+    CHECK(run.wait() == 127);
+    CHECK(run.err().find(": pythonx: command not found (PATH=/nowhere:/bin)") != std::string::npos);
+  }
+  {
+    Run run;
+    std::ofstream(run.folder / "script") << "#!/no/such/interpreter\n";
+    fs::permissions(run.folder / "script", fs::perms::owner_all);
+    run.start_program(1, {(run.folder / "script").string()});
+    CHECK(run.wait() == 126);
+    CHECK(run.err().find("interpreter") != std::string::npos);
+  }
+  {
+    Run run;
+    std::ofstream(run.folder / "data") << "x";
+    run.start_program(1, {(run.folder / "data").string()});
+    CHECK(run.wait() == 126);
+    CHECK(run.err().find("Permission denied") != std::string::npos);
+  }
+}
+
+TEST_CASE("a wrong template ends the rank before anything starts") {
+  Run run;
+  run.start(1, "touch $DLRUN_RUN/started", {}, {"--env", "A={rnak}"});
+  CHECK(run.wait() == 64);
+  CHECK(run.err().find("did you mean '{rank}'") != std::string::npos);
+  CHECK_FALSE(fs::exists(run.run / "started"));
+}
+
+TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
+  for (const bool whole_group : {true, false}) {
+    CAPTURE(whole_group);
+    Run run;
+    run.start(4, kStubborn);
+    run.wait_for_programs(4);
+    const auto began = Clock::now();
+    if (whole_group) {
+      run.signal_group(SIGINT);  // what a terminal does
+    } else {
+      run.signal(SIGINT);
+    }
+    CHECK(run.wait() == 130);
+    CHECK(Clock::now() - began < seconds(2));
+    CHECK(processes_of(run.run).empty());
+    CHECK(run.events("ended")[0]["state"] == "cancelled");
+    CHECK(run.events("attempt_end")[0]["reason"] == "signalled");
+  }
+}
+
+TEST_CASE("TERM reaches a program that can end by itself first, and once") {
+  Run run;
+  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
+  run.wait_for_programs(2);
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+  CHECK(run.file("logs/attempt-0/rank-0000.log") == "term 0\n");
+  CHECK(run.file("logs/attempt-0/rank-0001.log") == "term 1\n");
+}
+
+TEST_CASE("USR1 reaches the programs once with --forward-usr1, and none of them without") {
+  for (const bool forward : {true, false}) {
+    CAPTURE(forward);
+    Run run;
+    run.start(2,
+              "trap 'echo usr1 >> $DLRUN_RUN/usr1-$DLRUN_RANK' USR1; " + kUp +
+                  "while [ ! -e $DLRUN_RUN/stop ]; do sleep 0.05 & wait $!; done",
+              forward ? std::vector<std::string>{"--forward-usr1"} : std::vector<std::string>{});
+    run.wait_for_programs(2);
+    run.signal(SIGUSR1);
+    run.signal(SIGUSR1);
+    CHECK(comes_true([&] { return !run.events("signal").empty(); }));
+    if (forward) {
+      CHECK(comes_true([&] { return !run.file("usr1-0").empty() && !run.file("usr1-1").empty(); }));
+    }
+    std::ofstream(run.run / "stop") << "";
+    CHECK(run.wait() == 0);
+    CHECK(run.file("usr1-0") == (forward ? "usr1\n" : ""));
+    CHECK(run.events("signal")[0]["word"] == (forward ? "checkpoint" : "none"));
+  }
+}
+
+TEST_CASE("when lead is killed its ranks end by themselves") {
+  Run run;
+  run.start(4, kStubborn);
+  run.wait_for_programs(4);
+  run.signal(SIGKILL);
+  CHECK(run.wait() == 137);
+  CHECK(comes_true([&] { return processes_of(run.run).empty(); }, seconds(5)));
+}
+
+TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
+  Run run;
+  fs::create_directories(run.run / "logs/attempt-0");
+  fs::create_symlink("/dev/full", run.run / "logs/attempt-0/rank-0000.log");
+  run.start(1, "echo all the same");
+  CHECK(run.wait() == 0);
+  CHECK(run.out() == "all the same\n");
+  REQUIRE(run.events("warning").size() == 1);
+  CHECK(run.events("warning")[0]["rank"] == 0);
+  CHECK(run.events("warning")[0]["message"].get<std::string>().find("no log is kept") != std::string::npos);
+}
+
+TEST_CASE("a full disk in the run directory: the program goes on, one clear error, the right exit code") {
+  Run run;
+  if (::mount("tmpfs", run.run.c_str(), "tmpfs", 0, "size=64k") != 0) {
+    MESSAGE("left out: a file system to fill cannot be mounted (it needs root)");
+    return;
+  }
+  run.start(1, kUp + "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo still here");
+  const int code = run.wait();
+  const auto err = run.err();
+  CHECK(code == 0);
+  CHECK(run.out().ends_with("still here\n"));
+  CHECK(run.out().size() > 1'000'000);
+  CHECK(err.find("No space left on device") != std::string::npos);
+  ::umount2(run.run.c_str(), MNT_DETACH);
+}
+
+TEST_CASE("another job finds the run taken and leaves at once with 75; the same run again is not") {
+  Run run;
+  run.start(1, "true");
+  CHECK(run.wait() == 0);
+  const auto claim = run.file("claim");
+  run.start(1, "touch $DLRUN_RUN/second");
+  CHECK(run.wait() == 75);  // another process, so another job
+  CHECK(run.err().find("holds this run") != std::string::npos);
+  CHECK_FALSE(fs::exists(run.run / "second"));
+  CHECK(run.file("claim") == claim);
+  CHECK(run.events("ended").size() == 1);
+}
+
+TEST_CASE("a run directory that cannot be made is said, with 73") {
+  Run run;
+  std::ofstream(run.folder / "file") << "";
+  run.run = run.folder / "file" / "run";
+  run.start(1, "true");
+  CHECK(run.wait() == 73);
+  CHECK(run.err().find("file: exists and is not a directory") != std::string::npos);
+}
+
+TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
+  Run run;
+  // Something that is no rank agent: it never says hello.
+  std::vector<std::string> options{"--join-timeout", "0.5", "--", "bash", "-c", kForever};
+  run.start_program(2, {"unused"}, options);
+  CHECK(run.wait() == 76);
+  CHECK(run.err().find("2 of 2 ranks did not say hello within 0.5") != std::string::npos);
+  CHECK(run.events("missing")[0]["ranks"] == Json{0, 1});
+  CHECK(processes_of(run.run).empty());
+}
+
+TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in") {
+  Run run;
+  // Each rank's agent is held back until the flood is on.
+  std::vector<std::string> options{"--", "bash", "-c",
+                                   "while [ ! -e $DLRUN_RUN/go ]; do sleep 0.02; done; exec \"$0\" \"$@\""};
+  run.start(4, "echo here", options);
+  std::string lead;
+  REQUIRE(comes_true([&] {
+    const auto started = run.events("started");
+    if (!started.empty()) lead = started[0]["lead"].get<std::string>();
+    return !lead.empty();
+  }));
+  const auto endpoint = parse_endpoints(lead)->front();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 300; ++i) {
+    if (auto socket = begin_connect(endpoint)) silent.push_back(std::move(*socket));
+  }
+  std::atomic<bool> should_stop = false;
+  std::thread garbage([&] {
+    const std::string bytes(600, '\xff');
+    while (!should_stop) {
+      const auto socket = begin_connect(endpoint);
+      ::usleep(1000);
+      if (socket) ::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    }
+  });
+  std::ofstream(run.run / "go") << "";
+  const auto began = Clock::now();
+  CHECK(comes_true([&] { return !run.events("joined").empty(); }));
+  const auto took = Clock::now() - began;
+  should_stop = true;
+  garbage.join();
+  CHECK(run.wait() == 0);
+  CHECK(took < seconds(2));  // without the flood some 0.05 s; the ranks' own start on a busy machine is in it
+}
+
+TEST_CASE("a trusted program has the store: what one rank puts the others get, progress reaches the record") {
+  Run run;
+  run.start(
+      3,
+      "n=${DLRUN_STORE#fd:}; ask() { printf '%s\\n' \"$1\" >&$n; read -r -u $n line; echo \"$DLRUN_RANK $line\"; }\n"
+      "if [ $DLRUN_RANK = 0 ]; then\n"
+      "  ask '{\"op\":\"put\",\"key\":\"id\",\"value\":\"beef\"}'\n"
+      "  ask '{\"op\":\"put\",\"key\":\"id\",\"value\":\"dead\"}'\n"
+      "  ask '{\"op\":\"get\",\"key\":\"never\",\"wait_ms\":100}'\n"
+      "  ask 'not json'\n"
+      "  printf '%s\\n' '{\"op\":\"progress\",\"epoch\":1,\"loss\":0.5}' >&$n\n"
+      "  printf '%s\\n' '{\"op\":\"progress\",\"final\":true,\"test_accuracy\":0.98}' >&$n\n"
+      "  ask '{\"op\":\"get\",\"key\":\"id\"}'\n"
+      "else ask '{\"op\":\"get\",\"key\":\"id\",\"wait_ms\":20000}'; fi",
+      {}, {"--trusted"});
+  CHECK(run.wait() == 0);
+  const auto out = run.out();
+  for (const auto* line :
+       {"0 {\"ok\":true}\n", "0 {\"ok\":false,\"error\":\"key 'id' exists already with another value\"}\n",
+        "0 {\"ok\":false,\"error\":\"no rank has put key 'never' within 100 ms\"}\n",
+        "0 {\"ok\":false,\"error\":\"not an object", "0 {\"ok\":true,\"value\":\"beef\"}\n",
+        "1 {\"ok\":true,\"value\":\"beef\"}\n", "2 {\"ok\":true,\"value\":\"beef\"}\n"}) {
+    CAPTURE(line);
+    CHECK(out.find(line) != std::string::npos);
+  }
+  CHECK(run.events("progress")[0]["loss"] == 0.5);
+  CHECK(run.events("result")[0]["test_accuracy"] == 0.98);
+}
+
+TEST_CASE("a terminal on standard input is the program's own: no pipe, no process between") {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE(terminal >= 0);
+  REQUIRE(::grantpt(terminal) == 0);
+  REQUIRE(::unlockpt(terminal) == 0);
+  const std::string name = ::ptsname(terminal);
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    ::setsid();
+    for (const int fd : {0, 1, 2}) ::dup2(::open(name.c_str(), O_RDWR), fd);
+    ::execl(kAgent.c_str(), kAgent.c_str(), "rank", "--env", "RANK={rank}", "--", "bash", "-c",
+            "[ -t 0 ] && [ -t 1 ] && echo rank $RANK pid $$", nullptr);
+    ::_exit(99);
+  }
+  std::string seen;
+  std::array<char, 1024> buffer;
+  CHECK(comes_true([&] {
+    const auto got = ::read(terminal, buffer.data(), buffer.size());
+    if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
+    return got < 0 || seen.find('\n') != std::string::npos;
+  }));
+  CHECK(seen.find("rank 0 pid " + std::to_string(pid)) != std::string::npos);
+  int status = 0;
+  CHECK(::waitpid(pid, &status, 0) == pid);
+  CHECK(status == 0);
+  ::close(terminal);
+}
+
+TEST_CASE("without a lead, rank is a plain wrapper with the program's exit code") {
+  Env env = Env::of_process();
+  const auto finished =
+      run_command({.argv = {kAgent, "rank", "--env", "R={rank}/{world_size}", "--", "sh", "-c", "echo $R; exit 5"},
+                   .env = env,
+                   .stdin_text = "",
+                   .directory = std::nullopt});
+  REQUIRE(finished);
+  CHECK(finished->exit_code == 5);
+  CHECK(finished->out == "0/1\n");
+}
+
+TEST_CASE("the agent is one static binary of at most 4 MB that starts in milliseconds") {
+  const auto image = read_file(kAgent, 64U << 20U);
+  REQUIRE(image);
+  const std::string_view bytes(*image);
+  if (bytes.find("__asan_init") != std::string_view::npos || bytes.find("__tsan_init") != std::string_view::npos) {
+    MESSAGE("left out: a build with sanitizers is neither static nor small");
+    return;
+  }
+  // A static program names no interpreter, and no library.
+  CHECK(bytes.substr(0, 4096).find("ld-linux") == std::string_view::npos);
+  auto best = seconds(9) + Clock::duration(0);
+  for (int i = 0; i < 10; ++i) {
+    const auto began = Clock::now();
+    REQUIRE(run_command({.argv = {kAgent, "--version"}, .env = {}, .stdin_text = "", .directory = std::nullopt}));
+    best = std::min(best, Clock::now() - began);
+  }
+  CHECK(best < milliseconds(20));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,350 @@
+#include <signal.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/attempt.h"
+
+namespace dlrun::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Writes down what an attempt does to the world.
+struct Notes final : AttemptOutlet {
+  std::vector<std::pair<int, Json>> sent;
+  std::vector<Json> broadcasts;
+  std::vector<std::pair<std::string, Json>> events;
+  std::vector<std::string> said;
+  std::vector<bool> stops;
+
+  void send(int rank, const Json& message) override { sent.emplace_back(rank, message); }
+  void broadcast(const Json& message) override { broadcasts.push_back(message); }
+  void record(std::string_view event, const Json& fields) override { events.emplace_back(event, fields); }
+  void say(std::string_view line) override { said.emplace_back(line); }
+  void stop_step(bool without_mercy) override { stops.push_back(without_mercy); }
+
+  [[nodiscard]] int count(std::string_view event) const {
+    int found = 0;
+    for (const auto& [name, fields] : events) found += name == event ? 1 : 0;
+    return found;
+  }
+  [[nodiscard]] Json last(std::string_view event) const {
+    for (auto at = events.rbegin(); at != events.rend(); ++at) {
+      if (at->first == event) return at->second;
+    }
+    return Json::object();
+  }
+  [[nodiscard]] int broadcasts_of(std::string_view type) const {
+    int found = 0;
+    for (const auto& message : broadcasts) found += message["type"] == type ? 1 : 0;
+    return found;
+  }
+};
+
+/// An attempt with two ranks on each of n1, n2, ..., and a clock that a test moves.
+struct Scene {
+  Notes notes;
+  Attempt::Clock::time_point now{std::chrono::hours(1)};
+  Attempt attempt;
+
+  explicit Scene(AttemptOptions options = {}) : attempt(std::move(options), notes, now) {}
+
+  void pass(milliseconds time) {
+    now += time;
+    attempt.tick(now);
+  }
+  void hello(int rank, int size) {
+    Hello hello{{rank, size, rank % 2, 2, rank / 2, size / 2, WorldSource::kSlurm}};
+    hello.host = "n" + std::to_string(rank / 2 + 1);
+    hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
+    hello.pid = 1000 + rank;
+    hello.master_port = rank == 0 ? 29500 : 0;
+    attempt.on_hello(rank, hello, now);
+  }
+  void all_join(int size) {
+    for (int rank = size - 1; rank >= 0; --rank) hello(rank, size);
+  }
+};
+
+TEST_CASE("the ranks start when the last has said hello, with rank 0's address and port") {
+  Scene scene;
+  for (const int rank : {3, 0, 1}) scene.hello(rank, 4);
+  CHECK(scene.notes.sent.empty());
+  scene.pass(milliseconds(250));
+  scene.hello(2, 4);
+  REQUIRE(scene.notes.sent.size() == 4);
+  CHECK(scene.notes.sent[3].second["type"] == "start");
+  CHECK(scene.notes.sent[3].second["addr"] == "10.0.0.2");
+  CHECK(scene.notes.sent[3].second["master_addr"] == "10.0.0.1");
+  CHECK(scene.notes.sent[3].second["master_port"] == 29500);
+  CHECK(scene.notes.last("joined") == Json{{"ranks", 4}, {"hosts", "n[1-2]"}, {"seconds", 0.25}});
+}
+
+TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
+  Scene scene;
+  scene.all_join(4);
+  for (int rank = 0; rank < 3; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
+  CHECK_FALSE(scene.attempt.is_over());
+  SUBCASE("all four") {
+    scene.attempt.on_exit(3, {}, scene.now);
+    CHECK_FALSE(scene.attempt.is_over());
+    scene.attempt.on_step_end(0, "", scene.now);
+    REQUIRE(scene.attempt.is_over());
+    CHECK(scene.attempt.end().code == 0);
+    CHECK(scene.attempt.end().reason == "ok");
+    CHECK(scene.attempt.end().message == "all 4 ranks ended with 0");
+  }
+  SUBCASE("three, and srun says 0") {
+    scene.attempt.on_step_end(0, "", scene.now);
+    scene.pass(seconds(3));
+    REQUIRE(scene.attempt.is_over());
+    CHECK(scene.attempt.end().code != 0);
+    CHECK(scene.attempt.end().first_failed->rank == 3);
+  }
+  SUBCASE("all four, and srun lies: the records hold, and it is written down") {
+    scene.attempt.on_exit(3, {}, scene.now);
+    scene.attempt.on_step_end(143, "srun: something", scene.now);
+    CHECK(scene.attempt.end().code == 0);
+    CHECK(scene.notes.count("warning") == 1);
+  }
+}
+
+TEST_CASE("the first failed rank is named with host and signal, its code is the attempt's, the others are ended") {
+  Scene scene;
+  scene.all_join(8);
+  scene.attempt.on_exit(3, {137, SIGKILL, ""}, scene.now);
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0] == "rank 3 on n2 was killed by SIGKILL; the other 7 ranks are ended");
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  scene.attempt.on_exit(5, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_exit(6, {1, 0, ""}, scene.now);
+  for (const int rank : {0, 1, 2, 4, 7}) scene.attempt.on_exit(rank, {137, SIGKILL, ""}, scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 137);
+  CHECK(scene.attempt.end().reason == "rank_failed");
+  CHECK(scene.notes.last("attempt_end")["first_failed"] ==
+        Json{{"rank", 3}, {"host", "n2"}, {"code", 137}, {"signal", "SIGKILL"}});
+  // Rank 6 failed of itself; the others were ended because of the first.
+  CHECK(scene.notes.count("rank_failed") == 2);
+  CHECK(scene.notes.last("rank_failed")["rank"] == 6);
+}
+
+TEST_CASE("an exit code and a command that is not there are said in their own words") {
+  Scene scene;
+  scene.all_join(2);
+  SUBCASE("code") {
+    scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
+    CHECK(scene.notes.said[0] == "rank 1 on n1 exited with code 3; the other rank is ended");
+  }
+  SUBCASE("error") {
+    scene.attempt.on_exit(0, {127, 0, "python3: command not found (PATH=/bin)"}, scene.now);
+    CHECK(scene.notes.said[0] == "rank 0 on n1: python3: command not found (PATH=/bin); the other rank is ended");
+  }
+}
+
+TEST_CASE("how a lost agent died is taken from the launcher, before or after the connection breaks") {
+  Scene scene;
+  scene.all_join(4);
+  const auto told = [&] { scene.attempt.on_task_end(2, "n2", 139, SIGSEGV, scene.now); };
+  const auto lost = [&] { scene.attempt.on_lost(2, "the connection was closed", scene.now); };
+  SUBCASE("before") {
+    told();
+    CHECK(scene.notes.said.empty());  // its record may still be on its way
+    lost();
+  }
+  SUBCASE("after") {
+    lost();
+    CHECK(scene.notes.broadcasts_of("end") == 1);  // the others end at once all the same
+    CHECK(scene.notes.said.empty());
+    told();
+  }
+  CHECK(scene.notes.said ==
+        std::vector<std::string>{"rank 2 on n2 was killed by SIGSEGV; the other 3 ranks are ended"});
+  CHECK(scene.attempt.end().code == 139);
+}
+
+TEST_CASE("a lost agent of which nobody says more is named within a second, with the code of a kill") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_lost(1, "the connection was closed", scene.now);
+  scene.pass(seconds(1));
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0].starts_with("rank 1 on n1: its agent is lost without an exit record"));
+  CHECK(scene.attempt.end().code == 137);
+}
+
+TEST_CASE("a step that does not end is stopped, then killed") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.on_exit(0, {1, 0, ""}, scene.now);
+  CHECK(scene.notes.stops.empty());
+  scene.pass(Attempt::kMercy);
+  CHECK(scene.notes.stops == std::vector<bool>{false});
+  scene.pass(seconds(2));
+  CHECK(scene.notes.stops == std::vector<bool>{false, true});
+  scene.pass(seconds(9));
+  CHECK(scene.notes.stops.size() == 2);
+}
+
+TEST_CASE("ranks that do not join in time are named by rank and node") {
+  Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
+  for (const int rank : {0, 1, 3}) scene.hello(rank, 8);
+  scene.pass(seconds(4));
+  CHECK(scene.notes.said.empty());
+  scene.pass(seconds(1));
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0] ==
+        "5 of 8 ranks did not say hello within 5 s: ranks 2, 4-7; missing on n2 (1 of its 2), n[3-4] (all)");
+  CHECK(scene.notes.last("missing")["ranks"] == Json{2, 4, 5, 6, 7});
+  scene.attempt.on_lost(0, "", scene.now);
+  scene.attempt.on_lost(1, "", scene.now);
+  scene.attempt.on_lost(3, "", scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  CHECK(scene.attempt.end().code == 76);
+  CHECK(scene.attempt.end().reason == "join_timeout");
+}
+
+TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {
+  Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
+  scene.pass(seconds(5));
+  CHECK(scene.notes.said[0] == "no rank said hello within 5 s; missing on n[1-4] (all)");
+  CHECK(scene.notes.stops == std::vector<bool>{false});
+}
+
+TEST_CASE("a step that cannot be launched keeps srun's words") {
+  Scene scene;
+  scene.attempt.on_step_end(1, "srun: error: Unable to create step", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 77);
+  CHECK(scene.attempt.end().reason == "launch_failed");
+  CHECK(scene.attempt.end().message.find("srun: error: Unable to create step") != std::string::npos);
+}
+
+TEST_CASE("a command line without rank agents is said to be that") {
+  Scene scene;
+  scene.attempt.on_step_end(0, "", scene.now);
+  CHECK(scene.attempt.end().code == 77);
+  CHECK(scene.attempt.end().message.find("dlrun-agent rank") != std::string::npos);
+}
+
+TEST_CASE("an agent that fails before its hello is a failed rank, with its code") {
+  Scene scene;
+  scene.hello(0, 2);
+  scene.attempt.on_task_end(1, "n1", 64, 0, scene.now);
+  CHECK(scene.notes.said == std::vector<std::string>{"rank 1 on n1 exited with code 64; the other rank is ended"});
+  CHECK(scene.attempt.end().code == 64);
+}
+
+TEST_CASE("a rank that contradicts the others' world ends the attempt") {
+  Scene scene;
+  scene.hello(0, 4);
+  CHECK(scene.attempt.wants(1));
+  CHECK_FALSE(scene.attempt.wants(0));
+  CHECK_FALSE(scene.attempt.wants(4));
+  scene.hello(1, 8);
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0].find("rank 1 of 8; lead took it for rank 1 of 4") != std::string::npos);
+}
+
+TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code 143") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.on_own_signal(SIGTERM, scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
+  scene.attempt.on_step_end(143, "", scene.now);
+  CHECK(scene.attempt.end().code == 143);
+  CHECK(scene.attempt.end().is_cancelled);
+  CHECK(scene.attempt.end().reason == "signalled");
+  CHECK(scene.notes.count("rank_failed") == 0);
+}
+
+TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
+  for (const bool forward : {false, true}) {
+    CAPTURE(forward);
+    Scene scene({.forward_usr1 = forward});
+    scene.all_join(2);
+    scene.attempt.on_own_signal(SIGUSR1, scene.now);
+    scene.attempt.on_own_signal(SIGUSR1, scene.now);
+    scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
+    CHECK(scene.notes.last("signal")["word"] == (forward ? "checkpoint" : "none"));
+    CHECK(scene.notes.broadcasts_of("word") == (forward ? 1 : 0));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+  }
+}
+
+TEST_CASE("a TERM that reaches ranks alone is preemption's grace with signal_before, else the end") {
+  SUBCASE("forward") {
+    Scene scene({.forward_usr1 = true});
+    scene.all_join(2);
+    scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
+    scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
+    CHECK(scene.notes.broadcasts_of("word") == 1);
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.count("signal") == 1);  // not one for each of 10,000 ranks
+  }
+  SUBCASE("not") {
+    Scene scene;
+    scene.all_join(2);
+    scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
+    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.attempt.end().code == 143);
+  }
+}
+
+TEST_CASE("rank 0's progress is kept, at most one a second, and its final word always") {
+  Scene scene;
+  scene.all_join(2);
+  for (int step = 0; step < 100; ++step) {
+    scene.attempt.on_progress(0, {{"op", "progress"}, {"step", step}}, scene.now);
+    scene.attempt.on_progress(1, {{"step", -1}}, scene.now);
+    scene.pass(milliseconds(25));
+  }
+  const int kept = scene.notes.count("progress");
+  CHECK(kept >= 2);
+  CHECK(kept <= 4);
+  CHECK_FALSE(scene.notes.last("progress").contains("op"));
+  scene.attempt.on_progress(0, {{"final", true}, {"test_accuracy", 0.98}}, scene.now);
+  CHECK(scene.notes.last("result") == Json{{"test_accuracy", 0.98}});
+}
+
+TEST_CASE("a superseded attempt ends with the code it is given") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.give_up(75, "superseded", scene.now);
+  scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_exit(1, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_step_end(143, "", scene.now);
+  CHECK(scene.attempt.end().code == 75);
+}
+
+TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead's time") {
+  Scene scene;
+  scene.all_join(10'000);
+  scene.attempt.on_exit(77, {1, 0, ""}, scene.now);
+  for (int rank = 0; rank < 10'000; ++rank) scene.attempt.on_lost(rank, "", scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  CHECK(scene.attempt.is_over());
+  CHECK(scene.notes.count("rank_failed") == 1);
+}
+
+TEST_CASE("a hello whose world contradicts itself is refused") {
+  Json message{{"host", "n1"}, {"addr", "10.0.0.1"}, {"pid", 1}, {"master_port", 0}};
+  CHECK_FALSE(Hello::of_json(message));
+  message["world"] = {{"rank", 4}, {"size", 4}, {"local_rank", 0}, {"local_size", 1}, {"node_rank", 0}, {"nnodes", 1}};
+  CHECK_FALSE(Hello::of_json(message));
+  message["world"]["rank"] = 3;
+  CHECK(Hello::of_json(message)->world.rank == 3);
+  message["world"]["size"] = 1e300;
+  CHECK_FALSE(Hello::of_json(message));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

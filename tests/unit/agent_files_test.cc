@@ -1,0 +1,207 @@
+// The run directory's files that lead and rank write: events.jsonl, claim, attempt, logs.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/text.h"
+#include "runtime/agent/background_file.h"
+#include "runtime/agent/events.h"
+#include "runtime/agent/run_claim.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("dlrun-agent-test-" + random_hex(6));
+  Folder() { fs::create_directory(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+std::string content(const fs::path& path) {
+  return read_file(path, 1U << 20U).value_or(std::string("(unreadable)"));
+}
+mode_t mode_of(const fs::path& path) {
+  struct stat status {};
+  REQUIRE(::lstat(path.c_str(), &status) == 0);
+  return status.st_mode & 0777U;
+}
+
+const JobIdentity kJob{"alps", "42", "feed"};
+
+TEST_CASE("events are checked lines with time, name and attempt") {
+  const Folder folder;
+  auto log = EventLog::open(folder.path / "events.jsonl");
+  REQUIRE(log);
+  log->set_attempt(2);
+  log->record("joined", {{"ranks", 8}, {"attempt", 99}});
+  REQUIRE(log->drain(milliseconds(5000)));
+  const auto lines = parse_checked_lines(content(folder.path / "events.jsonl"));
+  REQUIRE(lines.objects.size() == 1);
+  CHECK(lines.objects[0]["event"] == "joined");
+  CHECK(lines.objects[0]["attempt"] == 2);
+  CHECK(lines.objects[0]["ranks"] == 8);
+  CHECK(lines.objects[0]["t"].get<std::string>().size() == 24);
+  CHECK(mode_of(folder.path / "events.jsonl") == 0600);
+}
+
+TEST_CASE("a torn tail is cut off, its size is told, and what follows can be read") {
+  const Folder folder;
+  const auto path = folder.path / "events.jsonl";
+  const auto whole = to_checked_line({{"event", "claimed"}});
+  std::ofstream(path) << whole << R"({"event":"joi)";
+  auto log = EventLog::open(path);
+  REQUIRE(log);
+  CHECK(log->cut_bytes() == 13);
+  log->record("ended", {{"code", 0}});
+  REQUIRE(log->drain(milliseconds(5000)));
+  const auto lines = parse_checked_lines(content(path));
+  CHECK(lines.objects.size() == 2);
+  CHECK_FALSE(lines.has_torn_tail);
+}
+
+TEST_CASE("an events file that is a link is not followed") {
+  const Folder folder;
+  std::ofstream(folder.path / "elsewhere") << "precious";
+  fs::create_symlink(folder.path / "elsewhere", folder.path / "events.jsonl");
+  CHECK_FALSE(EventLog::open(folder.path / "events.jsonl"));
+  CHECK(content(folder.path / "elsewhere") == "precious");
+}
+
+TEST_CASE("a full disk is told once, and writing goes on") {
+  BackgroundFile file(UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC)), "the log", 1U << 20U);
+  CHECK(file.push("one\n"));
+  CHECK(file.push("two\n"));
+  REQUIRE(file.drain(milliseconds(5000)));
+  const auto failure = file.take_failure();
+  REQUIRE(failure);
+  CHECK(failure->message.find("the log: No space left on device") != std::string::npos);
+  CHECK_FALSE(file.take_failure());
+}
+
+TEST_CASE("a reader that takes nothing fills the queue, which then refuses and keeps what it has") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const UniqueFd reader(ends[0]);
+  BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1000);
+  const std::string big(200'000, 'x');  // more than a pipe holds: the writer hangs in it
+  REQUIRE(file.push(big));
+  CHECK_FALSE(file.push("more"));
+  CHECK_FALSE(file.has_room());
+  CHECK_FALSE(file.drain(milliseconds(1)));
+  std::size_t seen = 0;
+  std::array<char, 65536> buffer;
+  while (seen < big.size()) {
+    const auto got = ::read(reader.get(), buffer.data(), buffer.size());
+    REQUIRE(got > 0);
+    seen += static_cast<std::size_t>(got);
+  }
+  CHECK(file.drain(milliseconds(5000)));
+  CHECK(file.push("more"));
+  CHECK(file.drain(milliseconds(5000)));
+}
+
+TEST_CASE("the first job makes the run its own, in private files") {
+  const Folder folder;
+  const auto directory = folder.path / "runs" / "x-42";
+  const auto run = claim_run(directory, kJob, "x", 0);
+  REQUIRE(run);
+  CHECK(run->attempt == 0);
+  CHECK_FALSE(run->again);
+  CHECK(Json::parse(content(directory / "claim")) == Json{{"cluster", "alps"}, {"job", "42"}, {"token", "feed"}});
+  CHECK(content(directory / "attempt") == "0\n");
+  CHECK(Json::parse(content(directory / "origin"))["script"] == "by hand");
+  CHECK(mode_of(directory) == 0700);
+  CHECK(mode_of(directory / "claim") == 0600);
+}
+
+TEST_CASE("the same job claims again after a requeue, and its attempt is the next") {
+  const Folder folder;
+  REQUIRE(claim_run(folder.path, kJob, "x", 0));
+  const auto again = claim_run(folder.path, kJob, "x", 1);
+  REQUIRE(again);
+  CHECK(again->again);
+  CHECK(again->attempt == 1);
+  CHECK(claim_run(folder.path, kJob, "x", 1)->attempt == 2);
+  CHECK(*read_attempt(folder.path) == 2);
+}
+
+TEST_CASE("a requeued job whose attempt file is lost counts from Slurm's restarts") {
+  const Folder folder;
+  CHECK(claim_run(folder.path, kJob, "x", 3)->attempt == 3);
+  CHECK(restart_count_of(Env({{"SLURM_RESTART_COUNT", "3"}, {"X", ""}})) == 3);
+  CHECK(restart_count_of(Env({{"SLURM_RESTART_COUNT", "-3"}, {"X", ""}})) == 0);
+}
+
+TEST_CASE("another job, and the same job of another cluster, are refused and change nothing") {
+  const Folder folder;
+  REQUIRE(claim_run(folder.path, kJob, "x", 0));
+  for (const auto& other : {JobIdentity{"alps", "43", "feed"}, JobIdentity{"daint", "42", "feed"}}) {
+    const auto refused = claim_run(folder.path, other, "x", 0);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::kRefused);
+    CHECK(refused.error().message.find("job 42 of cluster 'alps' holds this run") != std::string::npos);
+  }
+  CHECK(content(folder.path / "attempt") == "0\n");
+}
+
+TEST_CASE("a job with another token than the submission's is refused") {
+  const Folder folder;
+  std::ofstream(folder.path / "submission.json") << R"({"token":"beef","state":"intent"})";
+  CHECK(claim_run(folder.path, kJob, "x", 0).error().code == Errc::kRefused);
+  CHECK_FALSE(fs::exists(folder.path / "claim"));
+  const auto run = claim_run(folder.path, {"alps", "42", "beef"}, "x", 0);
+  REQUIRE(run);
+  CHECK_FALSE(fs::exists(folder.path / "origin"));
+}
+
+TEST_CASE("a claim that is a dangling link is not written through") {
+  const Folder folder;
+  fs::create_symlink(folder.path / "elsewhere", folder.path / "claim");
+  CHECK_FALSE(claim_run(folder.path, kJob, "x", 0));
+  CHECK_FALSE(fs::exists(folder.path / "elsewhere"));
+}
+
+TEST_CASE("a damaged claim or attempt is refused with its path, never guessed") {
+  const Folder folder;
+  std::ofstream(folder.path / "claim") << "";
+  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") != std::string::npos);
+  fs::remove(folder.path / "claim");
+  std::ofstream(folder.path / "attempt") << "two";
+  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("'two' is no attempt's number") != std::string::npos);
+}
+
+TEST_CASE("a job is known by cluster and id; an array's task by the array and its index") {
+  const Env job({{"SLURM_JOB_ID", "99"}, {"SLURM_CLUSTER_NAME", "alps"}, {"DLRUN_TOKEN", "feed"}});
+  CHECK(identify_job(job, false)->job == "99");
+  CHECK(identify_job(job, false)->cluster == "alps");
+  auto task = job;
+  task.set("SLURM_ARRAY_JOB_ID", "90");
+  task.set("SLURM_ARRAY_TASK_ID", "7");
+  CHECK(identify_job(task, false)->job == "90_7");
+  const auto local = identify_job(job, true);
+  CHECK(local->cluster == "local");
+  CHECK(local->job.find(":" + std::to_string(::getpid()) + ":") != std::string::npos);
+  CHECK(identify_job(Env{}, false).error().code == Errc::kUsage);
+}
+
+TEST_CASE("the run is DLRUN_RUN, else a folder named after the job") {
+  CHECK(run_directory_of(Env({{"DLRUN_RUN", "/a/b"}, {"X", ""}}), kJob, "/runs", "x") == "/a/b");
+  CHECK(run_directory_of(Env{}, kJob, "/runs", "x") == "/runs/x-42");
+  CHECK(run_directory_of(Env{}, {"local", "vm:1:2", ""}, "/runs", "x") == "/runs/x-vm-1-2");
+}
+
+}  // namespace
+}  // namespace dlrun::agent

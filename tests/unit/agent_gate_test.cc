@@ -1,0 +1,234 @@
+// The gate with real sockets on the loopback interface: ranks come in, strangers do not.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/gate.h"
+#include "runtime/agent/link.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Lead's side, on a thread of its own: echoes every message.
+class Echo final : public GateHandler {
+ public:
+  explicit Echo(const Key& secret) : loop_(*EventLoop::create()) {
+    REQUIRE(init_crypto());
+    gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listen_on_free_port(true)), secret);
+    port = gate_->port();
+    thread_ = std::thread([this] {
+      while (!should_stop_) {
+        loop_.run_once(milliseconds(5));
+        gate_->tick(Clock::now());
+        turned_away = gate_->turned_away();
+      }
+    });
+  }
+  ~Echo() override {
+    should_stop_ = true;
+    thread_.join();
+  }
+
+  bool on_peer(PeerId, const Claim& claim) override {
+    if (claim.job != "job") return false;
+    ++admitted;
+    return true;
+  }
+  void on_message(PeerId peer, std::string_view payload) override { gate_->send(peer, payload); }
+  void on_lost(PeerId, std::string_view) override { ++lost; }
+
+  std::uint16_t port = 0;
+  std::atomic<int> admitted = 0;
+  std::atomic<int> lost = 0;
+  std::atomic<std::size_t> turned_away = 0;
+
+ private:
+  EventLoop loop_;
+  std::unique_ptr<Gate> gate_;
+  std::atomic<bool> should_stop_ = false;
+  std::thread thread_;
+};
+
+Result<Link> connect_rank(std::uint16_t port, const Key& secret, const std::string& job = "job",
+                          milliseconds limit = seconds(10)) {
+  return Link::connect({{"127.0.0.1", port}}, secret, {job, "0", 0, 1}, limit, [] { return false; });
+}
+
+/// Sends a message and waits for its echo.
+bool echoes(Link& link, const std::string& text) {
+  link.send(text);
+  bool came = false;
+  for (const auto until = Clock::now() + seconds(10); !came && Clock::now() < until;) {
+    link.flush();
+    pollfd readable{.fd = link.socket(), .events = POLLIN, .revents = 0};
+    ::poll(&readable, 1, 20);
+    if (!link.receive([&](std::string_view payload) { came = payload == text; })) return false;
+  }
+  return came;
+}
+
+UniqueFd stranger(std::uint16_t port) {
+  auto socket = begin_connect({"127.0.0.1", port});
+  return socket ? std::move(*socket) : UniqueFd();
+}
+
+/// The peer has closed the connection, within limit.
+bool is_closed(const UniqueFd& socket, milliseconds limit) {
+  for (const auto until = Clock::now() + limit; Clock::now() < until;) {
+    pollfd readable{.fd = socket.get(), .events = POLLIN, .revents = 0};
+    ::poll(&readable, 1, 20);
+    std::array<char, 4096> buffer;
+    const auto got = ::recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) return true;
+  }
+  return false;
+}
+
+TEST_CASE("a rank comes in and messages of any size pass both ways") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  auto rank = connect_rank(lead.port, secret);
+  REQUIRE(rank);
+  CHECK(rank->address() == "127.0.0.1");
+  CHECK(echoes(*rank, "hello"));
+  CHECK(echoes(*rank, std::string(kPayloadLimitBytes, 'x')));
+  CHECK(echoes(*rank, ""));
+}
+
+TEST_CASE("garbage, another secret and another job are not admitted, and lead goes on") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  const auto garbage = stranger(lead.port);
+  const std::string http = "GET / HTTP/1.1\r\nHost: lead\r\n\r\n" + std::string(300, 'x');
+  ::send(garbage.get(), http.data(), http.size(), MSG_NOSIGNAL);
+  CHECK(is_closed(garbage, seconds(5)));
+  CHECK_FALSE(connect_rank(lead.port, random_key(), "job", milliseconds(300)));
+  CHECK_FALSE(connect_rank(lead.port, secret, "another", milliseconds(300)));
+  CHECK(lead.admitted == 0);
+  CHECK(connect_rank(lead.port, secret));
+  CHECK(lead.admitted == 1);
+}
+
+TEST_CASE("a stranger that says nothing is turned away after its time, one that drips bytes too") {
+  REQUIRE(init_crypto());
+  Echo lead(random_key());
+  const auto silent = stranger(lead.port);
+  const auto dripping = stranger(lead.port);
+  std::thread drip([&] {
+    for (int i = 0; i < 80 && ::send(dripping.get(), "x", 1, MSG_NOSIGNAL) == 1; ++i) ::poll(nullptr, 0, 100);
+  });
+  CHECK(is_closed(silent, Gate::kUnprovenLimit + seconds(2)));
+  CHECK(is_closed(dripping, seconds(2)));
+  drip.join();
+}
+
+TEST_CASE("a stranger cannot send more than its bytes before a proof") {
+  REQUIRE(init_crypto());
+  Echo lead(random_key());
+  const auto flood = stranger(lead.port);
+  // A claim that is announced at its limit and never ends.
+  const std::string bytes = std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
+  ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  CHECK(is_closed(flood, seconds(2)));
+}
+
+TEST_CASE("a flood of silent strangers delays a rank by a second at most") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  std::vector<UniqueFd> flood;
+  for (int i = 0; i < 500; ++i) flood.push_back(stranger(lead.port));
+  std::atomic<bool> should_stop = false;
+  std::thread more([&] {
+    while (!should_stop) {
+      auto socket = stranger(lead.port);
+      ::poll(nullptr, 0, 2);
+    }
+  });
+  const auto began = Clock::now();
+  auto rank = connect_rank(lead.port, secret);
+  const auto took = Clock::now() - began;
+  should_stop = true;
+  more.join();
+  REQUIRE(rank);
+  CHECK(took < seconds(1));
+  CHECK(echoes(*rank, "hello"));
+  CHECK(lead.admitted == 1);
+}
+
+TEST_CASE("two hundred ranks come at once and all come in") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  std::atomic<int> in = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 200; ++i) {
+    threads.emplace_back([&] { in += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(in == 200);
+  CHECK(lead.admitted == 200);
+}
+
+TEST_CASE("a rank that goes away is told as lost, once") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  {
+    auto rank = connect_rank(lead.port, secret);
+    REQUIRE(rank);
+    CHECK(echoes(*rank, "hello"));
+  }
+  for (const auto until = Clock::now() + seconds(5); lead.lost == 0 && Clock::now() < until;) ::poll(nullptr, 0, 5);
+  CHECK(lead.lost == 1);
+}
+
+TEST_CASE("lead that cannot be reached is named with the address and the reason") {
+  REQUIRE(init_crypto());
+  std::uint16_t port = 0;
+  {
+    const auto free_port = hold_free_port();
+    port = free_port->port;
+  }
+  const auto rank = connect_rank(port, random_key(), "job", milliseconds(200));
+  REQUIRE_FALSE(rank);
+  CHECK(rank.error().message.find("127.0.0.1:" + std::to_string(port) + ": Connection refused") != std::string::npos);
+}
+
+TEST_CASE("endpoints are IP literals with ports, and nothing else") {
+  const auto endpoints = parse_endpoints("10.0.0.1:4000,[fd00::1]:65535");
+  REQUIRE(endpoints);
+  CHECK(*endpoints == std::vector<Endpoint>{{"10.0.0.1", 4000}, {"fd00::1", 65535}});
+  CHECK((*endpoints)[1].text() == "[fd00::1]:65535");
+  for (const auto* wrong : {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "node1:4000", "fd00::1:4000",
+                            "[10.0.0.1]:4000", "10.0.0.1:4000,", "10.0.0.1:4000 "}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_endpoints(wrong));
+  }
+}
+
+TEST_CASE("a held port can be bound by a program that reuses addresses, and is given to nobody else") {
+  const auto held = hold_free_port();
+  REQUIRE(held);
+  const UniqueFd program(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(program.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  for (int i = 0; i < 200; ++i) CHECK(listen_on_free_port(false)->port != held->port);
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,84 @@
+#include <signal.h>
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/options.h"
+#include "runtime/agent/step.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("lead's options end at the first --, the command keeps its own") {
+  const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist", "--join-timeout", "2.5",
+                                       "--forward-usr1", "--", "srun", "-n2", "dlrun-agent", "rank", "--", "python"});
+  REQUIRE(parsed);
+  const auto& lead = std::get<LeadOptions>(*parsed);
+  CHECK(lead.runs == "/scratch/runs");
+  CHECK(lead.name == "mnist");
+  CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
+  CHECK(lead.forward_usr1);
+  CHECK_FALSE(lead.local);
+  CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
+}
+
+TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
+  const auto parsed =
+      parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted", "--", "prog", "--env", "", "a b"});
+  REQUIRE(parsed);
+  const auto& rank = std::get<RankOptions>(*parsed);
+  REQUIRE(rank.templates.size() == 2);
+  CHECK(rank.templates[1].name == "A");
+  CHECK(rank.templates[1].text == "--b");
+  CHECK(rank.is_trusted);
+  CHECK(rank.program == Words{"prog", "--env", "", "a b"});
+}
+
+TEST_CASE("wrong usage is refused with the word that is wrong") {
+  struct Case {
+    Words arguments;
+    const char* says;
+  };
+  for (const auto& wrong :
+       {Case{{}, "expected 'lead' or 'rank'"}, Case{{"laed"}, "not 'laed'"},
+        Case{{"lead", "--local", "0", "--", "x"}, "--local '0'"},
+        Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
+        Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"}, Case{{"lead", "--name", "a/b", "--", "x"}, "'a/b'"},
+        Case{{"lead", "--name"}, "--name needs a value"},
+        Case{{"lead", "--nmae", "x", "--", "x"}, "unknown option '--nmae'"},
+        Case{{"lead", "--forward-usr1=yes", "--", "x"}, "takes no value"},
+        Case{{"lead", "srun"}, "unknown option 'srun'"}, Case{{"rank", "--"}, "no command"},
+        Case{{"rank"}, "no command"}, Case{{"rank", "--env", "A={x}", "--", "p"}, "'{x}' is no field"}}) {
+    CAPTURE(wrong.says);
+    const auto parsed = parse_arguments(wrong.arguments);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == Errc::kUsage);
+    CHECK(parsed.error().message.find(wrong.says) != std::string::npos);
+  }
+}
+
+TEST_CASE("what srun says of ended tasks is understood") {
+  CHECK(parse_task_words("srun: error: n2: task 3: Killed") == TaskWords{"n2", {3}, 137, SIGKILL});
+  CHECK(parse_task_words("srun: error: n1: tasks 0-2,4: Exited with exit code 13") ==
+        TaskWords{"n1", {0, 1, 2, 4}, 13, 0});
+  CHECK(parse_task_words("srun: error: n1: task 0: Segmentation fault (core dumped)") ==
+        TaskWords{"n1", {0}, 139, SIGSEGV});
+  CHECK(parse_task_words("srun: error: n1: task 7: Terminated") == TaskWords{"n1", {7}, 143, SIGTERM});
+}
+
+TEST_CASE("srun's other lines, and lines that only look alike, say nothing of tasks") {
+  for (const auto* line : {"srun: error: Unable to create step for job 8: More processors requested than permitted",
+                           "srun: error: n1: task x: Killed", "srun: error: n1: tasks 5-2: Killed",
+                           "srun: error: n1: tasks 0-999999999: Killed", "srun: error: n1: task 1: Danced",
+                           "srun: error: n1: task 1: Exited with exit code 999", "error: n1: task 1: Killed",
+                           "srun: error: n1: task", "srun: error: n1: tasks"}) {
+    CAPTURE(line);
+    CHECK_FALSE(parse_task_words(line));
+  }
+}
+
+}  // namespace
+}  // namespace dlrun::agent

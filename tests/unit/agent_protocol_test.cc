@@ -1,0 +1,191 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/protocol.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// Both ends of a finished handshake.
+struct Ends {
+  Channel lead;
+  Channel rank;
+  std::string wire;  // what the rank sent for its proof
+};
+
+const Claim kClaim{"4711_3", "0", 2, 5};
+
+Ends shake_hands(const Key& secret) {
+  REQUIRE(init_crypto());
+  const LeadHandshake lead(secret);
+  RankHandshake rank(secret, kClaim);
+  std::string to_rank = lead.greeting();
+  auto answer = rank.answer(to_rank);
+  REQUIRE(answer);
+  REQUIRE(*answer);
+  std::string to_lead = **answer;
+  auto proven = lead.advance(to_lead);
+  REQUIRE(proven);
+  REQUIRE(*proven);
+  CHECK((*proven)->claim == kClaim);
+  CHECK(to_lead.empty());
+  to_rank += (*proven)->answer;
+  auto channel = rank.finish(to_rank);
+  REQUIRE(channel);
+  REQUIRE(*channel);
+  CHECK(to_rank.empty());
+  return {(*proven)->channel, **channel, **answer};
+}
+
+TEST_CASE("both ends that know the secret agree, and messages pass both ways") {
+  auto [lead, rank, wire] = shake_hands(random_key());
+  std::string bytes = rank.seal("one");
+  bytes += rank.seal("");
+  bytes += rank.seal("three");
+  CHECK(*lead.open(bytes) == "one");
+  CHECK(*lead.open(bytes) == "");
+  CHECK(*lead.open(bytes) == "three");
+  CHECK(*lead.open(bytes) == std::nullopt);
+  bytes = lead.seal(std::string(kPayloadLimitBytes, 'x'));
+  CHECK((*rank.open(bytes))->size() == kPayloadLimitBytes);
+}
+
+TEST_CASE("a handshake that arrives byte by byte is the same handshake") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  const LeadHandshake lead(secret);
+  RankHandshake rank(secret, kClaim);
+  std::string buffer;
+  std::optional<std::string> answer;
+  for (const char byte : lead.greeting()) {
+    CHECK_FALSE(answer);
+    buffer += byte;
+    answer = *rank.answer(buffer);
+  }
+  REQUIRE(answer);
+  buffer.clear();
+  for (std::size_t i = 0; i < answer->size(); ++i) {
+    buffer += (*answer)[i];
+    const auto proven = lead.advance(buffer);
+    REQUIRE(proven);
+    CHECK(proven->has_value() == (i + 1 == answer->size()));
+  }
+}
+
+TEST_CASE("a rank with another secret is refused before its claim is looked at") {
+  REQUIRE(init_crypto());
+  const LeadHandshake lead(random_key());
+  RankHandshake rank(random_key(), kClaim);
+  std::string bytes = lead.greeting();
+  std::string answer = **rank.answer(bytes);
+  const auto proven = lead.advance(answer);
+  REQUIRE_FALSE(proven);
+  CHECK(proven.error().message.find("secret") != std::string::npos);
+}
+
+TEST_CASE("lead with another secret is refused by the rank") {
+  REQUIRE(init_crypto());
+  RankHandshake rank(random_key(), kClaim);
+  std::string greeting = LeadHandshake(random_key()).greeting();
+  REQUIRE(*rank.answer(greeting));
+  std::string forged(kMacBytes, '\x5a');
+  CHECK_FALSE(rank.finish(forged));
+}
+
+TEST_CASE("lead cannot be imitated by sending the rank's own proof back") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  RankHandshake rank(secret, kClaim);
+  std::string greeting = LeadHandshake(secret).greeting();
+  const std::string answer = **rank.answer(greeting);
+  std::string reflected = answer.substr(answer.size() - kMacBytes);
+  CHECK_FALSE(rank.finish(reflected));
+}
+
+TEST_CASE("a recorded proof does not fit another connection") {
+  const auto secret = random_key();
+  std::string recorded = shake_hands(secret).wire;
+  const LeadHandshake lead(secret);
+  CHECK_FALSE(lead.advance(recorded));
+}
+
+TEST_CASE("a claim that was changed on the way is refused, a claim over the limit before it has arrived") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  const LeadHandshake lead(secret);
+  RankHandshake rank(secret, kClaim);
+  std::string bytes = lead.greeting();
+  std::string answer = **rank.answer(bytes);
+  const auto rank_digit = answer.find("4711_3 0 2 5") + 11;
+  answer[rank_digit] = '6';
+  CHECK_FALSE(lead.advance(answer));
+  std::string too_long(kNonceBytes, 'n');
+  too_long += "\x01\x01";  // 257, little-endian
+  CHECK_FALSE(lead.advance(too_long));
+}
+
+TEST_CASE("a frame that is changed, repeated, left out or swapped is refused") {
+  const auto secret = random_key();
+  const auto refuses = [&](auto spoil) {
+    auto [lead, rank, wire] = shake_hands(secret);
+    const std::string first = rank.seal("first");
+    const std::string second = rank.seal("second");
+    std::string bytes = spoil(first, second);
+    for (int i = 0; i < 3; ++i) {
+      if (const auto opened = lead.open(bytes); !opened) return true;
+    }
+    return false;
+  };
+  using Text = const std::string&;
+  CHECK_FALSE(refuses([](Text a, Text b) { return a + b; }));
+  CHECK(refuses([](Text a, Text b) { return a.substr(0, a.size() - 1) + "T" + b; }));
+  CHECK(refuses([](Text a, Text) { return a + a; }));
+  CHECK(refuses([](Text, Text b) { return b; }));
+  CHECK(refuses([](Text a, Text b) { return b + a; }));
+}
+
+TEST_CASE("a frame of another connection, or sent back to its sender, is refused") {
+  const auto secret = random_key();
+  auto one = shake_hands(secret);
+  auto other = shake_hands(secret);
+  std::string bytes = one.rank.seal("hello");
+  CHECK_FALSE(other.lead.open(bytes));
+  bytes = one.lead.seal("hello");
+  CHECK_FALSE(one.lead.open(bytes));
+}
+
+TEST_CASE("a length over the limit is refused at once") {
+  auto [lead, rank, wire] = shake_hands(random_key());
+  std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
+  CHECK_FALSE(lead.open(bytes));
+}
+
+TEST_CASE("what is not lead is said to be that") {
+  REQUIRE(init_crypto());
+  RankHandshake rank(random_key(), kClaim);
+  std::string bytes = "SSH-2";
+  const auto answer = rank.answer(bytes);
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().message.find("not dlrun-agent lead") != std::string::npos);
+}
+
+TEST_CASE("a claim reads back, and malformed ones are refused") {
+  CHECK(*Claim::parse(kClaim.text()) == kClaim);
+  for (const auto* text : {"", "1 2 3", "1 2 3 4 5", "1 0 -1 0", "1 0 0 x", " 0 0 0", "1  0 0", "1 0 0 99999999999"}) {
+    CAPTURE(text);
+    CHECK_FALSE(Claim::parse(text));
+  }
+}
+
+TEST_CASE("a secret's text reads back; anything else does not") {
+  REQUIRE(init_crypto());
+  const auto key = random_key();
+  CHECK(key_of_text(to_text(key)) == key);
+  CHECK_FALSE(key_of_text(""));
+  CHECK_FALSE(key_of_text(to_text(key) + "00"));
+  CHECK_FALSE(key_of_text(std::string(64, 'g')));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,55 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/template.h"
+
+namespace dlrun::agent {
+namespace {
+
+const TemplateFields kFields{
+    .world = {.rank = 5, .size = 8, .local_rank = 1, .local_size = 2, .node_rank = 2, .nnodes = 4},
+    .addr = "10.0.0.3",
+    .master_addr = "10.0.0.1",
+    .master_port = 29501,
+    .run = "/runs/x",
+    .attempt = 3,
+    .job = "77_1"};
+
+std::string expanded(std::string_view argument) {
+  const auto parsed = EnvTemplate::parse(argument);
+  REQUIRE(parsed);
+  return parsed->name + "|" + parsed->expand(kFields);
+}
+
+TEST_CASE("every field is filled in") {
+  CHECK(expanded("A={rank} {world_size} {local_rank} {local_world_size} {node_rank} {nnodes}") == "A|5 8 1 2 2 4");
+  CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");
+  CHECK(expanded("C={run}/{attempt}-{job}") == "C|/runs/x/3-77_1");
+}
+
+TEST_CASE("text without fields arrives unchanged, doubled braces as one") {
+  CHECK(expanded("_X9=") == "_X9|");
+  CHECK(expanded("T=a=b $HOME `x`\n\\") == "T|a=b $HOME `x`\n\\");
+  CHECK(expanded(R"(TF={{"index": {rank}}})") == R"(TF|{"index": 5})");
+}
+
+TEST_CASE("unknown fields, lone braces and names that are none are refused") {
+  struct Case {
+    const char* argument;
+    const char* says;
+  };
+  for (const auto& wrong :
+       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "no field"}, Case{"A={rank", "without its partner"},
+        Case{"A=rank}", "without its partner"}, Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "cannot name a variable"},
+        Case{"1A=x", "cannot name a variable"}, Case{"A B=x", "cannot name a variable"}}) {
+    CAPTURE(wrong.argument);
+    const auto parsed = EnvTemplate::parse(wrong.argument);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == Errc::kUsage);
+    CHECK(parsed.error().message.find(wrong.says) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace dlrun::agent
