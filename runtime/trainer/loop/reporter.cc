@@ -19,7 +19,8 @@ using nlohmann::ordered_json;
 using std::chrono::duration;
 
 constexpr duration<double> kShowEvery{0.1};  // the terminal's line
-constexpr duration<double> kTellEvery{1.0};  // metrics, record and log lines
+constexpr duration<double> kLogEvery{10.0};  // plain lines
+constexpr duration<double> kTellEvery{1.0};  // metrics and the run's record
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
@@ -75,17 +76,20 @@ void Reporter::step(const StepReport& report) {
                        report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
                        rate_text(rate), duration_text(left));
   };
-  if (options_.is_terminal && now - shown_ >= kShowEvery) {
+  if (now - shown_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
     const std::string text = line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_).count());
-    fmt::print("\r{}\x1b[K", text);
-    std::fflush(stdout);
-    line_width_ = text.size();
+    if (options_.is_terminal) {
+      fmt::print("\r{}\x1b[K", text);
+      std::fflush(stdout);
+      line_width_ = text.size();
+    } else {
+      print_line(text);
+    }
     shown_ = now;
     samples_since_shown_ = 0;
   }
   if (now - told_ >= kTellEvery) {
     const double rate = static_cast<double>(samples_since_told_) / duration<double>(now - told_).count();
-    if (!options_.is_terminal) print_line(line(rate));
     const ordered_json fields{{"epoch", report.epoch},
                               {"step", report.step},
                               {"loss", report.loss},
