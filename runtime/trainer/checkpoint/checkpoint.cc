@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
