@@ -1,0 +1,133 @@
+// The environment part of the script, executed by bash with stand-ins for what a cluster provides: a module system's
+// start file, conda, a virtual environment. Each writes down how it was called.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A machine's worth of stand-ins in a private folder.
+class Machine {
+ public:
+  Machine() {
+    REQUIRE(make_private_directories(root_ / "lmod" / "init").has_value());
+    REQUIRE(make_private_directories(root_ / "bin").has_value());
+    REQUIRE(make_private_directories(root_ / "venv" / "bin").has_value());
+    write("lmod/init/bash", "module() { echo \"module $*\"; [[ $2 != absent ]]; }\n");
+    // As the real one: its hook defines a function, and only that can activate.
+    write("bin/conda",
+          "#!/bin/bash\n[[ $1 == shell.bash ]] || exit 9\n"
+          "echo 'conda() { echo \"conda $*\"; export CONDA_PREFIX=$2; }'\n");
+    write("venv/bin/activate", "export VIRTUAL_ENV=yes\n");
+    write("agent", "#!/bin/bash\necho \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
+    for (const char* program : {"bin/conda", "agent"}) fs::permissions(root_ / program, fs::perms::owner_all);
+  }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  ~Machine() { fs::remove_all(root_); }
+
+  [[nodiscard]] std::string path(std::string_view name) const { return (root_ / name).string(); }
+
+  void write(std::string_view name, std::string_view text) const {
+    std::ofstream(root_ / name, std::ios::binary) << text;
+  }
+
+  /// The spec's script, run as sbatch would run it: bash, not interactive, no module function.
+  [[nodiscard]] Finished run(const std::string& environment) const {
+    LoadRequest request;
+    request.file = "exp.yaml";
+    request.text = "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\nenvironment:\n" + environment;
+    request.current_dir = root_;
+    const auto loaded = load_spec(request);
+    if (!loaded) FAIL(format_diagnostics(loaded.error()));
+    const auto plan = make_plan(*loaded, {path("runs"), path("agent"), path("trainer"), Target::kSlurm});
+    if (!plan) FAIL(format_diagnostics(plan.error()));
+    const auto script = render_script(*plan);
+    REQUIRE(script.has_value());
+    write("job.sh", *script);
+    Command command;
+    command.argv = {"bash", path("job.sh")};
+    command.env.set("PATH", path("bin") + ":/usr/bin:/bin");
+    command.env.set("HOME", path("home"));
+    command.env.set("LMOD_PKG", path("lmod"));
+    auto ran = run_command(command);
+    REQUIRE(ran.has_value());
+    return std::move(*ran);
+  }
+
+ private:
+  fs::path root_ = fs::temp_directory_path() / fmt::format("dlrun-prologue-{}-{}", getpid(), random_hex(4));
+};
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST_CASE("the script finds the module system itself, and purges, uses and loads in order") {
+  const Machine machine;
+  const auto ran = machine.run("  modules: {purge: true, use: [/m], load: [A/1, 'B C']}\n");
+  CHECK(ran.out == "module purge\nmodule use /m\nmodule load A/1\nmodule load B C\nlead prefix= venv= x= y=\n");
+  CHECK(ran.exit_code == 0);
+}
+
+TEST_CASE("a module that does not load ends the job before the ranks, and the script's line is named") {
+  const Machine machine;
+  const auto ran = machine.run("  modules: [absent]\n");
+  CHECK(ran.exit_code == 1);
+  CHECK_FALSE(has(ran.out, "lead"));
+  CHECK(has(ran.err, "the ranks were not started"));
+  CHECK(has(ran.err, "dlrun: line "));
+}
+
+TEST_CASE("conda activates by name in a shell that is not interactive, after its module") {
+  const Machine machine;
+  const auto ran = machine.run("  conda: {module: anaconda3, name: my-env}\n");
+  CHECK(ran.out == "module load anaconda3\nconda activate my-env\nlead prefix=my-env venv= x= y=\n");
+}
+
+TEST_CASE("without conda the job ends and says so") {
+  const Machine machine;
+  fs::remove(machine.path("bin/conda"));
+  const auto ran = machine.run("  conda: my-env\n");
+  CHECK(ran.exit_code != 0);
+  CHECK_FALSE(has(ran.out, "lead"));
+  CHECK(has(ran.err, "conda"));
+}
+
+TEST_CASE("variables beat the virtual environment's, and the setup lines see both") {
+  const Machine machine;
+  machine.write("venv/bin/activate", "export VIRTUAL_ENV=yes X=from-venv\n");
+  const auto ran = machine.run("  venv: venv\n  vars: {X: mine}\n  setup: |\n    export Y=$VIRTUAL_ENV-$X\n");
+  CHECK(ran.out == "lead prefix= venv=yes x=mine y=yes-mine\n");
+}
+
+TEST_CASE("a setup line that fails ends the job; its exit code is the job's") {
+  const Machine machine;
+  const auto ran = machine.run("  setup: |\n    echo first\n    (exit 7)\n    echo never\n");
+  CHECK(ran.out == "first\n");
+  CHECK(ran.exit_code == 7);
+}
+
+TEST_CASE("setup lines may hold here-documents, end without a newline or with a backslash") {
+  const Machine machine;
+  CHECK(has(machine.run("  setup: |-\n    cat <<END\n    a $((1 + 1))\n    END\n").out, "a 2\nlead"));
+  CHECK(has(machine.run("  setup: \"echo one\"\n").out, "one\nlead"));
+  CHECK(has(machine.run("  setup: \"echo one \\\\\"\n").out, "one\nlead"));
+}
+
+}  // namespace
+}  // namespace dlrun
