@@ -75,9 +75,10 @@ constexpr std::array<std::string_view, 8> kBatchOnly{"--output", "--error", "--o
   return text + "\"${rank[@]}\" -- \"${program[@]}\"\n";
 }
 
+// exec, the script's last line, runs no EXIT trap: whoever gets there has started the ranks.
 constexpr std::string_view kStrict =
     "set -eo pipefail\n"
-    "trap 'echo \"dlrun: line $LINENO of the job script ended with code $?; the ranks were not started\" >&2' ERR\n";
+    "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' EXIT\n";
 
 /// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte for byte; Slurm's
 /// lists have commas.

@@ -84,13 +84,13 @@ TEST_CASE("the script finds the module system itself, and purges, uses and loads
   CHECK(ran.exit_code == 0);
 }
 
-TEST_CASE("a module that does not load ends the job before the ranks, and the script's line is named") {
+TEST_CASE("a module that does not load ends the job before the ranks, and that is said") {
   const Machine machine;
   const auto ran = machine.run("  modules: [absent]\n");
   CHECK(ran.exit_code == 1);
   CHECK_FALSE(has(ran.out, "lead"));
   CHECK(has(ran.err, "the ranks were not started"));
-  CHECK(has(ran.err, "dlrun: line "));
+  CHECK(has(ran.err, "dlrun: the job script ended with code 1"));
 }
 
 TEST_CASE("conda activates by name in a shell that is not interactive, after its module") {
@@ -120,6 +120,18 @@ TEST_CASE("a setup line that fails ends the job; its exit code is the job's") {
   const auto ran = machine.run("  setup: |\n    echo first\n    (exit 7)\n    echo never\n");
   CHECK(ran.out == "first\n");
   CHECK(ran.exit_code == 7);
+}
+
+TEST_CASE("a setup line that leaves with success still did not start the ranks, and that is said") {
+  const Machine machine;
+  const auto ran = machine.run("  setup: exit 0\n");
+  CHECK(ran.exit_code == 0);
+  CHECK(has(ran.err, "at: exit 0; the ranks were not started"));
+}
+
+TEST_CASE("a script that starts the ranks says nothing") {
+  const Machine machine;
+  CHECK(machine.run("  setup: 'true'\n").err.empty());
 }
 
 TEST_CASE("setup lines may hold here-documents, end without a newline or with a backslash") {
