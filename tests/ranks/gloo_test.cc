@@ -188,6 +188,16 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
     for (int step = 0; step < 1000 && result; ++step) result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
     if (result) ::_exit(12);
     (void)write_file_atomic(folder.path() / fmt::format("error-{}", rank), result.error().message);
+    // Stay until all have noticed: a rank that leaves is a lost peer, too, and would be named in the victim's place.
+    const auto all_have_noticed = [&] {
+      for (int other = 0; other < kSize; ++other) {
+        if (other != kVictim && !std::filesystem::exists(folder.path() / fmt::format("error-{}", other))) return false;
+      }
+      return true;
+    };
+    while (!all_have_noticed() && steady_clock::now() - before < std::chrono::seconds(15)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
     ::_exit(result.error().code == Errc::kPeer ? 0 : 13);
   }
   for (int rank = 0; rank < kSize; ++rank) {

@@ -30,9 +30,9 @@ conda activate custom-env                 # environment.conda
 # --overlap
 # --nodes=1
 # --ntasks=1
-# --pty
 # --export=ALL
 # --mpi=none
+# --pty
 # --cpus-per-task=2
 # bash
 # --rcfile

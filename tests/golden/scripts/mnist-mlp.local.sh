@@ -2,7 +2,7 @@
 # Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: line $LINENO of the job script ended with code $?; the ranks were not started" >&2' ERR
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
 
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
