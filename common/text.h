@@ -18,8 +18,8 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 /// Not of a temporary string: the parts are views into text, and would outlive it in a range-for.
 template <typename Text>
-  requires std::same_as<Text, std::string>
-std::vector<std::string_view> split(Text&& text, char separator) = delete;
+requires std::same_as<Text, std::string> std::vector<std::string_view> split(Text&& text, char separator)
+= delete;
 
 /// Without leading and trailing spaces, tabs and line ends.
 [[nodiscard]] std::string_view trim(std::string_view text);

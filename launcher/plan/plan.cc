@@ -15,7 +15,8 @@ namespace dlrun {
 namespace {
 
 /// Those of the agent's variables that the image must not replace: what lead gives to the ranks.
-constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD", "DLRUN_SECRET"};
+constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD",
+                                                          "DLRUN_SECRET"};
 
 [[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&

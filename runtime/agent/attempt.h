@@ -36,7 +36,7 @@ class AttemptOutlet {
 struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
   bool forward_usr1 = false;
-  int ranks = 0;          ///< how many will come; 0: the first hello says it
+  int ranks = 0;            ///< how many will come; 0: the first hello says it
   std::string job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
 };
 

@@ -178,7 +178,8 @@ TEST_CASE("container lists are rendered once, with dlrun's words and the user's"
   CHECK(count("--container-env") == 1);
   CHECK(count("--container-mounts") == 1);
   CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/data:/data,/x:/x,/runs:/runs");
-  CHECK(word_of(plan.step, "--container-env") == "--container-env=A,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,B");
+  CHECK(word_of(plan.step, "--container-env") ==
+        "--container-env=A,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,B");
 }
 
 TEST_CASE("a user's mount over the runs folder is left alone") {
