@@ -210,9 +210,8 @@ YAML
 }
 
 @test "without Slurm's commands the error says what to do" {
-    for command in submit interactive; do
-        run as_user bash -c 'cd "$1" && PATH=/nowhere exec "$2" "$3" hello.yaml "${@:4}"' - "$dir" "$DLRUN_TESTBED_PREFIX/bin/dlrun" "$command" \
-            $([[ $command == submit ]] || echo -- true)
+    for words in "submit hello.yaml" "interactive hello.yaml -- true"; do
+        run as_user bash -c 'cd "$1" && read -ra words <<<"$3" && PATH=/nowhere exec "$2" "${words[@]}"' - "$dir" "$DLRUN_TESTBED_PREFIX/bin/dlrun" "$words"
         [ "$status" -eq 6 ]
         [[ $output == *"dlrun run"* ]]
     done

@@ -31,7 +31,7 @@ none_is_alive() {
 
 # dies PID: after kill -9 of PID all are gone within 2 s, and rank 3, its host and the signal are named everywhere
 dies() {
-    local since=$EPOCHREALTIME host
+    local since=$EPOCHREALTIME
     kill -9 "$1"
     wait_until 10 none_is_alive
     took_ms=$(((${EPOCHREALTIME/./} - ${since/./}) / 1000))
