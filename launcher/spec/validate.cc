@@ -163,7 +163,7 @@ class Validator {
 
   void check_launch() {
     if (preset_.is_trainer) {
-      if (spec_.origins.contains("launch.command"))
+      if (preset_.trusted && spec_.origins.contains("launch.command"))
         error("launch.command", "launch.command: the preset 'trainer' brings its own program; see train");
     } else if (spec_.launch.command.empty()) {
       error("launch.command", "launch.command is missing: which program is to run?");
