@@ -205,7 +205,7 @@ YAML
     outer=$(dl status outer --json | jq -r .job)
     run grep -E "^(SLURM_JOB_ID|SLURM_JOBID|DLRUN_JOB)=$outer\$" "$dir/environment"
     [ "$status" -eq 1 ]
-    run grep -E '^(PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_PROCID|SLURM_STEP_ID|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT)=' "$dir/environment"
+    run grep -E '^(PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_STEP_ID|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT)=' "$dir/environment"
     [ "$status" -eq 1 ]
 }
 
