@@ -19,9 +19,14 @@ std::string shell_quote(std::string_view text) {
   // A leading '=' is expanded by zsh; a '=' elsewhere could make an assignment of a first word, which callers never
   // pass.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
-  std::string quoted = "'";
+  const bool has_return = text.find('\r') != std::string_view::npos;
+  std::string quoted = has_return ? "$'" : "'";
   for (char c : text) {
-    if (c == '\'') {
+    if (has_return && (c == '\'' || c == '\\')) {
+      quoted += {'\\', c};
+    } else if (c == '\r') {
+      quoted += "\\r";
+    } else if (c == '\'') {
       quoted += "'\\''";
     } else {
       quoted += c;

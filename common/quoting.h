@@ -10,7 +10,8 @@
 namespace dlrun {
 
 /// One word of a POSIX shell that expands to exactly text: bare where that is safe, else single-quoted.
-/// Newlines and any other byte arrive unchanged; a NUL cannot be expressed and must not be passed.
+/// Newlines and any other byte arrive unchanged; a NUL cannot be expressed and must not be passed. A text with a
+/// carriage return takes bash's $'' form, since sbatch refuses a script that holds the line ends of DOS.
 [[nodiscard]] std::string shell_quote(std::string_view text);
 
 /// The words, quoted and joined by spaces.

@@ -1,5 +1,6 @@
 #include "launcher/spec/validate.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -168,6 +169,13 @@ class Validator {
     } else if (spec_.launch.command.empty()) {
       error("launch.command", "launch.command is missing: which program is to run?");
     } else {
+      const auto& words = spec_.launch.command;
+      if (std::find(words.begin(), words.end(), ":") != words.end()) {
+        error(
+            "launch.command",
+            "launch.command: srun takes a word ':' as the start of another job's part, so it cannot reach the program; "
+            "put it into a shell: [bash, -c, 'program :']");
+      }
       for (const KeyRow& row : spec_keys()) {
         if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
           warn(row.path, fmt::format("{} is for the preset 'trainer'; this spec's is '{}', so it has no effect",
