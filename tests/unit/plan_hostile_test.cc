@@ -202,7 +202,8 @@ fs::path recording_agent(const Folder& folder) {
 TEST_CASE("hostile strings arrive byte for byte in variables and in the command, and nothing runs") {
   const Folder folder;
   const fs::path canary = folder.path / "canary";
-  const auto strings = hostile_strings(canary.string());
+  auto strings = hostile_strings(canary.string());
+  std::erase(strings, ":");  // refused: srun's own separator
   CHECK(strings.size() >= 100);
 
   std::string text = "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
