@@ -9,7 +9,7 @@ setup() {
     cat >"$dir/hello.yaml" <<'YAML'
 name: hello
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
+launch: {preset: plain, command: [bash, -c, 'touch started; until [[ -e go ]]; do sleep 0.1; done']}
 YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
 }
@@ -27,6 +27,7 @@ is_state() { [[ $(state) == "$1" ]]; }
 @test "while the controller is away, status tells what was known, exit code 4, and training goes on" {
     dl submit hello.yaml
     wait_until 30 is_state running
+    wait_until 30 test -e "$dir/started" # srun needs the controller to launch the step
     "$testbed/fault" kill slurmctld
     run dl status last
     [ "$status" -eq 4 ]
