@@ -13,7 +13,7 @@ LoadRequest request(std::string_view text) {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = std::string(text);
-  made.current_dir = "/work";
+  made.current_dir = "/exp";
   return made;
 }
 
@@ -209,14 +209,14 @@ TEST_CASE("salloc gets the directives without what only a batch job has") {
 TEST_CASE("the runs folder is --runs, $DLRUN_RUNS, the site's, else ./runs") {
   Env env;
   SiteProfile site;
-  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/work/runs");
+  CHECK(runs_directory(std::nullopt, env, site, "/exp") == "/exp/runs");
   site.runs_dir = "${SCRATCH}/runs";
-  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/work/runs");
+  CHECK(runs_directory(std::nullopt, env, site, "/exp") == "/exp/runs");
   env.set("SCRATCH", "/scratch/u");
-  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/scratch/u/runs");
+  CHECK(runs_directory(std::nullopt, env, site, "/exp") == "/scratch/u/runs");
   env.set("DLRUN_RUNS", "/r");
-  CHECK(runs_directory(std::nullopt, env, site, "/work") == "/r");
-  CHECK(runs_directory("x/../y/", env, site, "/work") == "/work/y");
+  CHECK(runs_directory(std::nullopt, env, site, "/exp") == "/r");
+  CHECK(runs_directory("x/../y/", env, site, "/exp") == "/exp/y");
 }
 
 }  // namespace

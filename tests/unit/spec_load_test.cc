@@ -18,7 +18,7 @@ LoadRequest request(std::string_view text, std::vector<std::string> sets = {}) {
   made.file = "dir/exp.yaml";
   made.text = std::string(text);
   made.sets = std::move(sets);
-  made.current_dir = "/work";
+  made.current_dir = "/exp";
   made.env.set("HOME", "/home/u");
   made.env.set("USER", "u");
   return made;
@@ -173,16 +173,16 @@ TEST_CASE("a variable's value is not read again for variables") {
 TEST_CASE("relative paths start at the spec's folder, those of --set at the current one, ~ is the home") {
   const auto spec =
       with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n", {"resources.output=out-%j.txt"}).spec;
-  CHECK(spec.environment.venv == "/work/dir/venv");
+  CHECK(spec.environment.venv == "/exp/dir/venv");
   CHECK(spec.train.data_path == "/home/u/mnist");
-  CHECK(spec.resources.output == "/work/out-%j.txt");
+  CHECK(spec.resources.output == "/exp/out-%j.txt");
 }
 
 TEST_CASE("a percent sign in the folder's name does not start a pattern") {
   auto made = request(std::string(kMinimal) + "environment: {venv: v}\n", {});
   made.file = "100%j/exp.yaml";
   made.text = "resources: {time: 1m, output: o-%j}\nlaunch: {command: [x]}\n";
-  CHECK(loaded(made).spec.resources.output == "/work/100%%j/o-%j");
+  CHECK(loaded(made).spec.resources.output == "/exp/100%%j/o-%j");
 }
 
 TEST_CASE("a dollar in a path is warned of, since nothing expands it") {
@@ -220,10 +220,10 @@ TEST_CASE("mounts: text or maps, flags either way, the same path inside when it 
                           "/c, flags: [ro]}]}")
                           .spec.container.mounts;
   REQUIRE(mounts.size() == 3);
-  CHECK(mounts[0].source == "/work/dir/a");
+  CHECK(mounts[0].source == "/exp/dir/a");
   CHECK(mounts[0].flags == std::vector<std::string>{"ro", "rprivate"});
   CHECK(mounts[1].target == "/b");
-  CHECK(mounts[2].source == "/work/dir/c");
+  CHECK(mounts[2].source == "/exp/dir/c");
 }
 
 TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot express it") {
@@ -236,7 +236,7 @@ TEST_CASE("a relative image file is warned of: pyxis would read a registry name"
   const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as a registry name"));
-  CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image == "/work/dir/images/x.sqsh");
+  CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image == "/exp/dir/images/x.sqsh");
 }
 
 TEST_CASE("no time limit, and tasks that do not fit the GPUs, are warned of") {
