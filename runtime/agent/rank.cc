@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,14 +22,12 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/address.h"
-#include "runtime/agent/background_file.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/link.h"
 #include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_output.h"
 #include "runtime/agent/protocol.h"
-#include "runtime/agent/pump.h"
-#include "runtime/agent/sink.h"
 #include "runtime/agent/store_relay.h"
 
 namespace dlrun::agent {
@@ -44,6 +43,7 @@ constexpr milliseconds kLease{10'000};       ///< without a word of lead
 constexpr milliseconds kWordWait{2000};      ///< for lead's word after a signal
 constexpr milliseconds kMercy{1000};         ///< from TERM to KILL
 constexpr milliseconds kNotedWait{2000};     ///< for lead to note the exit record
+constexpr milliseconds kTreeLimit{5000};     ///< for the last process to die: the kernel may hold it
 constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
 constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
 constexpr milliseconds kLogWait{10'000};
@@ -52,7 +52,6 @@ constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not sig
 constexpr milliseconds kSameSignal{1000};
 constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kBusyTick{20};
-constexpr std::size_t kLogQueueBytes = 4U << 20U;
 constexpr int kExitUsage = 64;
 constexpr int kExitInternal = 70;
 constexpr int kExitNotJoined = 76;
@@ -71,8 +70,7 @@ class Rank {
         world_(world),
         loop_(loop),
         guarded_(guarded),
-        out_(loop, STDOUT_FILENO),
-        err_(loop, STDERR_FILENO) {}
+        output_(loop, [this](const std::string& message) { warn(message); }) {}
 
   int run();
 
@@ -99,7 +97,7 @@ class Rank {
   void tick();
   [[nodiscard]] bool is_done();
   [[nodiscard]] milliseconds next_wait() const;
-  void say(std::string_view line) { err_.push(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
+  void say(std::string_view line) { output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
   void warn(const std::string& message);
   /// It came to this process and, separately, to the guard: then it was sent to the whole tree.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
@@ -112,17 +110,12 @@ class Rank {
   EventLoop& loop_;
   const Guarded& guarded_;
   std::string host_ = own_host();
-  Sink out_;
-  Sink err_;
-  std::unique_ptr<BackgroundFile> log_;
-  std::size_t log_lost_bytes_ = 0;
+  ProgramOutput output_;
   std::optional<Link> link_;
   std::optional<EventLoop::Watch> link_watch_;
   bool waits_to_send_ = false;
   Listener master_;  ///< rank 0: the port that is held for the program
   std::unique_ptr<StoreRelay> store_;
-  std::unique_ptr<Pump> out_pump_;
-  std::unique_ptr<Pump> err_pump_;
 
   pid_t program_ = -1;
   bool has_started_ = false;
@@ -212,16 +205,8 @@ Result<> Rank::join() {
 void Rank::open_log() {
   const auto run = env_.get_or("DLRUN_RUN", "");
   if (run.empty()) return;
-  const auto folder =
-      std::filesystem::path(run) / "logs" / fmt::format("attempt-{}", env_.get_or("DLRUN_ATTEMPT", "0"));
-  auto made = make_private_directories(folder);
-  auto log = made ? BackgroundFile::open((folder / fmt::format("rank-{:04}.log", world_.rank)).string(), kLogQueueBytes)
-                  : tl::unexpected<Error>(made.error());
-  if (log) {
-    log_ = std::move(*log);
-  } else {
-    warn(fmt::format("no log is kept: {}", log.error().message));
-  }
+  output_.open_log(std::filesystem::path(run) / "logs" / fmt::format("attempt-{}", env_.get_or("DLRUN_ATTEMPT", "0")) /
+                   fmt::format("rank-{:04}.log", world_.rank));
 }
 
 Env Rank::program_env(const TemplateFields& fields) const {
@@ -252,14 +237,11 @@ Result<> Rank::start(const std::string& addr, const std::string& master_addr, in
                               .run = env_.get_or("DLRUN_RUN", ""),
                               .attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
                               .job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""))};
-  auto out = make_output_pipe();
-  if (!out) return tl::unexpected<Error>(std::move(out.error()));
-  auto err = make_output_pipe();
-  if (!err) return tl::unexpected<Error>(std::move(err.error()));
+  DLRUN_TRY(output_.open_pipes());
   Program program{.argv = options_.program,
                   .env = program_env(fields),
-                  .out = out->write_end.get(),
-                  .err = err->write_end.get(),
+                  .out = output_.program_out(),
+                  .err = output_.program_err(),
                   .dies_with_us = true};
   if (options_.is_trusted && link_) {
     auto store = StoreRelay::create(loop_, [this](const Json& message) { to_lead(message); });
@@ -272,15 +254,7 @@ Result<> Rank::start(const std::string& addr, const std::string& master_addr, in
   if (store_) store_->release_program_end();
   if (!pid) return tl::unexpected<Error>(pid.error());
   program_ = *pid;
-  const auto tap = [this](std::string_view bytes) {
-    // A log on a file system that hangs loses lines; the program must not wait for it.
-    if (log_ && !log_->push(std::string(bytes)) &&
-        std::exchange(log_lost_bytes_, log_lost_bytes_ + bytes.size()) == 0) {
-      warn("the log cannot be written fast enough and has gaps");
-    }
-  };
-  out_pump_ = std::make_unique<Pump>(loop_, std::move(out->read_end), out_, tap);
-  err_pump_ = std::make_unique<Pump>(loop_, std::move(err->read_end), err_, tap);
+  output_.begin();
   return {};
 }
 
@@ -439,11 +413,7 @@ void Rank::tick() {
     }
   }
   if (kill_at_ && now >= *kill_at_ && !tree_gone_at_) kill_what_is_left();
-  if (out_pump_) out_pump_->tick();
-  if (err_pump_) err_pump_->tick();
-  if (log_) {
-    if (auto failure = log_->take_failure()) warn(fmt::format("the log is incomplete: {}", failure->message));
-  }
+  output_.tick();
 }
 
 bool Rank::is_done() {
@@ -452,16 +422,11 @@ bool Rank::is_done() {
   const auto has_passed = [&](const std::optional<Clock::time_point>& since, milliseconds limit) {
     return since && now >= *since + limit;
   };
-  const bool has_program = out_pump_ != nullptr;
-  if (has_program && !tree_gone_at_ && !has_passed(ended_at_, kMercy * 5)) return false;
-  if (has_program && !(out_pump_->is_at_end() && err_pump_->is_at_end())) {
-    if (!has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_,
-                    out_.held_bytes() + err_.held_bytes() == 0 ? kPipesWait : kOutputWait)) {
-      return false;
-    }
-  }
-  if (out_.held_bytes() + err_.held_bytes() > 0 && !has_passed(ended_at_, kOutputWait)) return false;
-  if (log_ && !log_->is_drained() && !has_passed(ended_at_, kLogWait)) return false;
+  if (!tree_gone_at_ && !has_passed(ended_at_, kTreeLimit)) return false;
+  const bool waits_for_reader = output_.held_bytes() > 0;
+  if (waits_for_reader && !has_passed(ended_at_, kOutputWait)) return false;
+  if (!output_.is_at_end() && !has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_, kPipesWait)) return false;
+  if (!output_.log_is_written() && !has_passed(ended_at_, kLogWait)) return false;
   return is_noted_ || !link_ || has_passed(ended_at_, kNotedWait);
 }
 

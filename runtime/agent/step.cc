@@ -75,7 +75,7 @@ class SrunStep final : public Step {
     pid_ = -1;
     pump_->drain();
     std::string words;
-    for (const auto& line : words_) words += (words.empty() ? "" : "\n") + line;
+    for (const auto& line : words_) words += (words.empty() ? "" : "; ") + line;
     plumbing_.handler.on_step_end(ended_of(status).code, words);
   }
 

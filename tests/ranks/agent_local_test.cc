@@ -376,6 +376,21 @@ TEST_CASE("when lead is killed its ranks end by themselves") {
   CHECK(comes_true([&] { return processes_of(run.run).empty(); }, seconds(5)));
 }
 
+TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not before") {
+  Run run;
+  run.start(2, kStubborn);
+  run.wait_for_programs(2);
+  const auto began = Clock::now();
+  run.signal(SIGSTOP);
+  const auto are_gone = [&] { return ::kill(run.program(0), 0) != 0 && ::kill(run.program(1), 0) != 0; };
+  CHECK_FALSE(comes_true(are_gone, seconds(5)));
+  CHECK(comes_true(are_gone, seconds(15)));
+  CHECK(Clock::now() - began > seconds(6));  // lead's last beat is up to 3 s old when it stops
+  run.signal(SIGCONT);
+  CHECK(run.wait() != 0);
+  CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
+}
+
 TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
   Run run;
   fs::create_directories(run.run / "logs/attempt-0");

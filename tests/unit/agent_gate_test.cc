@@ -197,6 +197,39 @@ TEST_CASE("a rank that goes away is told as lost, once") {
   CHECK(lead.lost == 1);
 }
 
+TEST_CASE("an agent that says nothing for half a minute is lost; a machine that slept makes nobody silent") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  struct Quiet final : GateHandler {
+    int admitted = 0;
+    std::vector<std::string> lost;
+    bool on_peer(PeerId, const Claim&) override { return ++admitted > 0; }
+    void on_message(PeerId, std::string_view) override {}
+    void on_lost(PeerId, std::string_view why) override { lost.emplace_back(why); }
+  } quiet;
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  Gate gate(*loop, quiet, std::move(*listen_on_free_port(true)), secret);
+  std::atomic<bool> may_leave = false;
+  std::thread rank([&] {
+    const auto link = connect_rank(gate.port(), secret);
+    while (!may_leave) ::poll(nullptr, 0, 5);
+  });
+  for (const auto until = Clock::now() + seconds(10); quiet.admitted == 0 && Clock::now() < until;) {
+    loop->run_once(milliseconds(5));
+  }
+  CHECK(quiet.admitted == 1);
+  auto now = Clock::now() + std::chrono::hours(1);  // asleep
+  gate.tick(now);
+  CHECK(quiet.lost.empty());
+  for (int second = 0; second < 27; ++second) gate.tick(now += seconds(1));
+  CHECK(quiet.lost.empty());
+  for (int second = 0; second < 5; ++second) gate.tick(now += seconds(1));
+  CHECK(quiet.lost == std::vector<std::string>{"its agent has said nothing for 30 s"});
+  may_leave = true;
+  rank.join();
+}
+
 TEST_CASE("lead that cannot be reached is named with the address and the reason") {
   REQUIRE(init_crypto());
   std::uint16_t port = 0;

@@ -1,0 +1,62 @@
+#include "runtime/agent/program_output.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kLogQueueBytes = 4U << 20U;
+
+}  // namespace
+
+ProgramOutput::ProgramOutput(EventLoop& loop, std::function<void(const std::string&)> warn)
+    : loop_(loop), warn_(std::move(warn)), out_(loop, STDOUT_FILENO), err_(loop, STDERR_FILENO) {}
+
+void ProgramOutput::open_log(const std::filesystem::path& path) {
+  auto made = make_private_directories(path.parent_path());
+  auto log = made ? BackgroundFile::open(path.string(), kLogQueueBytes) : tl::unexpected<Error>(made.error());
+  if (log) {
+    log_ = std::move(*log);
+  } else {
+    warn_(fmt::format("no log is kept: {}", log.error().message));
+  }
+}
+
+Result<> ProgramOutput::open_pipes() {
+  auto out = make_output_pipe();
+  if (!out) return tl::unexpected<Error>(std::move(out.error()));
+  auto err = make_output_pipe();
+  if (!err) return tl::unexpected<Error>(std::move(err.error()));
+  out_pipe_ = std::move(*out);
+  err_pipe_ = std::move(*err);
+  return {};
+}
+
+void ProgramOutput::begin() {
+  out_pipe_.write_end.reset();
+  err_pipe_.write_end.reset();
+  const auto tap = [this](std::string_view bytes) { keep(bytes); };
+  out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_, tap);
+  err_pump_ = std::make_unique<Pump>(loop_, std::move(err_pipe_.read_end), err_, tap);
+}
+
+void ProgramOutput::keep(std::string_view bytes) {
+  if (!log_ || log_->push(std::string(bytes)) || std::exchange(log_has_gaps_, true)) return;
+  // A file system that hangs: the log loses lines, since the program must not wait for it.
+  warn_("the log cannot be written fast enough and has gaps");
+}
+
+void ProgramOutput::tick() {
+  if (out_pump_) out_pump_->tick();
+  if (err_pump_) err_pump_->tick();
+  if (!log_) return;
+  if (auto failure = log_->take_failure()) warn_(fmt::format("the log is incomplete: {}", failure->message));
+}
+
+bool ProgramOutput::is_at_end() const {
+  return (!out_pump_ || out_pump_->is_at_end()) && (!err_pump_ || err_pump_->is_at_end());
+}
+
+}  // namespace dlrun::agent

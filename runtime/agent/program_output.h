@@ -1,0 +1,64 @@
+#pragma once
+// What a rank's program prints: into the rank's log, and on to our own output.
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "runtime/agent/background_file.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/pump.h"
+#include "runtime/agent/sink.h"
+
+namespace dlrun::agent {
+
+/// One owner, on its event loop, which outlives this. A log that cannot be written never stops the program.
+class ProgramOutput {
+ public:
+  /// warn is told, once for each kind of loss, what the log lacks.
+  ProgramOutput(EventLoop& loop, std::function<void(const std::string&)> warn);
+
+  /// Keeps a log at path from now on; its folder is made if need be.
+  void open_log(const std::filesystem::path& path);
+
+  /// The pipes that become the program's standard output and error.
+  [[nodiscard]] Result<> open_pipes();
+  [[nodiscard]] int program_out() const { return out_pipe_.write_end.get(); }
+  [[nodiscard]] int program_err() const { return err_pipe_.write_end.get(); }
+  /// The program has its ends: from now on the pipes are read.
+  void begin();
+
+  /// A line of our own on standard error.
+  void say(std::string_view line) { err_.push(line); }
+
+  /// After each round of the loop.
+  void tick();
+
+  /// Every process that could print has ended.
+  [[nodiscard]] bool is_at_end() const;
+  /// Nobody has read these yet.
+  [[nodiscard]] std::size_t held_bytes() const { return out_.held_bytes() + err_.held_bytes(); }
+  [[nodiscard]] bool log_is_written() const { return !log_ || log_->is_drained(); }
+
+ private:
+  void keep(std::string_view bytes);
+
+  EventLoop& loop_;
+  std::function<void(const std::string&)> warn_;
+  Sink out_;
+  Sink err_;
+  std::unique_ptr<BackgroundFile> log_;
+  bool log_has_gaps_ = false;
+  Pipe out_pipe_;
+  Pipe err_pipe_;
+  std::unique_ptr<Pump> out_pump_;
+  std::unique_ptr<Pump> err_pump_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,237 @@
+#!/usr/bin/env bats
+# dlrun-agent in real allocations, from scripts submitted by hand: what signals do on both of Slurm's process trackers, launches that
+# fail, requeues, MPI behind the wrapper.
+# timeout: 420
+
+# The shared testbed tracks by control groups; this one signals whole trees.
+setup_file() {
+    export DLRUN_CGROUP_DIR=$DLRUN_TESTBED_DIR DLRUN_LINUXPROC_DIR=$DLRUN_TESTBED_DIR.linuxproc
+    export DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR
+    "$DLRUN_SOURCE_DIR/tests/testbed/down" # what a run that was killed has left
+    "$DLRUN_SOURCE_DIR/tests/testbed/up" --proctrack linuxproc
+    install -D -m 755 "$DLRUN_BUILD_DIR/bin/dlrun-agent" "$DLRUN_TESTBED_DIR/prefix/bin/dlrun-agent"
+    chmod a+rx "$DLRUN_TESTBED_DIR/prefix" "$DLRUN_TESTBED_DIR/prefix/bin"
+}
+
+teardown_file() {
+    DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR "$DLRUN_SOURCE_DIR/tests/testbed/down"
+}
+
+on() { # cgroup|linuxproc: the testbed of what follows
+    case $1 in
+    cgroup) DLRUN_TESTBED_DIR=$DLRUN_CGROUP_DIR ;;
+    linuxproc) DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR ;;
+    esac
+    export DLRUN_TESTBED_DIR
+    echo "on $1"
+    load_testbed
+    agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
+    dir=$(fresh_dir)
+}
+
+setup() {
+    load helpers
+    on cgroup
+}
+
+teardown() {
+    for tracker in cgroup linuxproc; do
+        on "$tracker" >/dev/null
+        cancel_jobs
+    done
+}
+
+# lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run
+lead_job() {
+    local lead_options=$1 srun_options=$2
+    shift 2
+    {
+        printf '#!/bin/bash\n'
+        # The options are words without anything to quote.
+        printf 'exec %q lead --runs %q --name t %s -- srun --export=ALL --kill-on-bad-exit=1 %s %q rank --' \
+            "$agent" "$dir/runs" "$lead_options" "$srun_options" "$agent"
+        printf ' %q' "$@"
+        printf '\n'
+    } >"$dir/job.sh"
+    job=$(as_user sbatch --parsable -N4 --ntasks-per-node=2 -t 5 --open-mode=append -o "$dir/out" --chdir "$dir" \
+        "${sbatch_options[@]}" "$dir/job.sh")
+    run_dir=$dir/runs/t-$job
+}
+sbatch_options=()
+
+has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
+event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
+all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
+
+# A rank's program counts the signals that it gets, and ends after a while or when it is told to.
+counter() {
+    cat >"$dir/counter" <<'SH'
+#!/bin/bash
+usr1=0 term=0
+trap '((usr1++))' USR1
+trap '((term++))' TERM
+echo up >"$1/up-$DLRUN_RANK"
+while [ ! -e "$1/stop" ]; do sleep 0.1 & wait $!; done
+echo "usr1 $usr1 term $term" >"$1/count-$DLRUN_RANK"
+SH
+    chmod 755 "$dir/counter"
+}
+counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//'; }
+stop() {
+    as_user touch "$dir/stop"
+    wait_until 20 has_event ended
+}
+
+@test "USR1 to the steps or to the batch script reaches every program once" {
+    for tracker in cgroup linuxproc; do
+        for target in '' --batch; do
+            on "$tracker"
+            counter
+            lead_job --forward-usr1 '' "$dir/counter" "$dir"
+            wait_until 30 all_are_up
+            # shellcheck disable=SC2086 # no word where there is none
+            as_user scancel $target -s USR1 "$job"
+            wait_until 10 has_event signal
+            sleep 0.5 # a second one would come within the agent's wait for the rest of the tree
+            stop
+            [ "$(counts)" = "8 usr1 1 term 0" ]
+            [[ $(event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
+            [[ $(event ended) == *'"state":"completed"'* ]]
+        done
+    done
+}
+
+@test "USR1 that was not asked for is recorded, and kept from the programs where Slurm lets it" {
+    counter
+    lead_job '' '' "$dir/counter" "$dir"
+    wait_until 30 all_are_up
+    as_user scancel -s USR1 "$job"
+    wait_until 10 has_event signal
+    stop
+    [ "$(counts)" = "8 usr1 0 term 0" ]
+    [[ $(event signal) == *'"word":"none"'* ]]
+}
+
+@test "TERM to the steps alone, as in preemption's grace, is a checkpoint where one is wanted" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        counter
+        lead_job --forward-usr1 '' "$dir/counter" "$dir"
+        wait_until 30 all_are_up
+        as_user scancel -s TERM "$job.0"
+        wait_until 10 has_event signal
+        sleep 0.5
+        stop
+        [[ $(counts) == "8 usr1 1 term "[01] ]]
+        [[ $(event ended) == *'"state":"completed"'* ]]
+    done
+}
+
+@test "scancel: all ranks are gone within 2 s though they ignore TERM, and TERM comes once" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        # One descriptor that all inherit: the lock is free when the last is gone.
+        # shellcheck disable=SC2016
+        lead_job '' '' bash -c 'exec 9>"$0/alive-$DLRUN_RANK"; flock 9; n=0
+            trap "((n++)); echo \$n > \$0/term-$DLRUN_RANK" TERM
+            setsid bash -c "trap \"\" TERM; sleep 300" & echo up >"$0/up-$DLRUN_RANK"; while :; do sleep 0.1; done' "$dir"
+        wait_until 30 all_are_up
+        local since=$EPOCHREALTIME took_ms
+        as_user scancel "$job"
+        wait_until 10 none_is_alive
+        took_ms=$(((${EPOCHREALTIME/./} - ${since/./}) / 1000))
+        echo "all gone after $took_ms ms"
+        [ "$took_ms" -le 2000 ]
+        [ "$(cat "$dir"/term-* | sort -u)" = 1 ]
+        wait_until 10 has_event ended
+        [[ $(event ended) == *'"state":"cancelled","code":143'* ]]
+    done
+}
+none_is_alive() {
+    local rank
+    for rank in {0..7}; do flock -n "$dir/alive-$rank" true || return 1; done
+}
+
+@test "a step that cannot be launched ends the job with 77 and srun's words" {
+    lead_job '' '-n 4000' true
+    wait_until 20 has_event ended
+    [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
+    grep -q 'dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors' "$dir/out"
+    wait_until 10 job_failed_with 77
+}
+job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAILED .*ExitCode=$1:0"; }
+
+@test "a command that is not on the node is 127, in one clear line with host and PATH" {
+    lead_job '' '' pythonx train.py
+    wait_until 20 has_event ended
+    grep -Eq '^dlrun: rank [0-7] on n[1-4]: pythonx: command not found \(PATH=.*\); the other 7 ranks are ended$' "$dir/out"
+    wait_until 10 job_failed_with 127
+}
+
+@test "the first failed rank's own code is the job's, whatever srun says" {
+    # shellcheck disable=SC2016
+    lead_job '' '' bash -c '[ $DLRUN_RANK = 5 ] && exit 3; sleep 60'
+    wait_until 20 has_event ended
+    [[ $(event attempt_end) == *'"first_failed":{"rank":5,"host":"n3","code":3,"signal":""}'* ]]
+    wait_until 10 job_failed_with 3
+}
+
+@test "a requeued job claims its run again; the attempt is the next, its logs are apart" {
+    sbatch_options=(--requeue)
+    # shellcheck disable=SC2016
+    lead_job '' '' bash -c 'echo "attempt $DLRUN_ATTEMPT"; echo up >"$0/up-$DLRUN_RANK"; [ "$DLRUN_ATTEMPT" = 1 ] || sleep 300' "$dir"
+    wait_until 30 all_are_up
+    as_user scontrol requeue "$job"
+    wait_until 60 grep -q '"state":"completed"' "$run_dir/events.jsonl"
+    [[ $(event claimed) == *'"attempt":1'*'"again":true'* ]]
+    [ "$(cat "$run_dir/attempt")" = 1 ]
+    [ "$(cat "$run_dir/logs/attempt-0/rank-0003.log")" = "attempt 0" ]
+    [ "$(cat "$run_dir/logs/attempt-1/rank-0003.log")" = "attempt 1" ]
+}
+
+@test "another job with the same run leaves at once with 75" {
+    lead_job '' '' true
+    wait_until 20 has_event ended
+    local first=$run_dir
+    sbatch_options=(--export="ALL,DLRUN_RUN=$first")
+    lead_job '' '' touch "$dir/second"
+    wait_until 20 job_failed_with 75
+    [ ! -e "$dir/second" ]
+    grep -q 'holds this run' "$dir/out"
+}
+
+@test "an attempt that is superseded by a later one ends, and writes no more events" {
+    lead_job '' '' sleep 300
+    wait_until 20 has_event joined
+    as_user bash -c 'echo 1 >"$0/attempt"' "$run_dir"
+    wait_until 20 job_failed_with 75
+    grep -q 'attempt 0 of this run is superseded' "$dir/out"
+    ! has_event ended
+}
+
+@test "nodes whose ranks do not join are named" {
+    # On n3 something comes in the agent's way.
+    cat >"$dir/slow" <<'SH'
+#!/bin/bash
+[ "$SLURM_NODEID" = 2 ] && exec sleep 60
+exec "$@"
+SH
+    chmod 755 "$dir/slow"
+    lead_job '--join-timeout 3' "$dir/slow" true
+    wait_until 30 has_event ended
+    [[ $(event missing) == *'"ranks":[4,5]'* ]]
+    grep -q 'dlrun: 2 of 8 ranks did not say hello within 3.* s: ranks 4-5; missing on n3 (all)' "$dir/out"
+    wait_until 10 job_failed_with 76
+}
+
+@test "an MPI program runs over PMIx as the agent's child" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_ring" "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
+        lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
+        wait_until 60 has_event ended
+        cat "$dir/out"
+        [[ $(event ended) == *'"message":"all 8 ranks ended with 0"'* ]]
+        [ "$(grep -c '^rank [0-7] of 8 on n[1-4]: [1-8]$' "$dir/out")" -eq 8 ]
+    done
+}
