@@ -80,7 +80,7 @@ Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend
 }
 
 bool has_mpi_launcher(const Env& env) {
-  return env.has("PMIX_NAMESPACE") || env.has("OMPI_COMM_WORLD_SIZE") || env.has("PMI_SIZE");
+  return env.has("PMIX_NAMESPACE") || env.has("OMPI_COMM_WORLD_SIZE");
 }
 
 std::span<const std::string_view> communicator_backends() {

@@ -51,7 +51,9 @@ struct CommunicatorOptions {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
                                                                       const CommunicatorOptions& options);
 
-/// True when PMIx or an MPI launcher started this process: MPI_Init will then find the other ranks.
+/// True when PMIx or Open MPI's launcher started this process: MPI_Init will then find the other ranks. PMI 1 and 2
+/// (srun --mpi=pmi2, hydra) do not count, since Open MPI as packaged does not speak them and would start worlds of one:
+/// an MPI library that does is asked for by name.
 [[nodiscard]] bool has_mpi_launcher(const Env& env);
 
 /// Every name that make_communicator knows, except "auto".

@@ -60,11 +60,14 @@ TEST_CASE("backends: auto without a launcher and without a store says what is mi
 
 TEST_CASE("backends: a launcher of MPI is known by its variables") {
   CHECK_FALSE(has_mpi_launcher(Env()));
-  for (const char* name : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE"}) {
     Env env;
     env.set(name, "1");
     CHECK(has_mpi_launcher(env));
   }
+  Env pmi2;
+  pmi2.set("PMI_SIZE", "2");
+  CHECK_FALSE(has_mpi_launcher(pmi2));
 }
 
 TEST_CASE("backends: a module that is not installed, or of another build, is refused with its reason") {
