@@ -44,7 +44,7 @@ class Folder {
 void on_ranks(int size, const std::function<void(Communicator&)>& body) {
   MemoryStore store;
   std::vector<std::thread> ranks;
-  std::atomic<int> connected{0};
+  std::vector<std::string> unconnected(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
       CommunicatorOptions options;
@@ -52,13 +52,15 @@ void on_ranks(int size, const std::function<void(Communicator&)>& body) {
       options.store = &store;
       options.timeout = std::chrono::seconds(60);
       auto communicator = make_communicator(size == 1 ? "single" : "gloo", options);
-      if (!communicator) return;
-      ++connected;
+      if (!communicator) {
+        unconnected[static_cast<std::size_t>(rank)] = communicator.error().message;
+        return;
+      }
       body(**communicator);
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  REQUIRE(connected == size);
+  for (const std::string& reason : unconnected) REQUIRE_MESSAGE(reason.empty(), reason);
 }
 
 Reporter::Options silent() {

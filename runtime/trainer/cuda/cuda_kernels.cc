@@ -175,6 +175,6 @@ Result<std::unique_ptr<Kernels<float>>> make(int local_rank) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const DeviceModule dlrun_trainer_device;
-const DeviceModule dlrun_trainer_device{DLRUN_VERSION, make};
+const DeviceModule dlrun_trainer_device{DLRUN_DEVICE_INTERFACE, make};
 
 }  // namespace dlrun::trainer

@@ -10,11 +10,11 @@ Result<std::unique_ptr<Kernels<float>>> make_cuda_kernels(int local_rank) {
   auto object = load_module_object("trainer-cuda", "dlrun_trainer_device");
   if (!object) return within("--device cuda", object.error());
   const auto* module = static_cast<const DeviceModule*>(*object);
-  if (std::string_view(module->version) != DLRUN_VERSION) {
+  if (std::string_view(module->interface) != DLRUN_DEVICE_INTERFACE) {
     return fail(
         Errc::kUnavailable,
         "--device cuda: the module in lib/dlrun belongs to dlrun {}, this program to {}; install both from one build",
-        module->version, DLRUN_VERSION);
+        module->interface, DLRUN_DEVICE_INTERFACE);
   }
   return module->make(local_rank);
 }

@@ -9,7 +9,7 @@
 namespace dlrun::trainer {
 
 struct DeviceModule {
-  const char* version = DLRUN_VERSION;  ///< of the build; program and module come from the same one
+  const char* interface = DLRUN_DEVICE_INTERFACE;  ///< version and headers of the build: must be the program's own
   Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank) = nullptr;
 };
 
