@@ -3,47 +3,14 @@
 # fail, requeues, MPI behind the wrapper.
 # timeout: 420
 
-# The shared testbed tracks by control groups; this one signals whole trees.
-setup_file() {
-    export DLRUN_CGROUP_DIR=$DLRUN_TESTBED_DIR DLRUN_LINUXPROC_DIR=$DLRUN_TESTBED_DIR.linuxproc
-    export DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR
-    "$DLRUN_SOURCE_DIR/tests/testbed/down" # what a run that was killed has left
-    "$DLRUN_SOURCE_DIR/tests/testbed/up" --proctrack linuxproc
-    install -D -m 755 "$DLRUN_BUILD_DIR/bin/dlrun-agent" "$DLRUN_TESTBED_DIR/prefix/bin/dlrun-agent"
-    chmod a+rx "$DLRUN_TESTBED_DIR/prefix" "$DLRUN_TESTBED_DIR/prefix/bin"
-}
+load helpers
+load trackers
 
-teardown_file() {
-    DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR "$DLRUN_SOURCE_DIR/tests/testbed/down"
-}
-
-on() { # cgroup|linuxproc: the testbed of what follows
-    case $1 in
-    cgroup) DLRUN_TESTBED_DIR=$DLRUN_CGROUP_DIR ;;
-    linuxproc) DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR ;;
-    esac
-    export DLRUN_TESTBED_DIR
-    echo "on $1"
-    load_testbed
-    agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
-    dir=$(fresh_dir)
-}
-
-setup() {
-    load helpers
-    on cgroup
-}
-
-teardown() {
-    for tracker in cgroup linuxproc; do
-        on "$tracker" >/dev/null
-        cancel_jobs
-    done
-}
+setup() { on cgroup; }
 
 # lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run
 lead_job() {
-    local lead_options=$1 srun_options=$2
+    local lead_options=$1 srun_options=$2 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
     shift 2
     {
         printf '#!/bin/bash\n'
@@ -130,7 +97,6 @@ stop() {
 @test "scancel: all ranks are gone within 2 s though they ignore TERM, and TERM comes once" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        # One descriptor that all inherit: the lock is free when the last is gone.
         # shellcheck disable=SC2016
         lead_job '' '' bash -c 'exec 9>"$0/alive-$DLRUN_RANK"; flock 9; n=0
             trap "((n++)); echo \$n > \$0/term-$DLRUN_RANK" TERM
@@ -146,10 +112,6 @@ stop() {
         wait_until 10 has_event ended
         [[ $(event ended) == *'"state":"cancelled","code":143'* ]]
     done
-}
-none_is_alive() {
-    local rank
-    for rank in {0..7}; do flock -n "$dir/alive-$rank" true || return 1; done
 }
 
 @test "a step that cannot be launched ends the job with 77 and srun's words" {
@@ -206,7 +168,7 @@ job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAIL
     as_user bash -c 'echo 1 >"$0/attempt"' "$run_dir"
     wait_until 20 job_failed_with 75
     grep -q 'attempt 0 of this run is superseded' "$dir/out"
-    ! has_event ended
+    [[ $(<"$run_dir/events.jsonl") != *'"event":"ended"'* ]]
 }
 
 @test "nodes whose ranks do not join are named" {

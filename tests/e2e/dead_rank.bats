@@ -1,12 +1,9 @@
 #!/usr/bin/env bats
-# A rank dies: which one, where and by which signal is said, and nobody is left over. On both of Slurm's process trackers: fixture.sh's
-# testbed tracks by control groups, the last tests bring up one that does not.
+# A rank dies: which one, where and by which signal is said, and nobody is left over. On both of Slurm's process trackers.
 # timeout: 300
 
 load helpers
-
-setup() { dir=$(fresh_dir); }
-teardown() { cancel_jobs; }
+load trackers
 
 dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 
@@ -23,11 +20,6 @@ YAML
     wait_until 30 all_have_started
 }
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 8 ]; }
-# A rank's processes hold a lock each inherits, so that none is overlooked, whatever its name and session.
-none_is_alive() {
-    local rank
-    for rank in {0..7}; do flock -n "$dir/alive-$rank" true || return 1; done
-}
 
 # dies PID: after kill -9 of PID all are gone within 2 s, and rank 3, its host and the signal are named everywhere
 dies() {
@@ -46,22 +38,34 @@ dies() {
 }
 
 @test "kill -9 of one program of 8: the others are gone within 2 s, rank, host and signal are named" {
-    eight 'sleep 300'
-    dies "$(cut -d' ' -f1 "$dir/pid-3")"
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        eight 'sleep 300'
+        dies "$(cut -d' ' -f1 "$dir/pid-3")"
+    done
 }
 
 @test "kill -9 of one program of 8 whose others ignore TERM and have detached children: gone within 2 s" {
-    eight 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
-    dies "$(cut -d' ' -f1 "$dir/pid-3")"
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        eight 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
+        dies "$(cut -d' ' -f1 "$dir/pid-3")"
+    done
 }
 
 @test "kill -9 of one rank's agent: its own program and the others are gone within 2 s" {
-    eight 'trap "" TERM; sleep 300; sleep 300'
-    dies "$(cut -d' ' -f2 "$dir/pid-3")"
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        eight 'trap "" TERM; sleep 300; sleep 300'
+        dies "$(cut -d' ' -f2 "$dir/pid-3")"
+    done
 }
 
 @test "kill -9 of the leader: no rank outlives its lease" {
-    eight 'trap "" TERM; sleep 300; sleep 300'
-    kill -9 "$(jq -r 'select(.event == "claimed") | .pid' "$(dl status last --json | jq -r .path)/events.jsonl")"
-    wait_until 15 none_is_alive
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        eight 'trap "" TERM; sleep 300; sleep 300'
+        kill -9 "$(jq -r 'select(.event == "claimed") | .pid' "$(dl status last --json | jq -r .path)/events.jsonl")"
+        wait_until 15 none_is_alive
+    done
 }
