@@ -16,6 +16,8 @@ struct SpecOptions {
   std::optional<std::string> runs;
 };
 
+/// Adds --set.
+void add_set_option(CLI::App& command, SpecOptions& options);
 /// Adds SPEC, --set and --runs.
 void add_spec_options(CLI::App& command, SpecOptions& options);
 

@@ -46,6 +46,16 @@ struct LoadedSpec {
 /// Where the user's sites/ and presets/ may be: $DLRUN_CONFIG, $XDG_CONFIG_HOME/dlrun (else ~/.config/dlrun).
 [[nodiscard]] std::vector<std::filesystem::path> config_directories(const Env& env);
 
+/// A value that was set, as one line of YAML, and where it came from.
+struct EffectiveValue {
+  std::string key;  ///< "resources.nodes"; an entry of a free map is "environment.vars.NAME"
+  std::string text;
+  Origin origin;
+};
+
+/// In the key table's order.
+[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& spec);
+
 /// Every effective value as YAML, each with its origin as a comment: the run's resolved.yaml.
 [[nodiscard]] std::string resolved_yaml(const LoadedSpec& loaded);
 

@@ -1,7 +1,6 @@
 // The effective spec as YAML: every value that was set, with its origin.
 
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -24,7 +23,7 @@ namespace {
     } else if (c == '\t') {
       result += "\\t";
     } else if (is_control(c)) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // YAML and JSON
     } else {
       result += c;
     }
@@ -47,21 +46,11 @@ namespace {
 /// Rows of output: a path's names, a value, its origin. Sections are opened as paths need them.
 class YamlWriter {
  public:
-  explicit YamlWriter(const Origins& origins) : origins_(origins) {}
-
-  void value(std::string_view path, std::string_view text, std::string_view origin_key) {
-    const auto names = split(path, '.');
+  void value(const EffectiveValue& value) {
+    const auto names = split(value.key, '.');
     open({names.begin(), names.end() - 1});
-    const auto origin = origins_.find(origin_key);
-    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * (names.size() - 1), names.back(), text,
-                         origin == origins_.end() ? "default" : describe(origin->second));
-  }
-  void entry(std::string_view section, std::string_view name, std::string_view text) {
-    const auto names = split(section, '.');
-    open({names.begin(), names.end()});
-    const auto origin = origins_.find(fmt::format("{}.{}", section, name));
-    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * names.size(), name, text,
-                         origin == origins_.end() ? "default" : describe(origin->second));
+    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * (names.size() - 1), names.back(), value.text,
+                         describe(value.origin));
   }
   [[nodiscard]] std::string take() { return std::move(text_); }
 
@@ -76,7 +65,6 @@ class YamlWriter {
     }
   }
 
-  const Origins& origins_;
   std::vector<std::string> open_;
   std::string text_;
 };
@@ -98,23 +86,34 @@ class YamlWriter {
 
 }  // namespace
 
-std::string resolved_yaml(const LoadedSpec& loaded) {
-  JobSpec spec = loaded.spec;  // the key table reads through mutable members
-  YamlWriter writer(spec.origins);
+std::vector<EffectiveValue> effective_values(const JobSpec& of) {
+  JobSpec spec = of;  // the key table reads through mutable members
+  std::vector<EffectiveValue> values;
+  const auto add = [&](std::string key, std::string text) {
+    const auto origin = spec.origins.find(key);
+    values.push_back({std::move(key), std::move(text), origin == spec.origins.end() ? Origin{} : origin->second});
+  };
   for (const KeyRow& row : spec_keys()) {
+    const std::string key(row.path);
     if (const auto* list = std::get_if<Access<std::vector<std::string>>>(&row.field)) {
-      if (!(*list)(spec).empty()) writer.value(row.path, flow_list((*list)(spec)), row.path);
+      if (!(*list)(spec).empty()) add(key, flow_list((*list)(spec)));
     } else if (const auto* mounts = std::get_if<Access<std::vector<Mount>>>(&row.field)) {
-      if (!(*mounts)(spec).empty()) writer.value(row.path, flow_mounts((*mounts)(spec)), row.path);
+      if (!(*mounts)(spec).empty()) add(key, flow_mounts((*mounts)(spec)));
     } else if (const auto* variables = std::get_if<Access<NamedValues>>(&row.field)) {
-      for (const auto& [name, value] : (*variables)(spec)) writer.entry(row.path, name, yaml_string(value));
+      for (const auto& [name, value] : (*variables)(spec)) add(key + "." + name, yaml_string(value));
     } else if (const auto* options = std::get_if<Access<std::vector<SlurmOption>>>(&row.field)) {
       for (const SlurmOption& option : (*options)(spec))
-        writer.entry(row.path, option.name, option.value ? yaml_string(*option.value) : "true");
+        add(key + "." + option.name, option.value ? yaml_string(*option.value) : "true");
     } else if (const auto text = option_text(row, spec)) {
-      writer.value(row.path, scalar(*text), row.path);
+      add(key, scalar(*text));
     }
   }
+  return values;
+}
+
+std::string resolved_yaml(const LoadedSpec& loaded) {
+  YamlWriter writer;
+  for (const EffectiveValue& value : effective_values(loaded.spec)) writer.value(value);
   return writer.take();
 }
 

@@ -51,6 +51,8 @@ struct KeyRow {
   double min = 0, max = 0;        ///< numbers: inclusive; both 0: unbounded
   std::string_view option = {};   ///< resources.*: sbatch's; launch.*: srun's; train.* and checkpoint.*: the trainer's
   std::string_view help = {};
+  std::string_view fallback = {};  ///< what holds where the key is not given, where that is more than "nothing"
+  std::string_view example = {};   ///< a value as YAML, one line; every supported key has one
   [[nodiscard]] bool is_supported() const { return field.index() != 0; }
 };
 

@@ -12,8 +12,10 @@
 namespace dlrun {
 namespace {
 
+using OwnOption = std::pair<std::string_view, std::string_view>;  ///< the name, and why it cannot be given
+
 /// Options that dlrun sets itself, or that would take the job out of its hands.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kOwnSbatchOptions{{
+constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"array", "sweeps are not supported yet"},
     {"comment", "dlrun recognises its submissions by it"},
     {"export", "the job's environment is environment.vars"},
@@ -40,7 +42,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kOwnSbat
     {"gid", "a job is its submitter's own"},
 }};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kOwnSrunOptions{{
+constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
     {"export", "dlrun passes the whole environment; use environment.vars"},
     {"kill-on-bad-exit", "dlrun sets it"},
     {"wait", "it kills ranks that are still saving"},
@@ -367,6 +369,21 @@ struct ValueSetter {
     return checked(std::move(mount));
   }
 };
+
+std::vector<std::string_view> refused_option_names(const KeyRow& row) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (!why_not_option(row, name).empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
+  for (const KeyRow& other : spec_keys()) {
+    if (other.option.starts_with("--")) add(other.option.substr(2));
+  }
+  for (const auto& [name, why] : row.path == "launch.srun" ? std::span<const OwnOption>(kOwnSrunOptions)
+                                                           : std::span<const OwnOption>(kOwnSbatchOptions))
+    add(name);
+  return names;
+}
 
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
                const YamlNode& node) {

@@ -15,6 +15,9 @@ void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSou
 void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
                     const YamlNode& node, std::string_view name);
 
+/// Names that cannot stand in a free map of options (slurm, launch.srun): those with a key of their own, and dlrun's.
+[[nodiscard]] std::vector<std::string_view> refused_option_names(const KeyRow& row);
+
 /// "a list", "a map", ...
 [[nodiscard]] std::string_view kind_name(const YamlNode& node);
 

@@ -53,6 +53,7 @@ TEST_CASE("every key of the table has a help text, one row, and a name that sugg
   for (const KeyRow& row : spec_keys()) {
     INFO(row.path);
     CHECK_FALSE(row.help.empty());
+    CHECK(row.is_supported() != row.example.empty());
     CHECK(std::count_if(spec_keys().begin(), spec_keys().end(),
                         [&](const KeyRow& other) { return other.path == row.path; }) == 1);
     const auto dot = row.path.rfind('.');

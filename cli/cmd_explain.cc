@@ -1,0 +1,188 @@
+// dlrun explain: a key in words, or what a spec's values are and where each came from.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/report.h"
+#include "common/text.h"
+#include "launcher/spec/key_help.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kShownValue = 72;  ///< columns of a value in the table; --json has it whole
+
+struct Options {
+  SpecOptions spec;
+  bool json = false;
+};
+
+[[nodiscard]] Json text_or_null(std::string_view text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+[[nodiscard]] Json key_json(const KeyRow& row) {
+  const KeyHelp help = describe_key(row);
+  Json json;
+  json["key"] = row.path;
+  json["supported"] = row.is_supported();
+  json["help"] = row.help;
+  json["type"] = help.type;
+  json["default"] = text_or_null(row.fallback);
+  json["range"] = text_or_null(help.range);
+  json["makes"] = text_or_null(help.makes);
+  json["value"] = text_or_null(row.example);
+  json["example"] = text_or_null(help.example);
+  return json;
+}
+
+[[nodiscard]] std::string key_text(const Cli& cli, const KeyRow& row) {
+  const KeyHelp help = describe_key(row);
+  std::string text = fmt::format("{}\n  {}\n\n", paint(cli.colour_out, Colour::kBold, row.path), row.help);
+  const auto line = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) text += fmt::format("  {:<9} {}\n", name, value);
+  };
+  line("type", help.type);
+  line("range", help.range);
+  line("default", row.fallback);
+  line("makes", help.makes);
+  line("example", help.example);
+  return text;
+}
+
+int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool json) {
+  if (json) {
+    Json list = Json::array();
+    for (const KeyRow* row : rows) list.push_back(key_json(*row));
+    print_json(list);
+  } else if (rows.size() == 1) {
+    fmt::print("{}", key_text(cli, *rows[0]));
+  } else {
+    std::vector<std::vector<std::string>> lines{{"KEY", "MEANING"}};
+    for (const KeyRow* row : rows)
+      lines.push_back(
+          {std::string(row->path), fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
+    fmt::print("{}", table(lines, cli.colour_out));
+  }
+  return kExitOk;
+}
+
+/// text, cut to so many characters.
+[[nodiscard]] std::string shortened(const std::string& text, std::size_t columns) {
+  std::size_t seen = 0, at = 0;
+  for (; at < text.size(); ++at) {
+    const bool starts = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
+    if (starts && ++seen > columns) return text.substr(0, at) + "...";
+  }
+  return text;
+}
+
+struct Explained {
+  std::string key, text;  ///< text: one line of YAML
+  Origin origin;
+  std::string where;  ///< the origin in words
+};
+
+/// What the spec says, then what the site and the preset add to it.
+[[nodiscard]] std::vector<Explained> explained(const Prepared& prepared) {
+  std::vector<Explained> rows;
+  for (const EffectiveValue& value : effective_values(prepared.loaded.spec))
+    rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
+  const auto is_told = [&](const std::string& key) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Explained& row) { return row.key == key; });
+  };
+  const auto add = [&](std::string key, std::string_view value, const std::string& by) {
+    if (is_told(key)) return;
+    const bool is_site = by.starts_with("site ");
+    const Origin origin{is_site ? Origin::Kind::kSite : Origin::Kind::kPreset,
+                        is_site ? prepared.loaded.site.source : prepared.loaded.preset.source, 0, 0};
+    rows.push_back({std::move(key), Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
+                    fmt::format("{} ({})", by, origin.source)});
+  };
+  const LaunchPlan& plan = prepared.plan;
+  for (const PlannedVariable& variable : plan.prologue.vars)
+    add("environment.vars." + variable.name, variable.value, variable.key);
+  for (const PlannedVariable& variable : plan.rank_env)
+    add("environment.vars." + variable.name, variable.value, variable.key);
+  for (const PlannedOption& option : plan.step) {
+    if (option.option == "--mpi" && option.value) add("launch.mpi", *option.value, option.key);
+  }
+  return rows;
+}
+
+[[nodiscard]] std::string_view kind_word(Origin::Kind kind) {
+  switch (kind) {
+    case Origin::Kind::kDefault:
+      return "default";
+    case Origin::Kind::kFile:
+      return "file";
+    case Origin::Kind::kSite:
+      return "site";
+    case Origin::Kind::kPreset:
+      return "preset";
+    case Origin::Kind::kEnv:
+      return "env";
+    case Origin::Kind::kSet:
+      return "set";
+  }
+  return "";
+}
+
+Result<int> explain_spec(Cli& cli, const Options& options) {
+  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const auto rows = explained(*prepared);
+  if (options.json) {
+    Json list = Json::array();
+    for (const Explained& row : rows) {
+      Json origin;
+      origin["kind"] = kind_word(row.origin.kind);
+      origin["source"] = text_or_null(row.origin.source);
+      origin["line"] = row.origin.line > 0 ? Json(row.origin.line) : Json(nullptr);
+      origin["column"] = row.origin.line > 0 ? Json(row.origin.column) : Json(nullptr);
+      Json value = Json::parse(row.text, nullptr, false);
+      list.push_back({{"key", row.key}, {"value", value.is_discarded() ? Json(row.text) : value}, {"origin", origin}});
+    }
+    print_json(list);
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> lines{{"KEY", "VALUE", "ORIGIN"}};
+  for (const Explained& row : rows) lines.push_back({row.key, shortened(row.text, kShownValue), row.where});
+  fmt::print("{}", table(lines, cli.colour_out));
+  return kExitOk;
+}
+
+Result<int> explain(Cli& cli, const Options& options) {
+  const std::string& what = options.spec.file;
+  if (what.empty()) return explain_keys(cli, keys_below(""), options.json);
+  if (const auto rows = keys_below(what); !rows.empty()) return explain_keys(cli, rows, options.json);
+  std::error_code error;
+  const bool is_file = what.find('/') != std::string::npos || what.ends_with(".yaml") || what.ends_with(".yml") ||
+                       std::filesystem::exists(cli.current_dir / what, error);
+  if (!is_file) return fail(Errc::kUsage, "{}", no_such_key(what));
+  return explain_spec(cli, options);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      root.add_subcommand("explain", "Say what a key means, or what a spec's values are and where each came from");
+  command->add_option("KEY|SPEC", options->spec.file,
+                      "A key such as resources.nodes, a section, or a YAML file; else all keys");
+  add_set_option(*command, options->spec);
+  command->add_flag("--json", options->json, "Print a JSON array");
+  command->callback([options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
+}
+
+}  // namespace dlrun

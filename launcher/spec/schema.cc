@@ -1,0 +1,213 @@
+#include "launcher/spec/schema.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "common/text.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/value_setter.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Regular expressions in the subset that ECMA 262 and Python share.
+constexpr std::string_view kPrintable = R"(^[^\u0000-\u001f\u007f]+$)";
+constexpr std::string_view kSlugPattern = R"(^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$)";
+constexpr std::string_view kWholePattern = R"(^[+-]?[0-9]{1,19}$)";
+constexpr std::string_view kNumberPattern = R"(^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$)";
+constexpr std::string_view kNodesPattern = R"(^[0-9]{1,9}(-[0-9]{1,9})?$)";
+constexpr std::string_view kGpusPattern = R"(^([A-Za-z0-9._+-]{1,64}:)?[0-9]{1,9}$)";
+constexpr std::string_view kDurationPattern =
+    R"(^([0-9]{1,9}|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?)$)";
+constexpr std::string_view kTimePattern =
+    R"(^(([0-9]{1,9}-)?[0-9]{1,9}(:[0-9]{1,9}){0,2}|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?|[Uu][Nn][Ll][Ii][Mm][Ii][Tt][Ee][Dd]|[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Ee])$)";
+constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
+constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";
+constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
+constexpr std::string_view kVariableName =
+    R"(^(?!DLRUN_)(?!(UID|EUID|PPID|BASHOPTS|SHELLOPTS|BASH_VERSINFO|BASHPID|GROUPS|_)$)[A-Za-z_][A-Za-z0-9_]*$)";
+
+/// ${NAME}: what it becomes is known at submission only.
+[[nodiscard]] Json variable() {
+  return {{"$ref", "#/definitions/variable"}};
+}
+
+[[nodiscard]] Json any_of(std::initializer_list<Json> alternatives) {
+  Json list = Json::array();
+  for (const Json& alternative : alternatives) list.push_back(alternative);
+  return {{"anyOf", std::move(list)}};
+}
+
+[[nodiscard]] Json text(std::string_view pattern) {
+  return {{"type", "string"}, {"pattern", pattern}};
+}
+
+/// Text that YAML may read as a number or a truth value: `name: 4711` is the name "4711".
+[[nodiscard]] Json scalar(std::string_view pattern = {}) {
+  Json schema{{"type", {"string", "number", "boolean"}}};
+  if (!pattern.empty()) schema["pattern"] = pattern;
+  return schema;
+}
+
+[[nodiscard]] Json whole_number(double min, double max) {
+  Json schema{{"type", "integer"}, {"minimum", static_cast<std::int64_t>(min)}};
+  if (max > 0) schema["maximum"] = static_cast<std::int64_t>(max);
+  return schema;
+}
+
+/// The text of a value in one of the formats.
+[[nodiscard]] Json formatted(const KeyRow& row) {
+  switch (row.format) {
+    case Format::kLines:
+      return scalar();
+    case Format::kText:
+    case Format::kPath:
+    case Format::kMaybePath:
+    case Format::kImage:
+    case Format::kFlag:
+      return scalar(kPrintable);
+    case Format::kPattern:
+      return text(R"(^[^\u0000-\u001f\u007f\\]+$)");
+    case Format::kSlug:
+      return any_of({{{"type", {"string", "number"}}, {"pattern", kSlugPattern}}, variable()});
+    case Format::kChoice: {
+      Json words = Json::array();
+      for (std::string_view word : split(row.choices, ' ')) words.push_back(word);
+      return any_of({{{"enum", words}}, variable()});
+    }
+    case Format::kInside:
+      return any_of({text(R"(^/[^\u0000-\u001f\u007f]*$)"), variable()});
+    case Format::kTime:
+      return any_of({whole_number(1, 0), text(kTimePattern), variable()});
+    case Format::kDuration:
+      return any_of({whole_number(0, 0), text(kDurationPattern), variable()});
+    case Format::kMemory:
+      return any_of({whole_number(0, 0), text(kMemoryPattern), variable()});
+    case Format::kInterval:
+      return any_of({text(kIntervalPattern), variable()});
+    case Format::kCount:
+      return any_of({whole_number(1, 1e9), text(kWholePattern), variable()});
+  }
+  return scalar();
+}
+
+/// Called by the type of a row's field.
+struct SchemaOf {
+  const KeyRow& row;
+
+  Json operator()(std::monostate) const { return false; }
+  Json operator()(Access<std::optional<std::string>>) const { return formatted(row); }
+  Json operator()(Access<std::optional<bool>>) const {
+    return any_of({{{"type", "boolean"}}, {{"enum", {"true", "false", "True", "False", "TRUE", "FALSE"}}}, variable()});
+  }
+  Json operator()(Access<std::optional<std::int64_t>>) const {
+    return any_of({whole_number(row.min, row.max), text(kWholePattern), variable()});
+  }
+  Json operator()(Access<std::optional<double>>) const {
+    return any_of({{{"type", "number"}, {"minimum", row.min}, {"maximum", row.max}}, text(kNumberPattern), variable()});
+  }
+  Json operator()(Access<std::optional<NodeRange>>) const {
+    return any_of({whole_number(1, 1e6), text(kNodesPattern), variable()});
+  }
+  Json operator()(Access<std::optional<Gpus>>) const {
+    const Json type = any_of({{{"type", {"string", "number"}}, {"pattern", "^[A-Za-z0-9._+-]{1,64}$"}}, variable()});
+    const Json count = any_of({whole_number(0, 1e6), text("^[0-9]{1,9}$"), variable()});
+    return any_of({whole_number(0, 1e6),
+                   text(kGpusPattern),
+                   variable(),
+                   {{"type", "object"},
+                    {"properties", {{"type", type}, {"count", count}}},
+                    {"required", {"count"}},
+                    {"additionalProperties", false}}});
+  }
+  Json operator()(Access<std::vector<std::string>>) const {
+    const Json item = formatted(row);
+    Json list{{"type", "array"}, {"items", item}};
+    if (row.path != "launch.command") return any_of({list, item});
+    list["minItems"] = 1;
+    return list;
+  }
+  Json operator()(Access<NamedValues>) const {
+    return {{"type", "object"},
+            {"propertyNames", {{"pattern", kVariableName}}},
+            {"additionalProperties", {{"type", {"string", "number", "boolean", "null"}}}}};
+  }
+  Json operator()(Access<std::vector<SlurmOption>>) const {
+    Json refused = Json::array();
+    for (std::string_view name : refused_option_names(row)) refused.push_back(name);
+    const Json word{{"type", {"string", "number", "boolean", "null"}}};
+    return {{"type", "object"},
+            {"propertyNames", {{"pattern", kOptionName}, {"not", {{"enum", refused}}}}},
+            {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
+  }
+  Json operator()(Access<std::vector<Mount>>) const {
+    const Json flag = scalar("^[A-Za-z0-9=_-]+$");
+    const Json map{{"type", "object"},
+                   {"properties",
+                    {{"source", scalar(kPrintable)},
+                     {"target", scalar(kPrintable)},
+                     {"flags", any_of({{{"type", "array"}, {"items", flag}}, flag})}}},
+                   {"required", {"source"}},
+                   {"additionalProperties", false}};
+    return {{"type", "array"},
+            {"items", any_of({scalar(R"(^[^:\u0000-\u001f\u007f]+(:[^:\u0000-\u001f\u007f]+){0,2}$)"), map})}};
+  }
+};
+
+[[nodiscard]] Json or_nothing(Json schema) {
+  if (!schema.contains("anyOf")) schema = any_of({std::move(schema)});
+  schema["anyOf"].push_back({{"type", "null"}});
+  return schema;
+}
+
+[[nodiscard]] Json key_schema(const KeyRow& row) {
+  std::string description(row.help);
+  if (!row.fallback.empty()) description += fmt::format(" Default: {}.", row.fallback);
+  Json schema{{"description", description}};
+  schema.update(or_nothing(std::visit(SchemaOf{row}, row.field)));
+  return schema;
+}
+
+/// The map at section, and the single value that it may be written as.
+[[nodiscard]] Json section_schema(const std::string& section) {
+  Json properties = Json::object();
+  for (std::string_view name : names_in_section(section)) {
+    const std::string path = section.empty() ? std::string(name) : section + "." + std::string(name);
+    if (const KeyRow* row = find_key(path)) {
+      if (row->is_supported()) properties[std::string(name)] = key_schema(*row);
+    } else if (Json below = section_schema(path); !below.is_null()) {
+      properties[std::string(name)] = std::move(below);
+    }
+  }
+  if (properties.empty()) return nullptr;
+  const Json map{{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+  if (section.empty()) return map;
+  Json alternatives = Json::array({map});
+  if (const auto shorthand = section_shorthand(section); !shorthand.empty()) {
+    const Json value = std::visit(SchemaOf{*find_key(shorthand)}, find_key(shorthand)->field);
+    if (value.contains("anyOf")) {
+      for (const Json& form : value["anyOf"]) alternatives.push_back(form);
+    } else {
+      alternatives.push_back(value);
+    }
+  }
+  alternatives.push_back({{"type", "null"}});
+  return {{"anyOf", std::move(alternatives)}};
+}
+
+}  // namespace
+
+std::string spec_schema() {
+  Json schema{{"$schema", "http://json-schema.org/draft-07/schema#"},
+              {"title", "dlrun experiment"},
+              {"description", "One deep-learning job: what `dlrun submit` reads. Made by `dlrun schema`."}};
+  schema.update(section_schema(""));
+  schema["definitions"]["variable"] = {{"description", "${NAME}: replaced at submission from the environment"},
+                                       {"type", "string"},
+                                       {"pattern", R"(\$\{[A-Za-z_][A-Za-z0-9_]*\})"}};
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace dlrun

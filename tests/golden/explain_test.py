@@ -1,0 +1,115 @@
+"""`dlrun explain`: keys in words, and where every value of a spec came from.
+
+usage: explain_test.py DLRUN [unittest's options]
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DLRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
+
+SITE = """\
+gpu_style: gres
+environment: {NCCL_IB_DISABLE: 1}
+defaults:
+  resources: {partition: small}
+"""
+
+SPEC = """\
+name: origins
+site: lab
+resources:
+  nodes: 2
+  time: ${LIMIT}
+environment:
+  vars: {ONE: "1", "LONG": "a\\tb"}
+launch:
+  preset: torch
+  command: [python, -u, train.py]
+"""
+
+
+class Explain(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+        (self.path / "sites").mkdir()
+        (self.path / "sites" / "lab.yaml").write_text(SITE)
+        (self.path / "exp.yaml").write_text(SPEC)
+
+    def dlrun(self, *words):
+        env = {"PATH": "/nowhere", "HOME": self.folder.name, "DLRUN_CONFIG": self.folder.name, "LIMIT": "1h", "SBATCH_ACCOUNT": "proj"}
+        return subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=self.path, timeout=60, env=env)
+
+    def values(self, *words):
+        done = self.dlrun("explain", "exp.yaml", "--json", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {row["key"]: row for row in json.loads(done.stdout)}
+
+    def test_each_value_tells_its_origin(self):
+        values = self.values("--set", "resources.nodes=4")
+        site = str(self.path / "sites" / "lab.yaml")
+        expected = {
+            "name": ("origins", "file", "exp.yaml", 1, 7),
+            "resources.nodes": (4, "set", "resources.nodes=4", 1, 17),
+            "resources.time": ("01:00:00", "file", "exp.yaml", 5, 9),
+            "resources.partition": ("small", "site", site, 4, 26),
+            "resources.account": ("proj", "env", "SBATCH_ACCOUNT", None, None),
+            "environment.vars.ONE": ("1", "file", "exp.yaml", 7, 15),
+            "environment.vars.LONG": ("a\tb", "file", "exp.yaml", 7, 28),
+            "launch.command": (["python", "-u", "train.py"], "file", "exp.yaml", 10, 12),
+            "environment.vars.NCCL_IB_DISABLE": ("1", "site", site, None, None),
+        }
+        for key, (value, kind, source, line, column) in expected.items():
+            with self.subTest(key=key):
+                self.assertEqual(values[key]["value"], value)
+                self.assertEqual(values[key]["origin"], {"kind": kind, "source": source, "line": line, "column": column})
+        self.assertEqual(values["environment.vars.MASTER_ADDR"]["origin"]["kind"], "preset")
+        self.assertNotIn("resources.mem", values)
+
+    def test_the_table_for_people_says_the_same(self):
+        done = self.dlrun("explain", "exp.yaml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+        self.assertEqual(rows[0], ["KEY", "VALUE", "ORIGIN"])
+        self.assertIn(["resources.time", '"01:00:00"', "exp.yaml:5:9"], rows)
+        self.assertIn(["resources.account", "proj", "env SBATCH_ACCOUNT"], rows)
+        self.assertEqual(len(rows) - 1, len(self.values()))
+
+    def test_a_wrong_spec_is_told_with_its_place(self):
+        (self.path / "exp.yaml").write_text("name: x\nresources: {nodez: 2}\n")
+        done = self.dlrun("explain", "exp.yaml")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("exp.yaml:2:13: error: unknown key 'nodez' in resources; did you mean 'nodes'?", done.stderr)
+
+    def test_a_key_has_help_type_default_range_directive_and_example(self):
+        text = self.dlrun("explain", "resources.tasks_per_node").stdout
+        for words in ("Ranks on each node.", "type", "whole number", "1 to 1000000", "gpus_per_node, or 1",
+                      "#SBATCH --ntasks-per-node=...", "resources: {tasks_per_node: 4}"):
+            self.assertIn(words, text)
+
+    def test_a_section_and_nothing_list_keys(self):
+        section = self.dlrun("explain", "checkpoint").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in section][:3], ["KEY", "checkpoint.dir", "checkpoint.every"])
+        everything = json.loads(self.dlrun("explain", "--json").stdout)
+        self.assertGreater(len(everything), 90)
+        for row in everything:
+            if row["supported"]:
+                for field in ("help", "type", "example"):
+                    self.assertTrue(row[field], (row["key"], field))
+
+    def test_what_is_neither_key_nor_file_is_told_with_the_nearest_key(self):
+        done = self.dlrun("explain", "resources.node")
+        self.assertEqual((done.returncode, done.stderr), (2, "dlrun: error: there is no key 'resources.node'; did you mean 'resources.nodes'?\n"))
+        done = self.dlrun("explain", "gpus_per_node")
+        self.assertIn("did you mean 'resources.gpus_per_node'?", done.stderr)
+        self.assertEqual(self.dlrun("explain", "no-such.yaml").returncode, 6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,183 @@
+"""dlrun's JSON Schema, judged by a validator that is not ours (python3-jsonschema).
+
+usage: schema_test.py DLRUN [unittest's options]
+
+What dlrun accepts the schema must accept, and what dlrun refuses for one value's type, range or name the schema must refuse.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import jsonschema
+import yaml
+
+DLRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class CoreLoader(yaml.SafeLoader):
+    """YAML 1.2's core schema, as editors' YAML servers read it: `yes` and `1:30` are text."""
+
+
+CoreLoader.yaml_implicit_resolvers = {}
+for tag, pattern, first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+    ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
+):
+    CoreLoader.add_implicit_resolver("tag:yaml.org,2002:" + tag, re.compile(pattern), first)
+CoreLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+CoreLoader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
+
+
+def parsed(text):
+    return yaml.load(text, CoreLoader)
+
+
+def dlrun(*words, cwd=None):
+    done = subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=cwd, timeout=60,
+                          env={"PATH": "/nowhere", "HOME": "/home/user", "USER": "someone"})
+    return done
+
+
+SCHEMA = json.loads(dlrun("schema").stdout)
+KEYS = json.loads(dlrun("explain", "--json").stdout)
+
+
+def complaints(document):
+    validator = jsonschema.Draft7Validator(SCHEMA)
+    return [f"{list(error.absolute_path)}: {error.message}"[:300] for error in validator.iter_errors(document)]
+
+
+def nested(key, value):
+    """The YAML text of a spec that holds this key alone. value: YAML on one line."""
+    names = key.split(".")
+    indented = "".join("  " * depth + name + ":\n" for depth, name in enumerate(names[:-1]))
+    return f"{indented}{'  ' * (len(names) - 1)}{names[-1]}: {value}\n"
+
+
+class Schema(unittest.TestCase):
+    maxDiff = None
+
+    def refused_by_dlrun(self, key, value):
+        """What dlrun says of key alone: its messages that begin with the key, or name it as unknown."""
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
+            said = dlrun("explain", "x.yaml", "--json", cwd=folder)
+        self.assertIn(said.returncode, (0, 2), said.stderr)
+        place = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key) + r"\b|unknown key|" + re.escape(key.split(".")[0]) + r" is )")
+        return [line for line in said.stderr.splitlines() if place.match(line) and "exclude each other" not in line
+                and "needs container" not in line]
+
+    def test_is_a_schema(self):
+        jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+    def test_examples_and_golden_specs_are_valid(self):
+        specs = [*ROOT.glob("configs/examples/*.yaml"), *ROOT.glob("tests/golden/specs/*.yaml")]
+        self.assertGreater(len(specs), 5)
+        for spec in specs:
+            with self.subTest(spec=spec.name):
+                self.assertEqual(complaints(parsed(spec.read_text())), [])
+
+    def test_every_key_is_in_it_with_its_help(self):
+        for key in KEYS:
+            with self.subTest(key=key["key"]):
+                at = SCHEMA
+                for name in key["key"].split("."):
+                    at = next((form for form in at.get("anyOf", [at]) if "properties" in form), {"properties": {}})
+                    at = at["properties"].get(name, {})
+                if key["supported"]:
+                    self.assertIn(key["help"], at.get("description", ""))
+                else:
+                    self.assertEqual(at, {}, "not built, so not offered")
+
+    def test_every_key_has_an_example_that_both_accept(self):
+        for key in KEYS:
+            if not key["supported"]:
+                continue
+            with self.subTest(key=key["key"]):
+                self.assertTrue(key["value"], "has an example")
+                self.assertEqual(parsed(key["example"]), parsed(nested(key["key"], key["value"])), "written nested, too")
+                self.assertEqual(complaints(parsed(key["example"])), [])
+                self.assertEqual(self.refused_by_dlrun(key["key"], key["value"]), [])
+
+    def test_no_value_and_a_variable_are_accepted(self):
+        # What a variable's value must be is judged by dlrun at submission; an editor knows its form alone.
+        for key in KEYS:
+            if not key["supported"]:
+                continue
+            is_list_or_map = key["type"].startswith(("map", "list of"))
+            for value in ("", "null") if is_list_or_map else ("", "null", '"${USER}"'):
+                with self.subTest(key=key["key"], value=value):
+                    self.assertEqual(complaints(parsed(nested(key["key"], value))), [])
+
+    def test_both_refuse_the_wrong_kind_of_value(self):
+        for key in KEYS:
+            if not key["supported"]:
+                continue
+            for value in ("[[a], [b]]", "{no such: {thing: [1]}}"):
+                with self.subTest(key=key["key"], value=value):
+                    self.assertNotEqual(self.refused_by_dlrun(key["key"], value), [])
+                    self.assertNotEqual(complaints(parsed(nested(key["key"], value))), [])
+
+    def test_forms(self):
+        """One value at a time: both accept, or both refuse."""
+        forms = {
+            "name": ([4711, "a.b-c_d", "x" * 64], ["two words", '""', "-x", "x" * 65, "[a]"]),
+            "resources.nodes": ([1, '"2-4"', "2-4", '"7"'], [0, -1, 1.5, "four", "2-", "1000001"]),
+            "resources.ntasks": ([1, '"8"', 1000000000], [0, 1000000001, "x", 2.5, "true"]),
+            "resources.gpus_per_node": ([0, 4, "a100:4", "1g.5gb:2", "{count: 4}", "{type: 1g.5gb, count: 2}"],
+                                        [-1, "a100", "{type: a100}", "{count: 4, kind: a}", ":4", "[4]"]),
+            "resources.mem": ([0, "64G", "4GB", "500m"], ["64 G", "lots", "-1", "1.5G"]),
+            "resources.time": ([10, "00:10:00", "1-12", "1-12:00:00", "90s", "1h30m", "2d", "UNLIMITED", "infinite"],
+                               ["soon", "10 minutes", "1:2:3:4", "30m1h", "h"]),
+            "resources.exclusive": (["true", "false", "user"], ["[a]", "{a: b}"]),
+            "resources.hint": (["multithread"], ["multi", "[multithread]", "true"]),
+            "resources.output": (["logs/%j.out", "x"], [r"back\slash"]),
+            "slurm": (["{nice: 100, mail-type: [BEGIN, END], contiguous: true}"],
+                      ["{time: 5m}", "{array: 1-9}", "{Mail-Type: x}", "{wrap: x}", "a", "{nice: {a: b}}"]),
+            "environment.modules": (["CUDA", "[GCC/8.3.0, CUDA]", "{purge: true, load: CUDA}"],
+                                    ["{purge: maybe}", "{loads: a}", "[[a]]"]),
+            "environment.conda": (["custom-env", "{module: m, name: n}"], ["[a, b]", "{env: a}"]),
+            "environment.vars": (['{A: 1, B: "x\\ny", C: true, D: 1.5}'], ["{1X: a}", "{DLRUN_RANK: 3}", "{UID: 1}", "{A: [1]}", "[A]"]),
+            "container.runtime": (["auto", "pyxis"], ["docker", "1"]),
+            "container.mounts": (["[./a:/b, /x]", "[{source: ./a, target: /b, flags: [ro, rprivate]}]", "[/a:/b:ro+rprivate]"],
+                                 ["/a:/b", '["a:/b:c:d"]', "[{source: /a, goal: /b}]", "[{target: /b}]", "[1, [2]]"]),
+            "container.workdir": (["/workspace"], ["here", "[/a]"]),
+            "launch.command": (["[python, -u, train.py, 12, true]", "[a, '']"], ["python train.py", "[]", "[[a]]", "{a: b}"]),
+            "launch.srun": (["{unbuffered: true, container-env: [A, B]}"], ["{pty: true}", "{cpu-bind: cores}", "{mpi: pmix}"]),
+            "train.lr": ([0.1, "1e-3", 1, '"0.5"'], ["fast", 0, -1, "[0.1]", "true"]),
+            "train.optimizer": (["adam", "{name: sgd, momentum: 0.9}"], ["adams", "{name: sgd, moment: 1}", "{momentum: 2}"]),
+            "train.hidden": (["512", "[512, 256]"], [0, "[a]", "[1.5]"]),
+            "train.batch": ([32], [0, 1.5, "x"]),
+            "checkpoint.every": (["500 steps", "1 epoch", "1 step"], ["often", "500", "0.5 epoch"]),
+            "checkpoint.signal_before": ([120, "120s", "2m"], ["soon", -5, "1.5m"]),
+            "frobnicate": ([], ["1", "{a: b}"]),
+            "resources.gpus_per_nod": ([], ["8"]),
+            "launch.agentt": ([], ["true"]),
+        }
+        for key, (good, bad) in forms.items():
+            for value in good:
+                with self.subTest(key=key, value=value, accepted=True):
+                    self.assertEqual(self.refused_by_dlrun(key, value), [])
+                    self.assertEqual(complaints(parsed(nested(key, value))), [])
+            for value in bad:
+                with self.subTest(key=key, value=value, accepted=False):
+                    self.assertNotEqual(self.refused_by_dlrun(key, value), [])
+                    self.assertNotEqual(complaints(parsed(nested(key, value))), [])
+
+    def test_refused_specs_with_wrong_names_and_types_are_refused(self):
+        for name in ("many", "not-a-map"):
+            with self.subTest(spec=name):
+                text = (ROOT / f"tests/golden/refused/{name}.yaml").read_text()
+                self.assertNotEqual(complaints(parsed(text)), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
