@@ -5,7 +5,6 @@
 
 #include "common/text.h"
 #include "launcher/plan/plan.h"
-#include "launcher/spec/spec_builder.h"
 
 namespace dlrun {
 
@@ -21,9 +20,7 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     const Origin where = origin != spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
     found.push_back({Diagnostic::Severity::kWarning, where,
                      fmt::format("{}: {} '{}' does not exist here", key, what, printable(path)),
-                     where.kind == Origin::Kind::kFile  ? line_of(loaded.text, where.line)
-                     : where.kind == Origin::Kind::kSet ? where.source
-                                                        : ""});
+                     line_under(loaded, where)});
   };
   for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
     check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source, "the mount's source");

@@ -311,9 +311,7 @@ std::vector<std::string> LaunchPlan::program_argv() const {
 tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded, const PlanInputs& inputs) {
   auto plan = Planner(loaded, inputs).run();
   if (!plan) {
-    for (Diagnostic& problem : plan.error()) {
-      if (problem.where.kind == Origin::Kind::kFile) problem.line_text = line_of(loaded.text, problem.where.line);
-    }
+    for (Diagnostic& problem : plan.error()) problem.line_text = line_under(loaded, problem.where);
   }
   return plan;
 }

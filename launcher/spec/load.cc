@@ -161,25 +161,93 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
 }
 
 /// The text under a diagnostic that knows only the origin of a value.
-void add_line_texts(Diagnostics& diagnostics, const std::string& text) {
+void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
   for (Diagnostic& diagnostic : diagnostics) {
-    if (!diagnostic.line_text.empty() || diagnostic.where.line == 0) continue;
-    if (diagnostic.where.kind == Origin::Kind::kFile) diagnostic.line_text = line_of(text, diagnostic.where.line);
-    if (diagnostic.where.kind == Origin::Kind::kSet)
-      diagnostic.line_text = line_of(diagnostic.where.source, diagnostic.where.line);
+    if (diagnostic.line_text.empty()) diagnostic.line_text = line_under(loaded, diagnostic.where);
   }
 }
 
-void sort_by_position(Diagnostics& diagnostics) {
-  std::stable_sort(diagnostics.begin(), diagnostics.end(), [](const Diagnostic& a, const Diagnostic& b) {
-    const auto rank = [](const Diagnostic& d) {
-      return std::tuple(d.where.kind != Origin::Kind::kFile, d.where.kind, d.where.line, d.where.column);
+/// The spec's own lines first, then those of its bases, then the rest.
+void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
+  const auto file_of = [&](const Diagnostic& d) {
+    std::size_t index = 0;
+    if (d.where.source == loaded.file) return index;
+    while (index < loaded.bases.size() && loaded.bases[index].name != d.where.source) ++index;
+    return index + 1;
+  };
+  std::stable_sort(diagnostics.begin(), diagnostics.end(), [&](const Diagnostic& a, const Diagnostic& b) {
+    const auto rank = [&](const Diagnostic& d) {
+      const bool is_file = d.where.kind == Origin::Kind::kFile;
+      return std::tuple(!is_file, d.where.kind, is_file ? file_of(d) : 0, d.where.line, d.where.column);
     };
     return rank(a) < rank(b);
   });
 }
 
+/// One file of a spec, applied. False: nothing more can be said, since it is not a map of keys.
+bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder, YamlLimits& left) {
+  auto document = parse_yaml(file.text, left);
+  if (!document) {
+    const YamlProblem& problem = document.error();
+    builder.report({Diagnostic::Severity::kError,
+                    {Origin::Kind::kFile, file.name, problem.line, problem.column},
+                    problem.message,
+                    problem.line > 0 ? line_of(file.text, problem.line) : ""});
+    return false;
+  }
+  left.bytes -= std::min(left.bytes, file.text.size());
+  left.nodes -= std::min(left.nodes, document->expanded_nodes);
+  builder.apply(*document, {Origin::Kind::kFile, file.name, file.text, folder, 0});
+  const auto kind = document->at(document->root).kind;
+  return kind != YamlNode::Kind::kScalar && kind != YamlNode::Kind::kSequence;
+}
+
+/// How messages name a base: from the current folder where it is below, else whole.
+[[nodiscard]] std::string shown_name(const std::string& path, const LoadRequest& request) {
+  const std::string relative = std::filesystem::path(path).lexically_relative(request.current_dir).string();
+  const bool is_below = !relative.empty() && !relative.starts_with("..");
+  return is_below && !request.file.starts_with('/') ? relative : path;
+}
+
+/// The files that the spec inherits from, one behind the other. left: of the limits that hold for all files together.
+void apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded, YamlLimits left) {
+  std::error_code ignored;
+  const auto identity = [&](const std::filesystem::path& path) {
+    auto canonical = std::filesystem::weakly_canonical(path, ignored);
+    return canonical.empty() ? path : canonical;
+  };
+  std::vector<std::filesystem::path> seen{identity(request.current_dir / request.file)};
+  std::string chain = request.file;
+  while (const auto base = builder.take_base()) {
+    const auto& [path, origin] = *base;
+    SpecFile file{shown_name(path, request), ""};
+    chain += " -> " + file.name;
+    if (std::find(seen.begin(), seen.end(), identity(path)) != seen.end())
+      return builder.report(error_about(origin, fmt::format("base: the spec inherits from itself: {}", chain)));
+    seen.push_back(identity(path));
+    constexpr std::size_t kMostFiles = 32;
+    if (seen.size() > kMostFiles)
+      return builder.report(error_about(origin, fmt::format("base: a chain of more than {} files", kMostFiles)));
+    auto text = read_file(path, YamlLimits{}.bytes);
+    if (!text) return builder.report(error_about(origin, fmt::format("base: {}", text.error().message)));
+    file.text = std::move(*text);
+    loaded.bases.push_back(std::move(file));
+    if (!apply_file(builder, loaded.bases.back(), std::filesystem::path(path).parent_path().string(), left)) return;
+  }
+}
+
 }  // namespace
+
+std::string line_under(const LoadedSpec& loaded, const Origin& where) {
+  if (where.line == 0) return "";
+  if (where.kind == Origin::Kind::kSet) return line_of(where.source, where.line);
+  if (where.kind != Origin::Kind::kFile) return "";
+  if (where.source == loaded.file) return line_of(loaded.text, where.line);
+  for (const SpecFile& base : loaded.bases) {
+    if (where.source == base.name) return line_of(base.text, where.line);
+  }
+  return "";
+}
 
 tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   const Origin whole_file{Origin::Kind::kFile, request.file, 0, 0};
@@ -198,19 +266,9 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
 
   SpecBuilder builder(request.env);
   for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set) apply_set(builder, *set, current_dir);
-  auto document = parse_yaml(loaded.text);
-  if (!document) {
-    const YamlProblem& problem = document.error();
-    builder.report({Diagnostic::Severity::kError,
-                    {Origin::Kind::kFile, request.file, problem.line, problem.column},
-                    problem.message,
-                    problem.line > 0 ? line_of(loaded.text, problem.line) : ""});
-  } else if (const auto kind = document->at(document->root).kind;
-             kind == YamlNode::Kind::kScalar || kind == YamlNode::Kind::kSequence) {
-    builder.apply(*document, {Origin::Kind::kFile, request.file, loaded.text, folder,
-                              0});  // says so, and nothing else can be said
-  } else {
-    builder.apply(*document, {Origin::Kind::kFile, request.file, loaded.text, folder, 0});
+  YamlLimits left;
+  if (apply_file(builder, {request.file, loaded.text}, folder, left)) {
+    apply_bases(builder, request, loaded, left);
     apply_environment(builder, request.env, current_dir);
     loaded.site = apply_site(builder, request);
     loaded.preset = find_preset(builder, request);
@@ -220,8 +278,8 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     for (Diagnostic& problem : validate(loaded, builder.refused())) builder.report(std::move(problem));
   }
   Diagnostics all = std::move(builder.diagnostics());
-  add_line_texts(all, loaded.text);
-  sort_by_position(all);
+  add_line_texts(all, loaded);
+  sort_by_position(all, loaded);
   const auto is_error = [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; };
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);

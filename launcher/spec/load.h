@@ -28,6 +28,12 @@ struct LoadRequest {
   std::string cluster_name;  ///< Slurm's ClusterName where the caller knows it, to match a site
 };
 
+/// A file that a spec is made of.
+struct SpecFile {
+  std::string name;  ///< as diagnostics and origins show it
+  std::string text;
+};
+
 struct LoadedSpec {
   std::string file;  ///< as the user named it
   JobSpec spec;
@@ -35,12 +41,18 @@ struct LoadedSpec {
   Preset preset;
   std::string folder;                ///< the spec's, absolute: where the job starts
   std::string text;                  ///< the file as it was read, for the run's spec.yaml
+  std::vector<SpecFile> bases;       ///< what it inherits from, nearest first
   std::vector<Diagnostic> warnings;  ///< in order of position
 };
 
-/// Reads, merges and checks. Asks nothing of a cluster, and of the machine only the spec, site and preset files.
-/// Specs above 1 MiB, 64 levels or 100,000 nodes after alias expansion are refused in bounded time and memory.
-/// The error holds everything that is wrong, and the warnings too, in order of position.
+/// The line under a diagnostic about a value of this origin; empty where there is none.
+[[nodiscard]] std::string line_under(const LoadedSpec& loaded, const Origin& where);
+
+/// Reads, merges and checks: --set, then the file, then what it inherits from (`base`), then SBATCH_*, then the site.
+/// Maps merge, any other value of a stronger layer replaces a weaker one's. Asks nothing of a cluster, and of the
+/// machine only the spec, site and preset files. Specs above 1 MiB, 64 levels or 100,000 nodes after alias expansion,
+/// all files together, are refused in bounded time and memory. The error holds everything that is wrong, and the
+/// warnings too, in order of position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(const LoadRequest& request);
 
 /// Where the user's sites/ and presets/ may be: $DLRUN_CONFIG, $XDG_CONFIG_HOME/dlrun (else ~/.config/dlrun).

@@ -91,6 +91,7 @@ struct CheckpointSpec {
 
 struct JobSpec {
   std::optional<std::string> name, site;
+  std::optional<std::string> base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
   Resources resources;
   std::vector<SlurmOption> slurm;
   Environment environment;

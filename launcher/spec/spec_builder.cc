@@ -188,6 +188,15 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   unknown_key(layer, key, dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)), std::string(path));
 }
 
+std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
+  if (!spec_.base) return std::nullopt;
+  std::pair taken(std::move(*spec_.base), spec_.origins["base"]);
+  spec_.base.reset();
+  spec_.origins.erase("base");
+  settled_.erase("base");
+  return taken;
+}
+
 void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const std::string& section) {
   for (const auto& [key, value] : entries(layer, map, section)) {
     const std::string path = below(section, key->text);
@@ -212,7 +221,14 @@ void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const st
 
 void SpecBuilder::set_section(const Layer& layer, const YamlNode& value, const std::string& section) {
   if (value.kind == YamlNode::Kind::kMap) return walk_section(layer, value, section);
-  if (value.kind == YamlNode::Kind::kNull) return warn(layer, value, fmt::format("{} is empty", section));
+  if (value.kind == YamlNode::Kind::kNull && value.text.empty())
+    return warn(layer, value, fmt::format("{} is empty", section));
+  if (value.kind == YamlNode::Kind::kNull) {  // a null that is written takes all of it away from weaker layers
+    for (const KeyRow& row : spec_keys()) {
+      if (row.path.starts_with(section) && row.path[section.size()] == '.') settle(std::string(row.path));
+    }
+    return;
+  }
   const std::string_view shorthand = section_shorthand(section);
   if (!shorthand.empty()) return set_key(layer, *find_key(shorthand), value, std::string(shorthand));
   error(layer, value, section, fmt::format("{} is a map of keys, not {}", section, kind_name(value)));
@@ -221,7 +237,7 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value, const s
 void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode& value, const std::string& path) {
   if (!row.is_supported()) return error(layer, value, path, fmt::format("{} is not supported yet", path));
   if (value.kind == YamlNode::Kind::kNull) {
-    if (layer.source.kind == Origin::Kind::kFile)
+    if (layer.source.kind == Origin::Kind::kFile && value.text.empty())
       warn(layer, value, fmt::format("{} has no value and counts as not given", path));
     settle(path);
     return;

@@ -1,6 +1,7 @@
 #pragma once
 // Puts a spec together from its layers, by the key table.
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ class SpecBuilder {
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path, const SpecSource& source);
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
+
+  /// Takes `base` out of the spec again, so that the file it names may have one of its own.
+  [[nodiscard]] std::optional<std::pair<std::string, Origin>> take_base();
 
   [[nodiscard]] JobSpec& spec() { return spec_; }
   [[nodiscard]] std::vector<Diagnostic>& diagnostics() { return diagnostics_; }

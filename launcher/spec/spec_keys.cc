@@ -21,7 +21,7 @@ constexpr KeyRow kKeys[] = {
    .help = "The run's and the Slurm job's name.", .fallback = "the file's name without its ending", .example = "mnist-mlp"},
   {.path = "site", FIELD(site), .format = Format::kSlug,
    .help = "The cluster's profile: configs/sites/NAME.yaml.", .fallback = "$DLRUN_SITE, else by the cluster's name, else 'generic'", .example = "juwels"},
-  {.path = "base", .help = "Another spec that this one inherits from."},
+  {.path = "base", FIELD(base), .format = Format::kPath, .help = "Another spec that this one inherits from: maps merge, lists and values replace. `KEY: null` takes an inherited value away.", .example = "../common.yaml"},
 
   // resources: in the order of the script's #SBATCH lines
   {.path = "resources.clusters", FIELD(resources.clusters), .option = "--clusters", .help = "The cluster to submit to (sbatch -M).", .example = "inter"},

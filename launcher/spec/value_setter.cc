@@ -302,6 +302,7 @@ struct ValueSetter {
     if (node.kind != YamlNode::Kind::kMap) {
       return refuse({Errc::kInvalid, fmt::format("expected a map of names and values, not {}", kind_name(node))});
     }
+    if (builder.settled_.contains(key())) return;  // a stronger layer said null
     for (const auto& [name, value] : builder.entries(layer, node, key())) entry(*name, name->text, *value);
   }
 

@@ -146,7 +146,7 @@ class TreeBuilder {
     return {};
   }
 
-  [[nodiscard]] YamlDocument take() && { return {std::move(nodes_), root_}; }
+  [[nodiscard]] YamlDocument take() && { return {std::move(nodes_), root_, total_}; }
 
  private:
   struct Extent {

@@ -26,6 +26,7 @@ struct YamlNode {
 struct YamlDocument {
   std::vector<YamlNode> nodes;
   YamlId root = 0;
+  std::size_t expanded_nodes = 0;  ///< every alias counted as what it stands for
   [[nodiscard]] const YamlNode& at(YamlId id) const { return nodes[id]; }
 };
 

@@ -87,6 +87,15 @@ class Explain(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("exp.yaml:2:13: error: unknown key 'nodez' in resources; did you mean 'nodes'?", done.stderr)
 
+    def test_an_inherited_value_names_its_own_file(self):
+        (self.path / "mine.yaml").write_text("base: exp.yaml\nresources: {nodes: 8}\n")
+        done = self.dlrun("explain", "mine.yaml", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        values = {row["key"]: (row["value"], row["origin"]["source"]) for row in json.loads(done.stdout)}
+        self.assertEqual(values["resources.nodes"], (8, "mine.yaml"))
+        self.assertEqual(values["resources.time"], ("01:00:00", "exp.yaml"))
+        self.assertNotIn("base", values)
+
     def test_a_key_has_help_type_default_range_directive_and_example(self):
         text = self.dlrun("explain", "resources.tasks_per_node").stdout
         for words in ("Ranks on each node.", "type", "whole number", "1 to 1000000", "gpus_per_node, or 1",
