@@ -77,9 +77,10 @@ struct Launch {
 /// The bundled trainer's settings; an absent one is the trainer's own default.
 struct TrainSpec {
   std::optional<std::string> dataset, data_path, model, optimizer, lr_scaling, lr_decay, shard, backend, device;
-  std::optional<double> lr, momentum, weight_decay, warmup_epochs;
+  std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm, warmup_epochs,
+      lr_step_factor, lr_power;
   std::optional<std::int64_t> batch, epochs, seed, threads, train_samples, test_samples;  ///< batch is per rank
-  std::vector<std::string> hidden;                                                        ///< numbers, as text
+  std::vector<std::string> hidden, lr_steps;                                              ///< numbers, as text
 };
 
 struct CheckpointSpec {

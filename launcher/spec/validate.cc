@@ -190,6 +190,10 @@ class Validator {
     if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
       error("train.backend", "train.backend: mpi needs the host's MPI library, which an image lacks; use gloo");
     }
+    if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
+      error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
+            "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate falls, go together");
+    }
     if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" && !has("train.data.path")) {
       error("train.data.dataset",
             fmt::format("train.data.path is missing: where are the files of '{}'?", *spec_.train.dataset));

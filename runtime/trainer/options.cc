@@ -91,6 +91,19 @@ Result<> set_hidden(Options& options, std::string_view value) {
   return {};
 }
 
+Result<> set_lr_steps(Options& options, std::string_view value) {
+  options.train.lr_steps.clear();
+  for (const std::string_view part : split(value, ',')) {
+    const auto epoch = whole_number(part, 1, kMostEpochs);
+    if (!epoch) return tl::unexpected(epoch.error());
+    if (!options.train.lr_steps.empty() && static_cast<double>(*epoch) <= options.train.lr_steps.back()) {
+      return fail(Errc::kUsage, "expected ascending epochs, got {} after {:g}", *epoch, options.train.lr_steps.back());
+    }
+    options.train.lr_steps.push_back(static_cast<double>(*epoch));
+  }
+  return {};
+}
+
 template <typename O>
 auto path(std::filesystem::path O::*member) {
   return [=](O& options, std::string_view value) -> Result<> {
@@ -103,6 +116,7 @@ auto path(std::filesystem::path O::*member) {
 const std::vector<Flag<Options>>& flags() {
   using O = Options;
   static constexpr double kLargest = 1e9;
+  static constexpr double kBelowOne = 0.999999999;
   static const std::vector<Flag<O>> kFlags{
       {"--dataset", "idx|mnist|digits",
        "what --data holds; digits are drawn in memory when there is no --data (digits)",
@@ -123,25 +137,51 @@ const std::vector<Flag<Options>>& flags() {
        one_of(
            [](O & o) -> auto& { return o.train.model; }, word_in("mlp"), "mlp")},
       {"--hidden", "N[,N...]", "widths of its hidden layers (512)", set_hidden},
-      {"--optimizer", "adam|sgd", "update rule (adam)",
+      {"--optimizer", optimizer_names(), "update rule (adam)",
        one_of(
-           [](O & o) -> auto& { return o.train.optimizer.name; }, word_in("adam|sgd"), "adam|sgd")},
-      {"--momentum", "X", "of sgd (0.9)",
+           [](O & o) -> auto& { return o.train.optimizer.name; }, word_in(optimizer_names()), optimizer_names())},
+      {"--momentum", "X", "of sgd, nesterov and lars (0.9), and rmsprop (0)",
        real(
            [](O & o) -> auto& { return o.train.optimizer.momentum; }, 0, 1)},
-      {"--weight-decay", "X", "L2: added to the gradient as X times the parameter (0)",
+      {"--weight-decay", "X",
+       "X times the parameter, added to the gradient (0; lars 1e-4); adamw and lamb: to the step (0.01)",
        real(
            [](O & o) -> auto& { return o.train.optimizer.weight_decay; }, 0, kLargest)},
+      {"--beta1", "X", "of adam, adamw and lamb: what the mean gradient keeps of itself (0.9)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.beta1; }, 0, kBelowOne)},
+      {"--beta2", "X", "what their mean square keeps (0.999)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.beta2; }, 0, kBelowOne)},
+      {"--epsilon", "X", "added where they and rmsprop divide (1e-8; lamb 1e-6)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.epsilon; }, 0, 1)},
+      {"--alpha", "X", "of rmsprop: what the mean square keeps (0.99)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.alpha; }, 0, kBelowOne)},
+      {"--trust", "X", "of lars: its coefficient (0.001)",
+       real(
+           [](O & o) -> auto& { return o.train.optimizer.trust; }, 0, kLargest)},
+      {"--clip-norm", "X", "hold the gradients' global norm to X; 0: leave it (0)",
+       real(
+           [](O & o) -> auto& { return o.train.clip_norm; }, 0, kLargest)},
       {"--lr", "X", "learning rate of one rank (0.001)",
        real(
            [](O & o) -> auto& { return o.train.learning_rate; }, 0, kLargest)},
       {"--lr-scaling", "none|linear|sqrt", "how it grows with the number of ranks (none)",
        one_of(
            [](O & o) -> auto& { return o.train.lr_scaling; }, parse_lr_scaling, "none|linear|sqrt")},
-      {"--lr-decay", "constant|linear|cosine", "how it falls to 0 over the run (linear)",
+      {"--lr-decay", "WORD", "how it falls over the run: constant|linear|cosine|step|polynomial (linear)",
        one_of(
-           [](O & o) -> auto& { return o.train.lr_decay; }, parse_lr_decay, "constant|linear|cosine")},
-      {"--warmup-epochs", "X", "it first rises from --lr to the scaled rate over X epochs (0)",
+           [](O & o) -> auto& { return o.train.lr_decay; }, parse_lr_decay, "constant|linear|cosine|step|polynomial")},
+      {"--lr-steps", "N[,N...]", "step: the epochs after which it falls, ascending", set_lr_steps},
+      {"--lr-step-factor", "X", "step: by what it is multiplied there (0.1)",
+       real(
+           [](O & o) -> auto& { return o.train.lr_step_factor; }, 0, 1)},
+      {"--lr-power", "X", "polynomial: the power of the part of the run that is left (2)",
+       real(
+           [](O & o) -> auto& { return o.train.lr_power; }, 0, 100)},
+      {"--warmup-epochs", "X", "it first rises over X epochs: from --lr to the scaled rate, unscaled from 0 (0)",
        real(
            [](O & o) -> auto& { return o.train.warmup_epochs; }, 0, kLargest)},
       {"--batch", "N", "samples of a step on each rank (32)",
@@ -280,6 +320,9 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;  // an absolute one stays
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage, "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
+  }
+  if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_steps.empty()) {
+    return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");
   }
   return options;
 }

@@ -1,5 +1,6 @@
 // The GPU against the CPU, operation by operation and over a whole training; without a GPU its refusal.
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -13,6 +14,9 @@
 #include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/optim/adam.h"
+#include "runtime/trainer/optim/lamb.h"
+#include "runtime/trainer/optim/optimizer.h"
+#include "runtime/trainer/optim/rmsprop.h"
 #include "runtime/trainer/optim/sgd.h"
 
 namespace dlrun::trainer {
@@ -109,8 +113,32 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   }
   compare("adam", {x, y, numbers(kN * kWidth, 11), std::vector<float>(kN * kWidth, 0.3F)},
           [](auto& kernels, const auto& p) {
-            kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth, adam_coefficients<float>(0.01, 0.9, 0.999, 1e-8, 0.1, 3));
+            kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth,
+                         adam_coefficients<float>(0.01, 0.9, 0.999, 1e-8, 0.1, false, 0.5, 3));
           });
+  compare("adamw", {x, y, numbers(kN * kWidth, 11), std::vector<float>(kN * kWidth, 0.3F)},
+          [](auto& kernels, const auto& p) {
+            kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth,
+                         adam_coefficients<float>(0.01, 0.9, 0.999, 1e-8, 0.1, true, 0.5, 3));
+          });
+  const std::vector<float> squares(kN * kWidth, 0.3F);
+  const RmspropCoefficients<float> rmsprop{0.1F, 0.99F, 1e-8F, 0.9F, 0.01F, 0.5F};
+  compare("rmsprop", {x, y, squares},
+          [&](auto& kernels, const auto& p) { kernels.rmsprop(p[0], p[1], p[2], nullptr, kN * kWidth, rmsprop); });
+  compare("rmsprop with momentum", {x, y, squares, numbers(kN * kWidth, 13)},
+          [&](auto& kernels, const auto& p) { kernels.rmsprop(p[0], p[1], p[2], p[3], kN * kWidth, rmsprop); });
+  const LambCoefficients<float> lamb{0.9F, 0.999F, 2.0F, 20.0F, 1e-6F, 0.01F, 0.5F};
+  compare("lamb_direction", {y, x, numbers(kN * kWidth, 14), squares},
+          [&](auto& kernels, const auto& p) { kernels.lamb_direction(p[1], p[0], p[2], p[3], kN * kWidth, lamb); });
+  compare("add_scaled", {x, y},
+          [](auto& kernels, const auto& p) { kernels.add_scaled(p[0], -0.5F, p[1], kN * kWidth); });
+  compare("sums_of_squares", {numbers(2, 15), x}, [](auto& kernels, const auto& p) {
+    const std::array<TensorPart, 2> parts{{{0, kWidth}, {kWidth + 1, kN * kWidth - kWidth - 1}}};
+    std::array<double, 2> sums{};
+    kernels.sums_of_squares(p[1], parts, sums.data());
+    const std::array<float, 2> singles{static_cast<float>(sums[0]), static_cast<float>(sums[1])};
+    kernels.copy_from_host(p[0], singles.data(), sizeof singles);
+  });
   const SgdCoefficients<float> sgd{0.1F, 0.9F, 0.01F};
   compare("momentum", {x, y, numbers(kN * kWidth, 12)},
           [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], p[2], kN * kWidth, sgd); });

@@ -1,13 +1,23 @@
 #!/usr/bin/env python3
-"""Makes optimizers.inc: what Adam and SGD must give, computed by the papers' formulas in Python's doubles.
+"""Makes optimizers.inc: what each optimizer must give, from implementations that are not ours.
 
-An implementation independent of runtime/trainer/optim: written from the papers, step by step, with the
-bias-corrected moments m_hat and v_hat that ours folds into two coefficients.
+PyTorch (Debian's python3-torch 1.13) in double has SGD, Nesterov, RMSprop, Adam, AdamW and the clipping. It has neither LARS
+nor LAMB: these follow their papers line by line, in Python's doubles.
+
+Eight parameters: a weight of six, a bias of two; ten steps with learning rate 0.01.
 
   python3 tests/reference/optimizers.py > tests/reference/optimizers.inc
 """
 
 import math
+
+import torch
+
+STEPS = 10
+RATE = 0.01
+WEIGHT = slice(0, 6)
+BIAS = slice(6, 8)
+FIRST = [0.1 * (i - 3) for i in range(8)]
 
 
 def gradient(i, t):
@@ -15,46 +25,96 @@ def gradient(i, t):
     return 0.0 if (i + t) % 5 == 0 else math.sin(1.7 * i + 0.3 * t) * 10.0 ** (i % 4 - 2)
 
 
-def adam(p, steps, lr, beta1, beta2, eps, decay):
-    """Kingma & Ba 2015, Algorithm 1; weight decay as L2."""
-    p = list(p)
-    m = [0.0] * len(p)
-    v = [0.0] * len(p)
-    for t in range(1, steps + 1):
-        for i in range(len(p)):
-            g = gradient(i, t) + decay * p[i]
-            m[i] = beta1 * m[i] + (1 - beta1) * g
-            v[i] = beta2 * v[i] + (1 - beta2) * g**2
-            m_hat = m[i] / (1 - beta1**t)
-            v_hat = v[i] / (1 - beta2**t)
-            p[i] -= lr * m_hat / (math.sqrt(v_hat) + eps)
-    return p
+def gradients(t, clip):
+    """All eight, held to the global norm clip where it is not 0."""
+    tensors = [torch.nn.Parameter(torch.zeros(2, 3, dtype=torch.float64)), torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))]
+    flat = [gradient(i, t) for i in range(8)]
+    tensors[0].grad = torch.tensor(flat[WEIGHT], dtype=torch.float64).reshape(2, 3)
+    tensors[1].grad = torch.tensor(flat[BIAS], dtype=torch.float64)
+    if clip > 0:
+        torch.nn.utils.clip_grad_norm_(tensors, clip)
+    return [x for tensor in tensors for x in tensor.grad.flatten().tolist()]
 
 
-def sgd(p, steps, lr, momentum, decay):
-    """Sutskever et al. 2013 as frameworks write it: v = mu v + g, p = p - lr v."""
-    p = list(p)
-    v = [0.0] * len(p)
-    for t in range(1, steps + 1):
-        for i in range(len(p)):
-            v[i] = momentum * v[i] + gradient(i, t) + decay * p[i]
-            p[i] -= lr * v[i]
-    return p
+def by_torch(make, clip):
+    p = torch.nn.Parameter(torch.tensor(FIRST, dtype=torch.float64))
+    optimizer = make([p])
+    for t in range(1, STEPS + 1):
+        p.grad = torch.tensor(gradients(t, clip), dtype=torch.float64)
+        optimizer.step()
+    return p.detach().tolist()
+
+
+def norm(x):
+    return math.sqrt(sum(value * value for value in x))
+
+
+def lars(momentum, decay, trust, clip):
+    """You, Gitman & Ginsburg 2017, "Large Batch Training of Convolutional Networks", Algorithm 1. The bias has the global rate
+    and no decay."""
+    w = list(FIRST)
+    v = [0.0] * 8
+    for t in range(1, STEPS + 1):
+        g = gradients(t, clip)
+        for part in (WEIGHT, BIAS):
+            is_weight = part is WEIGHT
+            beta = decay if is_weight else 0.0
+            local = trust * norm(w[part]) / (norm(g[part]) + beta * norm(w[part])) if is_weight else 1.0
+            for i in range(8)[part]:
+                v[i] = momentum * v[i] + RATE * local * (g[i] + beta * w[i])
+            for i in range(8)[part]:
+                w[i] = w[i] - v[i]
+    return w
+
+
+def lamb(decay, clip, beta1=0.9, beta2=0.999, eps=1e-6):
+    """You et al. 2020, "Large Batch Optimization for Deep Learning", Algorithm 2 with phi(z) = z. The bias has the global rate
+    and no decay."""
+    x = list(FIRST)
+    m = [0.0] * 8
+    v = [0.0] * 8
+    for t in range(1, STEPS + 1):
+        g = gradients(t, clip)
+        for part in (WEIGHT, BIAS):
+            is_weight = part is WEIGHT
+            u = []
+            for i in range(8)[part]:
+                m[i] = beta1 * m[i] + (1 - beta1) * g[i]
+                v[i] = beta2 * v[i] + (1 - beta2) * g[i] ** 2
+                m_hat = m[i] / (1 - beta1**t)
+                v_hat = v[i] / (1 - beta2**t)
+                r = m_hat / (math.sqrt(v_hat) + eps)
+                u.append(r + (decay if is_weight else 0.0) * x[i])
+            ratio = norm(x[part]) / norm(u) if is_weight else 1.0
+            for i, direction in zip(range(8)[part], u):
+                x[i] = x[i] - RATE * ratio * direction
+    return x
 
 
 def main():
-    first = [0.1 * (i - 3) for i in range(8)]
-    cases = [
-        ("adam", 0.0, 0.0, adam(first, 10, 0.01, 0.9, 0.999, 1e-8, 0.0)),
-        ("adam", 0.0, 0.1, adam(first, 10, 0.01, 0.9, 0.999, 1e-8, 0.1)),
-        ("sgd", 0.0, 0.0, sgd(first, 10, 0.01, 0.0, 0.0)),
-        ("sgd", 0.9, 0.0, sgd(first, 10, 0.01, 0.9, 0.0)),
-        ("sgd", 0.9, 0.1, sgd(first, 10, 0.01, 0.9, 0.1)),
-    ]
-    print("// Made by optimizers.py: parameters after 10 steps with learning rate 0.01.")
-    print("// name, momentum, weight decay, parameters")
-    for name, momentum, decay, p in cases:
-        print(f'{{"{name}", {momentum}, {decay}, {{{", ".join(repr(x) for x in p)}}}}},')
+    optim = torch.optim
+    cases = []
+    for momentum, decay, clip in ((0.0, 0.0, 0.0), (0.9, 0.0, 0.0), (0.9, 0.1, 0.0), (0.9, 0.1, 2.0)):
+        make = lambda p: optim.SGD(p, lr=RATE, momentum=momentum, weight_decay=decay)
+        cases.append(("sgd", momentum, decay, clip, by_torch(make, clip)))
+    for decay, clip in ((0.0, 0.0), (0.1, 2.0)):
+        make = lambda p: optim.SGD(p, lr=RATE, momentum=0.9, weight_decay=decay, nesterov=True)
+        cases.append(("nesterov", 0.9, decay, clip, by_torch(make, clip)))
+    for momentum, decay, clip in ((0.0, 0.0, 0.0), (0.9, 0.1, 0.0), (0.0, 0.1, 2.0)):
+        make = lambda p: optim.RMSprop(p, lr=RATE, alpha=0.99, eps=1e-8, momentum=momentum, weight_decay=decay)
+        cases.append(("rmsprop", momentum, decay, clip, by_torch(make, clip)))
+    for name, kind in (("adam", optim.Adam), ("adamw", optim.AdamW)):
+        for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
+            make = lambda p: kind(p, lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=decay)
+            cases.append((name, 0.0, decay, clip, by_torch(make, clip)))
+    for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
+        cases.append(("lars", 0.9, decay, clip, lars(0.9, decay, 0.05, clip)))
+    for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
+        cases.append(("lamb", 0.0, decay, clip, lamb(decay, clip)))
+    print(f"// Made by optimizers.py: parameters after {STEPS} steps with learning rate {RATE}; lars has trust 0.05.")
+    print("// name, momentum, weight decay, the gradients' largest global norm (0: any), parameters")
+    for name, momentum, decay, clip, p in cases:
+        print(f'{{"{name}", {momentum}, {decay}, {clip}, {{{", ".join(repr(x) for x in p)}}}}},')
 
 
 main()

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/text.h"
 #include "runtime/trainer/optim/optimizer.h"
 #include "runtime/trainer/optim/schedule.h"
 
@@ -15,6 +16,7 @@ struct Case {
   const char* name;
   double momentum;
   double weight_decay;
+  double clip_norm;
   std::array<double, 8> parameters;
 };
 
@@ -28,27 +30,33 @@ double gradient(std::size_t i, int t) {
   return std::sin(1.7 * static_cast<double>(i) + 0.3 * t) * std::pow(10.0, static_cast<double>(i % 4) - 2);
 }
 
-/// count copies of the reference's eight parameters, stepped ten times.
+/// copies of the reference's eight parameters, a weight of six and a bias of two each, stepped ten times.
 template <typename T>
 std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   OptimizerOptions options;
   options.name = reference.name;
   options.momentum = reference.momentum;
   options.weight_decay = reference.weight_decay;
+  options.trust = 0.05;
   auto optimizer = make_optimizer<T>(options);
   REQUIRE(optimizer.has_value());
   auto kernels = make_cpu_kernels<T>(threads);
   const std::size_t count = 8 * copies;
   std::vector<T> parameters(count);
   std::vector<T> gradients(count);
+  std::vector<TensorPart> tensors;
   for (std::size_t i = 0; i < count; ++i) parameters[i] = static_cast<T>(0.1 * (static_cast<double>(i % 8) - 3));
+  for (std::size_t i = 0; i < count; i += 8) tensors.insert(tensors.end(), {{i, 6, true}, {i + 6, 2, false}});
   std::vector<std::vector<T>> states((*optimizer)->states().size(), std::vector<T>(count));
   std::vector<T*> pointers;
   for (auto& state : states) pointers.push_back(state.data());
   for (int t = 1; t <= 10; ++t) {
     for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<T>(gradient(i % 8, t));
-    (*optimizer)
-        ->step(*kernels, parameters.data(), gradients.data(), pointers, count, 0.01, static_cast<std::uint64_t>(t));
+    StepInfo info{0.01, static_cast<std::uint64_t>(t), 1};
+    // One copy's norm, so that every copy is scaled alike.
+    if (reference.clip_norm > 0)
+      info.gradient_scale = clipping_scale(*kernels, gradients.data(), 8, reference.clip_norm);
+    (*optimizer)->step(*kernels, {parameters.data(), gradients.data(), pointers, count, tensors}, info);
   }
   return parameters;
 }
@@ -60,6 +68,7 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     CAPTURE(reference.name);
     CAPTURE(reference.momentum);
     CAPTURE(reference.weight_decay);
+    CAPTURE(reference.clip_norm);
     const auto exact = stepped<double>(reference, 1, 1);
     const auto single = stepped<float>(reference, 1, 1);
     for (std::size_t i = 0; i < 8; ++i) {
@@ -89,7 +98,74 @@ TEST_CASE("an unknown optimizer is refused with the names that there are") {
   options.name = "adamm";
   const auto none = make_optimizer<float>(options);
   REQUIRE_FALSE(none.has_value());
-  CHECK(none.error().message == "--optimizer adamm: expected one of adam, sgd");
+  CHECK(none.error().message == "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb");
+}
+
+TEST_CASE("the names that --help lists are those that there are") {
+  std::string names;
+  for (const auto part : split(optimizer_names(), '|')) {
+    OptimizerOptions options;
+    options.name = part;
+    CHECK_MESSAGE(make_optimizer<float>(options).has_value(), options.name);
+    names += (names.empty() ? "" : ", ") + options.name;
+  }
+  OptimizerOptions unknown;
+  unknown.name = "?";
+  CHECK(make_optimizer<float>(unknown).error().message == "--optimizer ?: expected one of " + names);
+}
+
+TEST_CASE("sums of squares are the same bits for every number of threads, and exact where they can be") {
+  std::vector<float> x(100'003);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+  const std::array<TensorPart, 3> parts{{{0, 17}, {17, 99'000}, {99'017, 0}}};
+  std::array<double, 3> one{};
+  make_cpu_kernels<float>(1)->sums_of_squares(x.data(), parts, one.data());
+  double direct = 0;
+  for (std::size_t i = 17; i < 99'017; ++i) direct += double{x[i]} * double{x[i]};
+  CHECK(one[1] == doctest::Approx(direct).epsilon(1e-13));
+  CHECK(one[2] == 0);
+  for (const int threads : {2, 3}) {
+    std::array<double, 3> many{};
+    make_cpu_kernels<float>(threads)->sums_of_squares(x.data(), parts, many.data());
+    CHECK(many == one);
+  }
+  const std::vector<float> threes(70'000, 3);
+  const TensorPart all{0, threes.size()};
+  double sum = 0;
+  make_cpu_kernels<float>(1)->sums_of_squares(threes.data(), std::span(&all, 1), &sum);
+  CHECK(sum == 630'000);
+}
+
+TEST_CASE("clipping leaves small gradients as they are") {
+  auto kernels = make_cpu_kernels<double>(1);
+  const std::array<double, 2> gradients{3, 4};
+  CHECK(clipping_scale(*kernels, gradients.data(), 2, 5.1) == 1);
+  CHECK(clipping_scale(*kernels, gradients.data(), 2, 2.5) == doctest::Approx(0.5).epsilon(1e-6));
+}
+
+TEST_CASE("lars and lamb move a weight of zeros by the plain rate") {
+  // Their rates are proportional to the weight's norm: nothing would ever leave zero.
+  for (const char* name : {"lars", "lamb"}) {
+    CAPTURE(name);
+    OptimizerOptions options;
+    options.name = name;
+    auto optimizer = make_optimizer<double>(options);
+    REQUIRE(optimizer.has_value());
+    auto kernels = make_cpu_kernels<double>(1);
+    std::array<double, 2> parameters{};
+    std::array<double, 2> gradients{1, -1};
+    std::array<double, 2> first{};
+    std::array<double, 2> second{};
+    const std::array<double*, 2> states{first.data(), second.data()};
+    const TensorPart part{0, 2};
+    (*optimizer)
+        ->step(*kernels,
+               {parameters.data(), gradients.data(), std::span(states).first((*optimizer)->states().size()), 2,
+                std::span(&part, 1)},
+               {0.1, 1, 1});
+    CHECK(parameters[0] == doctest::Approx(-0.1).epsilon(1e-5));
+    CHECK(parameters[1] == doctest::Approx(0.1).epsilon(1e-5));
+  }
 }
 
 TEST_CASE("the learning rate scales with the ranks, warms up and decays") {
@@ -115,6 +191,21 @@ TEST_CASE("the learning rate scales with the ranks, warms up and decays") {
   CHECK(learning_rate(schedule, 2) == doctest::Approx(0.4));
   CHECK(learning_rate(schedule, 4) == doctest::Approx(0.2 * (1 + std::cos(std::acos(-1.0) / 4))));
   CHECK(learning_rate(schedule, 6) == doctest::Approx(0.2));
+  schedule.decay = LrDecay::kPolynomial;
+  CHECK(learning_rate(schedule, 2) == doctest::Approx(0.4));
+  CHECK(learning_rate(schedule, 6) == doctest::Approx(0.1));
+  schedule.power = 1;
+  CHECK(learning_rate(schedule, 6) == doctest::Approx(0.2));
+  schedule.decay = LrDecay::kStep;
+  schedule.steps = {3, 6};
+  CHECK(learning_rate(schedule, 2.999) == doctest::Approx(0.4));
+  CHECK(learning_rate(schedule, 3) == doctest::Approx(0.04));
+  CHECK(learning_rate(schedule, 9.9) == doctest::Approx(0.004));
+
+  schedule.scaling = LrScaling::kNone;
+  CHECK(learning_rate(schedule, 0) == 0);
+  CHECK(learning_rate(schedule, 1) == doctest::Approx(0.05));
+  CHECK(learning_rate(schedule, 2) == doctest::Approx(0.1));
 }
 
 }  // namespace dlrun::trainer

@@ -73,6 +73,31 @@ TEST_CASE("every flag of the trainer is understood, with its value apart or afte
   }
 }
 
+TEST_CASE("optimizer and schedule take their own flags") {
+  const Words words{"--optimizer=lamb", "--beta1=0.8",         "--beta2=0.9",     "--epsilon=1e-5",
+                    "--alpha=0.7",      "--trust=0.02",        "--clip-norm=1.5", "--lr-decay=step",
+                    "--lr-steps=3,6",   "--lr-step-factor=.2", "--lr-power=3"};
+  const auto options = parse_options(words, Env());
+  REQUIRE(options.has_value());
+  const OptimizerOptions& optimizer = options->train.optimizer;
+  CHECK(optimizer.name == "lamb");
+  CHECK_FALSE(optimizer.momentum.has_value());
+  CHECK(optimizer.beta1 == 0.8);
+  CHECK(optimizer.beta2 == 0.9);
+  CHECK(optimizer.epsilon == 1e-5);
+  CHECK(optimizer.alpha == 0.7);
+  CHECK(optimizer.trust == 0.02);
+  CHECK(options->train.clip_norm == 1.5);
+  CHECK(options->train.lr_decay == LrDecay::kStep);
+  CHECK(options->train.lr_steps == std::vector<double>{3, 6});
+  CHECK(options->train.lr_step_factor == 0.2);
+  CHECK(options->train.lr_power == 3);
+  CHECK(message_of({"--lr-steps", "3,3"}) == "--lr-steps: expected ascending epochs, got 3 after 3");
+  CHECK(message_of({"--lr-decay", "step"}) == "--lr-decay step and --lr-steps EPOCHS go together");
+  CHECK(message_of({"--lr-steps", "3"}) == "--lr-decay step and --lr-steps EPOCHS go together");
+  CHECK(message_of({"--optimizer", "adamm"}).find("expected one of adam|adamw|sgd") != std::string::npos);
+}
+
 TEST_CASE("a wrong flag or value is refused with what was expected") {
   CHECK(message_of({"--bacth", "3"}) == "unknown option '--bacth'; did you mean '--batch'?; --help lists all");
   CHECK(message_of({"--batch"}) == "--batch needs a value: N");

@@ -1,6 +1,9 @@
 // The GPU's half of the device seam: cuBLAS, the kernels of elementwise.cu, one stream. The module
 // dlrun-trainer-cuda.so.
 
+#include <algorithm>
+#include <vector>
+
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
@@ -8,6 +11,7 @@
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
 #include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/optimizer.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -137,6 +141,41 @@ class CudaKernels final : public Kernels<float> {
     launched("sgd");
   }
 
+  void rmsprop(float* parameters, const float* gradients, float* v, float* velocity, std::size_t count,
+               const RmspropCoefficients<float>& c) override {
+    cuda::rmsprop(parameters, gradients, v, velocity, count, c, stream_);
+    launched("rmsprop");
+  }
+
+  void lamb_direction(const float* parameters, float* gradients, float* m, float* v, std::size_t count,
+                      const LambCoefficients<float>& c) override {
+    cuda::lamb_direction(parameters, gradients, m, v, count, c, stream_);
+    launched("lamb_direction");
+  }
+
+  void add_scaled(float* y, float scale, const float* x, std::size_t count) override {
+    cuda::add_scaled(y, scale, x, count, stream_);
+    launched("add_scaled");
+  }
+
+  void sums_of_squares(const float* x, std::span<const TensorPart> parts, double* sums) override {
+    std::vector<std::size_t> ranges;
+    for (const TensorPart& part : parts) ranges.insert(ranges.end(), {part.begin, part.count});
+    if (parts.size() > sums_size_) {
+      ranges_ = std::static_pointer_cast<std::size_t>(allocate(ranges.size() * sizeof(std::size_t)));
+      sums_ = std::static_pointer_cast<double>(allocate(parts.size() * sizeof(double)));
+      sums_size_ = parts.size();
+    }
+    if (ranges_ == nullptr || sums_ == nullptr) {  // allocate() has kept the error
+      std::fill_n(sums, parts.size(), 0.0);
+      return;
+    }
+    copy_from_host(ranges_.get(), ranges.data(), ranges.size() * sizeof(std::size_t));
+    cuda::sums_of_squares(x, ranges_.get(), parts.size(), sums_.get(), stream_);
+    launched("sums_of_squares");
+    copy_to_host(sums, sums_.get(), parts.size() * sizeof(double));
+  }
+
  private:
   void keep(cudaError_t code, const char* what) {
     if (code != cudaSuccess && status_)
@@ -155,6 +194,9 @@ class CudaKernels final : public Kernels<float> {
   cublasHandle_t blas_ = nullptr;
   std::shared_ptr<std::uint32_t> samples_;  // the indices of gather()
   std::size_t samples_size_ = 0;
+  std::shared_ptr<std::size_t> ranges_;  // of sums_of_squares(), as the next two
+  std::shared_ptr<double> sums_;
+  std::size_t sums_size_ = 0;
   Result<> status_;
 };
 

@@ -102,6 +102,42 @@ __global__ void sgd_kernel(float* p, const float* g, std::size_t count, SgdCoeff
   for (std::size_t i = first(); i < count; i += stride()) sgd_element(p[i], g[i], c);
 }
 
+__global__ void rmsprop_kernel(float* p, const float* g, float* v, std::size_t count, RmspropCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride()) rmsprop_element(p[i], g[i], v[i], c);
+}
+
+__global__ void rmsprop_momentum_kernel(float* p, const float* g, float* v, float* velocity, std::size_t count,
+                                        RmspropCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride()) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
+}
+
+__global__ void lamb_kernel(const float* p, float* g, float* m, float* v, std::size_t count,
+                            LambCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride()) lamb_element(p[i], g[i], m[i], v[i], c);
+}
+
+__global__ void add_scaled_kernel(float* y, float scale, const float* x, std::size_t count) {
+  for (std::size_t i = first(); i < count; i += stride()) y[i] += scale * x[i];
+}
+
+/// A block a range, its threads' sums added in a fixed order: the same bits in every run.
+__global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges, double* sums) {
+  __shared__ double partial[kThreads];
+  const float* begin = x + ranges[2 * blockIdx.x];
+  const std::size_t count = ranges[2 * blockIdx.x + 1];
+  double sum = 0;
+  for (std::size_t i = threadIdx.x; i < count; i += kThreads) {
+    const double value = begin[i];
+    sum += value * value;
+  }
+  partial[threadIdx.x] = sum;
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) partial[threadIdx.x] += partial[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) sums[blockIdx.x] = partial[0];
+}
+
 }  // namespace
 
 // An empty grid is an error of CUDA's: nothing to do is left out here.
@@ -153,6 +189,32 @@ void sgd(float* parameters, const float* gradients, float* velocity, std::size_t
   } else {
     sgd_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, count, c);
   }
+}
+
+void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t count,
+             const RmspropCoefficients<float>& c, cudaStream_t stream) {
+  if (count == 0) return;
+  if (velocity != nullptr) {
+    rmsprop_momentum_kernel<<<blocks_for(count), kThreads, 0, stream>>>(p, g, v, velocity, count, c);
+  } else {
+    rmsprop_kernel<<<blocks_for(count), kThreads, 0, stream>>>(p, g, v, count, c);
+  }
+}
+
+void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count, const LambCoefficients<float>& c,
+                    cudaStream_t stream) {
+  if (count == 0) return;
+  lamb_kernel<<<blocks_for(count), kThreads, 0, stream>>>(p, g, m, v, count, c);
+}
+
+void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  add_scaled_kernel<<<blocks_for(count), kThreads, 0, stream>>>(y, scale, x, count);
+}
+
+void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream) {
+  if (count == 0) return;
+  sums_of_squares_kernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(x, ranges, sums);
 }
 
 }  // namespace dlrun::trainer::cuda

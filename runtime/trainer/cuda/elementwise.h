@@ -8,6 +8,8 @@
 #include <cuda_runtime.h>
 
 #include "runtime/trainer/optim/adam.h"
+#include "runtime/trainer/optim/lamb.h"
+#include "runtime/trainer/optim/rmsprop.h"
 #include "runtime/trainer/optim/sgd.h"
 
 namespace dlrun::trainer::cuda {
@@ -26,5 +28,13 @@ void adam(float* parameters, const float* gradients, float* m, float* v, std::si
 /// velocity: nullptr without momentum.
 void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count, const SgdCoefficients<float>& c,
          cudaStream_t stream);
+/// velocity: nullptr without momentum.
+void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t count,
+             const RmspropCoefficients<float>& c, cudaStream_t stream);
+void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count, const LambCoefficients<float>& c,
+                    cudaStream_t stream);
+void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
+/// sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]). ranges, sums: device memory.
+void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream);
 
 }  // namespace dlrun::trainer::cuda

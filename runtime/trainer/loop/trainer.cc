@@ -30,6 +30,13 @@ constexpr std::size_t kEvaluationBatch = 256;
 /// collective of its own.
 enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
 
+/// Tensors of one dimension are biases and scales.
+TensorPart part_of(const TensorView& tensor) {
+  std::size_t count = 1;
+  for (const std::size_t size : tensor.shape) count *= size;
+  return {tensor.offset, count, tensor.shape.size() > 1};
+}
+
 }  // namespace
 
 /// Sums over samples of all ranks.
@@ -56,6 +63,7 @@ struct Trainer::Parts {
         labels(session.kernels, network.max_batch()),
         totals(session.kernels, 2),
         checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit) {
+    for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
     for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
       states.emplace_back(session.kernels, network.parameters().size());
       state_pointers.push_back(states.back().data());
@@ -66,6 +74,7 @@ struct Trainer::Parts {
   std::unique_ptr<Optimizer<float>> optimizer;
   std::vector<Array<float>> states;  // the optimizer's, each in the layout of the parameters
   std::vector<float*> state_pointers;
+  std::vector<TensorPart> parts;  // the tensors of the flat arrays
   Sampler sampler;
   GradientReducer reducer;
   DeviceData train;
@@ -115,7 +124,9 @@ Result<Outcome> Trainer::run() {
 
 Result<> Trainer::build() {
   if (options_.model != "mlp") return fail(Errc::kUsage, "--model {}: expected mlp", options_.model);
-  auto optimizer = make_optimizer<float>(options_.optimizer);
+  const auto rule = resolve(options_.optimizer);
+  if (!rule) return tl::unexpected(rule.error());
+  auto optimizer = make_optimizer<float>(*rule);
   if (!optimizer) return tl::unexpected(optimizer.error());
   parts_ = std::make_unique<Parts>(options_, data_, session_,
                                    make_mlp<float>(data_.train.features, options_.hidden, data_.train.classes),
@@ -127,17 +138,21 @@ Result<> Trainer::build() {
                 options_.lr_decay,
                 options_.warmup_epochs,
                 static_cast<double>(epochs_per_rank(options_.sharding, options_.epochs, size)),
-                size};
+                size,
+                options_.lr_steps,
+                options_.lr_step_factor,
+                options_.lr_power};
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
 
   // Ranks that were started differently would train a nonsense, or wait for each other forever.
   const std::string same = fmt::format(
-      "{}|{}|{} {} {}|{} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {}", p.network.description(), options_.optimizer.name,
-      options_.optimizer.momentum, options_.optimizer.weight_decay, options_.learning_rate,
-      static_cast<int>(options_.lr_scaling), static_cast<int>(options_.lr_decay), options_.warmup_epochs,
-      options_.batch, options_.epochs, options_.seed, static_cast<int>(options_.sharding), options_.checkpoint_every,
-      options_.checkpoint_keep, options_.resume, data_.train.size(), data_.test.size(), data_.train.features,
-      options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes);
+      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {}", p.network.description(),
+      rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2, *rule->epsilon, rule->alpha,
+      rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling), static_cast<int>(options_.lr_decay),
+      options_.warmup_epochs, fmt::join(options_.lr_steps, ","), options_.lr_step_factor, options_.lr_power,
+      options_.clip_norm, options_.batch, options_.epochs, options_.seed, static_cast<int>(options_.sharding),
+      options_.checkpoint_every, options_.checkpoint_keep, options_.resume, data_.train.size(), data_.test.size(),
+      data_.train.features, options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes);
   auto equal = equal_on_all_ranks(session_.communicator, "options or data",
                                   {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
   if (!equal) return tl::unexpected(equal.error());
@@ -227,8 +242,13 @@ Result<> Trainer::step() {
   const double epochs_done = static_cast<double>(p.position.epoch) +
                              static_cast<double>(p.position.offset) / static_cast<double>(p.train.samples);
   p.position.step += 1;
-  p.optimizer->step(kernels, p.network.parameters().data(), p.network.gradients().data(), p.state_pointers,
-                    p.network.parameters().size(), learning_rate(p.schedule, epochs_done), p.position.step);
+  const std::size_t count = p.network.parameters().size();
+  StepInfo info{learning_rate(p.schedule, epochs_done), p.position.step, 1};
+  if (options_.clip_norm > 0) {
+    info.gradient_scale = clipping_scale(kernels, p.network.gradients().data(), count, options_.clip_norm);
+  }
+  p.optimizer->step(
+      kernels, {p.network.parameters().data(), p.network.gradients().data(), p.state_pointers, count, p.parts}, info);
 
   std::array<float, kWords> sums{};
   kernels.copy_to_host(sums.data(), words, sizeof sums);

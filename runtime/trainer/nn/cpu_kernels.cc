@@ -1,11 +1,12 @@
-// The CPU's kernels. Compiled with -ffp-contract=off: parameters are updated by every rank for itself, and ranks on
-// processors with and without fused multiply-add must come to the same bits.
+// The CPU's kernels: oneDNN's products, and how the loops of cpu_loops.cc are spread over threads.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
+#include <vector>
 
 #include <dnnl.h>
 #include <omp.h>
@@ -14,16 +15,9 @@
 #endif
 
 #include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/nn/cpu_loops.h"
 #include "runtime/trainer/nn/kernels.h"
-#include "runtime/trainer/optim/adam.h"
-#include "runtime/trainer/optim/sgd.h"
-
-// One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the choosing function.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define DLRUN_EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define DLRUN_EACH_ISA
-#endif
+#include "runtime/trainer/optim/optimizer.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -38,30 +32,6 @@ void flush_denormals_of_this_thread() {
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
   _mm_setcsr(_mm_getcsr() | 0x40U);  // denormals are zero
 #endif
-}
-
-DLRUN_EACH_ISA void adam_range(float* p, const float* g, float* m, float* v, std::size_t n,
-                               const AdamCoefficients<float>& k) {
-  const AdamCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
-}
-void adam_range(double* p, const double* g, double* m, double* v, std::size_t n, const AdamCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
-}
-
-DLRUN_EACH_ISA void momentum_range(float* p, const float* g, float* v, std::size_t n, const SgdCoefficients<float>& k) {
-  const SgdCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], v[i], c);
-}
-void momentum_range(double* p, const double* g, double* v, std::size_t n, const SgdCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], v[i], c);
-}
-
-DLRUN_EACH_ISA void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]) * scale;
-}
-void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) to[i] = from[i] * scale;
 }
 
 void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a, const float* b,
@@ -141,7 +111,7 @@ class CpuKernels final : public Kernels<T> {
         const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
         for (std::size_t byte = 0; byte < data.features; byte += kAlignment) __builtin_prefetch(later + byte);
       }
-      scale_bytes(data.images.get() + samples[i] * data.features, scale, x + i * data.features, data.features);
+      loops::scale_bytes(data.images.get() + samples[i] * data.features, scale, x + i * data.features, data.features);
       labels[i] = data.labels.get()[samples[i]];
     }
   }
@@ -193,17 +163,50 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void adam(T* p, const T* g, T* m, T* v, std::size_t count, const AdamCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) { adam_range(p + at, g + at, m + at, v + at, n, c); });
+    split(count, [&](std::size_t at, std::size_t n) { loops::adam(p + at, g + at, m + at, v + at, n, c); });
   }
 
   void sgd(T* p, const T* g, T* velocity, std::size_t count, const SgdCoefficients<T>& c) override {
     split(count, [&](std::size_t at, std::size_t n) {
       if (velocity != nullptr) {
-        momentum_range(p + at, g + at, velocity + at, n, c);
+        loops::momentum(p + at, g + at, velocity + at, n, c);
       } else {
-        for (std::size_t i = at; i < at + n; ++i) sgd_element(p[i], g[i], c);
+        loops::sgd(p + at, g + at, n, c);
       }
     });
+  }
+
+  void rmsprop(T* p, const T* g, T* v, T* velocity, std::size_t count, const RmspropCoefficients<T>& c) override {
+    split(count, [&](std::size_t at, std::size_t n) {
+      if (velocity != nullptr) {
+        loops::rmsprop_momentum(p + at, g + at, v + at, velocity + at, n, c);
+      } else {
+        loops::rmsprop(p + at, g + at, v + at, n, c);
+      }
+    });
+  }
+
+  void lamb_direction(const T* p, T* g, T* m, T* v, std::size_t count, const LambCoefficients<T>& c) override {
+    split(count, [&](std::size_t at, std::size_t n) { loops::lamb(p + at, g + at, m + at, v + at, n, c); });
+  }
+
+  void add_scaled(T* y, T scale, const T* x, std::size_t count) override {
+    split(count, [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
+  }
+
+  void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
+    // A sum of sums over blocks: a thread takes whole blocks, and blocks are added in order.
+    constexpr std::size_t kBlock = 8192;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;
+      block_sums_.assign(blocks, 0);
+#pragma omp parallel for num_threads(threads_) if (parts[i].count >= kSerialElements) schedule(static)
+      for (std::size_t block = 0; block < blocks; ++block) {
+        const std::size_t at = block * kBlock;
+        block_sums_[block] = loops::sum_of_squares(x + parts[i].begin + at, std::min(kBlock, parts[i].count - at));
+      }
+      sums[i] = std::accumulate(block_sums_.begin(), block_sums_.end(), 0.0);
+    }
   }
 
  private:
@@ -221,6 +224,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
   int threads_;
+  std::vector<double> block_sums_;
   Result<> status_;
 };
 

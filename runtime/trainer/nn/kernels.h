@@ -21,7 +21,12 @@ struct Dataset;
 template <typename T>
 struct AdamCoefficients;
 template <typename T>
+struct LambCoefficients;
+template <typename T>
+struct RmspropCoefficients;
+template <typename T>
 struct SgdCoefficients;
+struct TensorPart;
 
 /// A data set where the device reads it.
 struct DeviceData {
@@ -86,9 +91,23 @@ class Kernels {
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
                                      T scale, T* gradient, T* totals) = 0;
 
-  /// One optimizer step over count elements, in place; formulas in optim/adam.h and optim/sgd.h.
+  /// One optimizer step over count elements, in place; formulas in optim/adam.h, sgd.h, rmsprop.h. velocity: nullptr
+  /// without momentum.
   virtual void adam(T* parameters, const T* gradients, T* m, T* v, std::size_t count, const AdamCoefficients<T>& c) = 0;
   virtual void sgd(T* parameters, const T* gradients, T* velocity, std::size_t count, const SgdCoefficients<T>& c) = 0;
+  virtual void rmsprop(T* parameters, const T* gradients, T* v, T* velocity, std::size_t count,
+                       const RmspropCoefficients<T>& c) = 0;
+
+  /// gradients become LAMB's directions, m and v go on; formula in optim/lamb.h.
+  virtual void lamb_direction(const T* parameters, T* gradients, T* m, T* v, std::size_t count,
+                              const LambCoefficients<T>& c) = 0;
+
+  /// y += scale * x.
+  virtual void add_scaled(T* y, T scale, const T* x, std::size_t count) = 0;
+
+  /// sums[i] = sum of x[j]^2 over parts[i], added in double in an order that neither threads nor instruction set
+  /// change: ranks on unlike processors get the same bits. parts, sums: host memory, [parts]. Waits for the device.
+  virtual void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) = 0;
 
  protected:
   Kernels() = default;

@@ -10,31 +10,38 @@ namespace {
 template <typename T>
 class Adam final : public Optimizer<T> {
  public:
-  explicit Adam(const OptimizerOptions& options) : options_(options) {}
+  Adam(const OptimizerOptions& options, bool is_decoupled) : options_(options), is_decoupled_(is_decoupled) {}
 
   [[nodiscard]] std::span<const std::string_view> states() const override {
     static constexpr std::array<std::string_view, 2> kStates{"m", "v"};
     return kStates;
   }
 
-  void step(Kernels<T>& kernels, T* parameters, const T* gradients, std::span<T* const> states, std::size_t count,
-            double learning_rate, std::uint64_t step) const override {
-    kernels.adam(parameters, gradients, states[0], states[1], count,
-                 adam_coefficients<T>(learning_rate, options_.beta1, options_.beta2, options_.epsilon,
-                                      options_.weight_decay, step));
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    kernels.adam(slice.parameters, slice.gradients, slice.states[0], slice.states[1], slice.count,
+                 adam_coefficients<T>(info.learning_rate, options_.beta1, options_.beta2, *options_.epsilon,
+                                      *options_.weight_decay, is_decoupled_, info.gradient_scale, info.step));
   }
 
  private:
   OptimizerOptions options_;
+  bool is_decoupled_;  // the weight decay, from the gradient: AdamW
 };
 
 }  // namespace
 
 template <typename T>
 std::unique_ptr<Optimizer<T>> make_adam(const OptimizerOptions& options) {
-  return std::make_unique<Adam<T>>(options);
+  return std::make_unique<Adam<T>>(options, false);
 }
 template std::unique_ptr<Optimizer<float>> make_adam(const OptimizerOptions&);
 template std::unique_ptr<Optimizer<double>> make_adam(const OptimizerOptions&);
+
+template <typename T>
+std::unique_ptr<Optimizer<T>> make_adamw(const OptimizerOptions& options) {
+  return std::make_unique<Adam<T>>(options, true);
+}
+template std::unique_ptr<Optimizer<float>> make_adamw(const OptimizerOptions&);
+template std::unique_ptr<Optimizer<double>> make_adamw(const OptimizerOptions&);
 
 }  // namespace dlrun::trainer

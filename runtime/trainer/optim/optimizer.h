@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,13 +15,42 @@
 
 namespace dlrun::trainer {
 
+/// What is not given is the optimizer's own default; see --help and resolve().
 struct OptimizerOptions {
   std::string name = "adam";
-  double momentum = 0.9;  ///< of sgd
-  double weight_decay = 0;
-  double beta1 = 0.9;  ///< of adam, as its next two
+  std::optional<double> momentum;      ///< of sgd, nesterov, rmsprop and lars
+  std::optional<double> weight_decay;  ///< L2 of sgd, nesterov, rmsprop, adam and lars; decoupled of adamw and lamb
+  double beta1 = 0.9;                  ///< of adam, adamw and lamb, as the next
   double beta2 = 0.999;
-  double epsilon = 1e-8;
+  std::optional<double> epsilon;  ///< of adam, adamw, lamb and rmsprop
+  double alpha = 0.99;            ///< of rmsprop
+  double trust = 0.001;           ///< of lars
+
+  friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
+};
+
+/// A tensor in the flat arrays, elements [begin, begin + count).
+struct TensorPart {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+  /// A weight, not a bias or a scale: lars and lamb give it a rate of its own and decay it.
+  bool is_weight = true;
+};
+
+/// What one step works on. All arrays are [count] on the same device.
+template <typename T>
+struct Slice {
+  T* parameters = nullptr;
+  T* gradients = nullptr;  ///< of no use afterwards: a rule may work in their place
+  std::span<T* const> states;
+  std::size_t count = 0;
+  std::span<const TensorPart> tensors;  ///< that make up the slice, in order
+};
+
+struct StepInfo {
+  double learning_rate = 0;   ///< already scheduled
+  std::uint64_t step = 1;     ///< counts from 1
+  double gradient_scale = 1;  ///< gradients count this many times, for clipping
 };
 
 /// An update rule. What it remembers lies in arrays of the parameters' layout that the caller owns, keeps in
@@ -35,17 +65,27 @@ class Optimizer {
   /// The names of its arrays, zero before the first step.
   [[nodiscard]] virtual std::span<const std::string_view> states() const = 0;
 
-  /// One step over count elements, in place. parameters, gradients, each of states: [count] on kernels' device.
-  /// learning_rate: already scheduled. step counts from 1. count == 0 does nothing.
-  virtual void step(Kernels<T>& kernels, T* parameters, const T* gradients, std::span<T* const> states,
-                    std::size_t count, double learning_rate, std::uint64_t step) const = 0;
+  /// One step, in place. An empty slice does nothing. Nothing fails but the device (kernels.h).
+  virtual void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const = 0;
 
  protected:
   Optimizer() = default;
 };
 
-/// The optimizer that options.name names. Fails with kUsage, listing the names, when there is none.
+/// options with every default of the named optimizer filled in.
+/// Fails with kUsage, listing the names, when there is none of that name.
+[[nodiscard]] Result<OptimizerOptions> resolve(const OptimizerOptions& options);
+
+/// The optimizer that options.name names. Fails as resolve() does.
 template <typename T>
 [[nodiscard]] Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options);
+
+/// By what gradients are multiplied so that their global norm is at most `most` (Pascanu et al. 2013, Algorithm 1):
+/// min(1, most / (norm + 1e-6)), as PyTorch has it. gradients: [count] on kernels' device. most > 0.
+template <typename T>
+[[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double most);
+
+/// "adam|adamw|...", for --help.
+[[nodiscard]] std::string_view optimizer_names();
 
 }  // namespace dlrun::trainer

@@ -11,7 +11,10 @@ double learning_rate(const Schedule& schedule, double done) {
                         : schedule.scaling == LrScaling::kSqrt ? std::sqrt(schedule.size)
                                                                : 1;
   const double peak = schedule.base * factor;
-  if (done < schedule.warmup_epochs) return schedule.base + (peak - schedule.base) * done / schedule.warmup_epochs;
+  if (done < schedule.warmup_epochs) {
+    const double first = schedule.scaling == LrScaling::kNone ? 0 : schedule.base;
+    return first + (peak - first) * done / schedule.warmup_epochs;
+  }
   const double span = std::max(schedule.epochs - schedule.warmup_epochs, 1e-9);
   const double at = std::clamp((done - schedule.warmup_epochs) / span, 0.0, 1.0);
   switch (schedule.decay) {
@@ -21,6 +24,12 @@ double learning_rate(const Schedule& schedule, double done) {
       return peak * (1 - at);
     case LrDecay::kCosine:
       return peak * (1 + std::cos(std::numbers::pi * at)) / 2;
+    case LrDecay::kStep: {
+      const auto fallen = std::upper_bound(schedule.steps.begin(), schedule.steps.end(), done) - schedule.steps.begin();
+      return peak * std::pow(schedule.step_factor, static_cast<double>(fallen));
+    }
+    case LrDecay::kPolynomial:
+      return peak * std::pow(1 - at, schedule.power);
   }
   return peak;
 }
@@ -36,6 +45,8 @@ std::optional<LrDecay> parse_lr_decay(std::string_view name) {
   if (name == "constant") return LrDecay::kConstant;
   if (name == "linear") return LrDecay::kLinear;
   if (name == "cosine") return LrDecay::kCosine;
+  if (name == "step") return LrDecay::kStep;
+  if (name == "polynomial") return LrDecay::kPolynomial;
   return std::nullopt;
 }
 

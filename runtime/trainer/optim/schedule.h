@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace dlrun::trainer {
 
@@ -15,17 +16,23 @@ enum class LrScaling {
 
 enum class LrDecay {
   kConstant,
-  kLinear,  ///< to 0 at the last step
-  kCosine,  ///< half a cosine to 0 at the last step (Loshchilov & Hutter 2017, without restarts)
+  kLinear,      ///< to 0 at the last step
+  kCosine,      ///< half a cosine to 0 at the last step (Loshchilov & Hutter 2017, without restarts)
+  kStep,        ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
+  kPolynomial,  ///< (1 - t)^power, to 0 at the last step (You et al. 2017, section 5)
 };
 
 struct Schedule {
   double base = 1e-3;  ///< the learning rate of one rank
   LrScaling scaling = LrScaling::kNone;
   LrDecay decay = LrDecay::kConstant;
-  double warmup_epochs = 0;  ///< linear from base to the scaled rate (Goyal et al. 2017, section 2.2)
-  double epochs = 1;         ///< that every rank runs; > 0
-  int size = 1;              ///< ranks
+  /// Linear from base to the scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0 to base.
+  double warmup_epochs = 0;
+  double epochs = 1;          ///< that every rank runs; > 0
+  int size = 1;               ///< ranks
+  std::vector<double> steps;  ///< epochs at which kStep falls, ascending
+  double step_factor = 0.1;
+  double power = 2;  ///< of kPolynomial
 };
 
 /// The learning rate `done` epochs into the run, 0 <= done < epochs.

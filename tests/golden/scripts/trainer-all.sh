@@ -47,12 +47,21 @@ program=(
   --test-samples 100                      # train.data.test_samples
   --model mlp                             # train.model
   --hidden 512,256                        # train.hidden
-  --optimizer sgd                         # train.optimizer.name
+  --optimizer lars                        # train.optimizer.name
   --momentum 0.9                          # train.optimizer.momentum
   --weight-decay 0.0001                   # train.optimizer.weight_decay
+  --beta1 0.8                             # train.optimizer.beta1
+  --beta2 0.99                            # train.optimizer.beta2
+  --epsilon 1e-06                         # train.optimizer.epsilon
+  --alpha 0.9                             # train.optimizer.alpha
+  --trust 0.01                            # train.optimizer.trust
+  --clip-norm 1.5                         # train.clip_norm
   --lr 0.1                                # train.lr
   --lr-scaling linear                     # train.lr_scaling
-  --lr-decay cosine                       # train.lr_decay
+  --lr-decay step                         # train.lr_decay
+  --lr-steps 1,2                          # train.lr_steps
+  --lr-step-factor 0.2                    # train.lr_step_factor
+  --lr-power 3                            # train.lr_power
   --warmup-epochs 1                       # train.warmup_epochs
   --batch 64                              # train.batch
   --epochs 2                              # train.epochs

@@ -1,0 +1,118 @@
+// Compiled with -ffp-contract=off: parameters are updated by every rank for itself, and ranks on processors with and
+// without fused multiply-add must come to the same bits.
+
+#include "runtime/trainer/nn/cpu_loops.h"
+
+#include <array>
+
+// One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the choosing function.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define DLRUN_EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define DLRUN_EACH_ISA
+#endif
+
+namespace dlrun::trainer::loops {
+
+// Coefficients are copied so that the compiler sees that no store changes them.
+
+DLRUN_EACH_ISA void adam(float* p, const float* g, float* m, float* v, std::size_t n,
+                         const AdamCoefficients<float>& k) {
+  const AdamCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
+}
+void adam(double* p, const double* g, double* m, double* v, std::size_t n, const AdamCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
+}
+
+DLRUN_EACH_ISA void momentum(float* p, const float* g, float* velocity, std::size_t n,
+                             const SgdCoefficients<float>& k) {
+  const SgdCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], velocity[i], c);
+}
+void momentum(double* p, const double* g, double* velocity, std::size_t n, const SgdCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], velocity[i], c);
+}
+
+DLRUN_EACH_ISA void sgd(float* p, const float* g, std::size_t n, const SgdCoefficients<float>& k) {
+  const SgdCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) sgd_element(p[i], g[i], c);
+}
+void sgd(double* p, const double* g, std::size_t n, const SgdCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) sgd_element(p[i], g[i], c);
+}
+
+DLRUN_EACH_ISA void rmsprop(float* p, const float* g, float* v, std::size_t n, const RmspropCoefficients<float>& k) {
+  const RmspropCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) rmsprop_element(p[i], g[i], v[i], c);
+}
+void rmsprop(double* p, const double* g, double* v, std::size_t n, const RmspropCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) rmsprop_element(p[i], g[i], v[i], c);
+}
+
+DLRUN_EACH_ISA void rmsprop_momentum(float* p, const float* g, float* v, float* velocity, std::size_t n,
+                                     const RmspropCoefficients<float>& k) {
+  const RmspropCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
+}
+void rmsprop_momentum(double* p, const double* g, double* v, double* velocity, std::size_t n,
+                      const RmspropCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
+}
+
+DLRUN_EACH_ISA void lamb(const float* p, float* g, float* m, float* v, std::size_t n,
+                         const LambCoefficients<float>& k) {
+  const LambCoefficients<float> c = k;
+  for (std::size_t i = 0; i < n; ++i) lamb_element(p[i], g[i], m[i], v[i], c);
+}
+void lamb(const double* p, double* g, double* m, double* v, std::size_t n, const LambCoefficients<double>& c) {
+  for (std::size_t i = 0; i < n; ++i) lamb_element(p[i], g[i], m[i], v[i], c);
+}
+
+DLRUN_EACH_ISA void add_scaled(float* y, float scale, const float* x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] += scale * x[i];
+}
+void add_scaled(double* y, double scale, const double* x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] += scale * x[i];
+}
+
+namespace {
+
+constexpr std::size_t kLanes = 16;
+
+template <typename T>
+[[gnu::always_inline]] inline double lane_sums(const T* x, std::size_t n) {
+  std::array<double, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = x[i + lane];
+      lanes[lane] += value * value;
+    }
+  }
+  for (std::size_t lane = 0; i < n; ++i, ++lane) {
+    const double value = x[i];
+    lanes[lane] += value * value;
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+DLRUN_EACH_ISA double sum_of_squares(const float* x, std::size_t n) {
+  return lane_sums(x, n);
+}
+double sum_of_squares(const double* x, std::size_t n) {
+  return lane_sums(x, n);
+}
+
+DLRUN_EACH_ISA void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]) * scale;
+}
+void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = from[i] * scale;
+}
+
+}  // namespace dlrun::trainer::loops

@@ -1,0 +1,64 @@
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "runtime/trainer/optim/rules.h"
+#include "runtime/trainer/optim/sgd.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with gradient g has the rate
+/// lr * trust * |w| / (|g| + weight_decay |w|); biases and scales take lr itself and do not decay, as the authors train
+/// them.
+template <typename T>
+class Lars final : public Optimizer<T> {
+ public:
+  explicit Lars(const OptimizerOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::span<const std::string_view> states() const override {
+    static constexpr std::array<std::string_view, 1> kStates{"velocity"};
+    return kStates;
+  }
+
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    std::vector<double> weights(slice.tensors.size());
+    std::vector<double> gradients(slice.tensors.size());
+    kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
+    kernels.sums_of_squares(slice.gradients, slice.tensors, gradients.data());
+    for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
+      const TensorPart& part = slice.tensors[i];
+      const double decay = part.is_weight ? *options_.weight_decay : 0;
+      const SgdCoefficients<T> coefficients{
+          .rate = 1,
+          .momentum = static_cast<T>(*options_.momentum),
+          .weight_decay = static_cast<T>(decay),
+          .gradient_scale = static_cast<T>(info.gradient_scale),
+          .inner_rate = static_cast<T>(
+              info.learning_rate *
+              (part.is_weight ? local_rate(std::sqrt(weights[i]), info.gradient_scale * std::sqrt(gradients[i])) : 1)),
+      };
+      kernels.sgd(slice.parameters + part.begin, slice.gradients + part.begin, slice.states[0] + part.begin, part.count,
+                  coefficients);
+    }
+  }
+
+ private:
+  [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
+    if (weight_norm == 0 || gradient_norm == 0) return 1;  // a tensor of zeros would never leave them
+    return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
+  }
+
+  OptimizerOptions options_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Optimizer<T>> make_lars(const OptimizerOptions& options) {
+  return std::make_unique<Lars<T>>(options);
+}
+template std::unique_ptr<Optimizer<float>> make_lars(const OptimizerOptions&);
+template std::unique_ptr<Optimizer<double>> make_lars(const OptimizerOptions&);
+
+}  // namespace dlrun::trainer
