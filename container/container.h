@@ -55,6 +55,8 @@ class ContainerBackend {
   ContainerBackend& operator=(const ContainerBackend&) = delete;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
+  /// The characters that the path of a mount cannot hold.
+  [[nodiscard]] virtual std::string_view cannot_mount() const = 0;
   /// What this backend cannot express, or would read otherwise than the user means.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// srun's options. Each list option appears once: the user's words of the same option are merged into it and taken

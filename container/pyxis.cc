@@ -8,16 +8,13 @@
 
 #include "common/text.h"
 #include "container/backends.h"
+#include "container/mounts.h"
 
 namespace dlrun {
 namespace {
 
-[[nodiscard]] bool cannot_be_expressed(std::string_view path) {
-  return path.find_first_of(",:") != std::string_view::npos;
-}
-
 [[nodiscard]] std::string mount_text(const Mount& mount) {
-  std::string text = mount.source + ":" + mount.target;
+  std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
   if (!mount.flags.empty()) text += ":" + join(mount.flags, "+");
   return text;
 }
@@ -44,18 +41,12 @@ class Pyxis final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "pyxis"; }
 
+  // Commas and colons separate. The rest would be read by the shell: pyxis writes mounts into a script for enroot,
+  // within double quotes.
+  [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\"; }
+
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
-    std::vector<ContainerProblem> found;
-    for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
-      for (const std::string* path : {&spec.mounts[i].source, &spec.mounts[i].target}) {
-        if (cannot_be_expressed(*path)) {
-          found.push_back(
-              {fmt::format("container.mounts[{}]", i),
-               fmt::format("container.mounts: '{}' holds ',' or ':', which pyxis cannot express", printable(*path)),
-               false});
-        }
-      }
-    }
+    std::vector<ContainerProblem> found = mount_problems(spec, *this);
     if (spec.image) {
       const bool is_file = spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif");
       if (is_file && spec.image->front() != '/') {
@@ -110,13 +101,10 @@ class Pyxis final : public ContainerBackend {
   [[nodiscard]] static std::vector<std::string> mount_list(const ContainerStep& step,
                                                            std::vector<std::string> of_srun) {
     std::vector<std::string> mounts;
+    const std::vector<Mount> all = all_mounts(step);
     for (const Mount& mount : step.spec.mounts) add_new(mounts, mount_text(mount));
     for (std::string& text : of_srun) add_new(mounts, std::move(text));
-    for (const Mount& own : step.own_mounts) {
-      const bool is_taken = std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
-                                        [&](const Mount& users) { return users.target == own.target; });
-      if (!is_taken) add_new(mounts, mount_text(own));
-    }
+    for (const Mount& mount : std::span(all).subspan(step.spec.mounts.size())) add_new(mounts, mount_text(mount));
     return mounts;
   }
 };

@@ -48,11 +48,11 @@ class Planner {
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() && {
     count();
     if (inputs_.target == Target::kLocal) check_local();
-    if (runtime_ != "none" && inputs_.runs_dir.find_first_of(",:") != std::string::npos) {
+    const std::string_view cannot_mount = find_container_backend(runtime_)->cannot_mount();
+    if (const auto at = inputs_.runs_dir.find_first_of(cannot_mount); at != std::string::npos) {
       error("container.image",
-            fmt::format(
-                "the runs folder '{}' holds ',' or ':' and cannot be mounted into a container; give --runs another",
-                inputs_.runs_dir));
+            fmt::format("the runs folder '{}' holds '{}' and cannot be mounted into a container; give --runs another",
+                        inputs_.runs_dir, inputs_.runs_dir[at]));
     }
     if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
       error("resources.output",

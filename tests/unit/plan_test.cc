@@ -159,6 +159,13 @@ TEST_CASE("a percent sign in the runs folder does not start a pattern") {
         "--output=/100%%j/n-%j.out");
 }
 
+TEST_CASE("white space in a mount's path is written as enroot's tables want it") {
+  const auto plan = planned(
+      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i, mounts: ['/my data:/in side:ro']}\n"
+      "launch: {command: [x]}");
+  CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/my\\040data:/in\\040side:ro,/runs:/runs");
+}
+
 TEST_CASE("the user's variable beats the preset's") {
   const auto plan =
       planned("resources: {time: 1m}\nlaunch: {command: [x], preset: mpi}\nenvironment: {vars: {PMIX_MCA_gds: mine}}");

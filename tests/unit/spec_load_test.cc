@@ -233,6 +233,14 @@ TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot exp
             "cannot express"));
 }
 
+TEST_CASE("a mount's path with what bash expands is refused: pyxis writes it into a script") {
+  for (const std::string path : {"/a$(id)", "/a`id`", "/a\"b"}) {
+    CAPTURE(path);
+    CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '" + path + "', target: /b}]}"),
+              "which pyxis cannot express"));
+  }
+}
+
 TEST_CASE("a relative image file is warned of: pyxis would read a registry name") {
   const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);

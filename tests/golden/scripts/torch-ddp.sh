@@ -29,7 +29,7 @@ step=(
   --kill-on-bad-exit=1
   --cpus-per-task=10                      # resources.cpus_per_task
   '--container-image=nvcr.io#nvidia/pytorch:24.05-py3'  # container.image
-  '--container-mounts=/home/user/exp 1:/workspace,/home/user/exp 1/data:/data:ro,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
+  '--container-mounts=/home/user/exp\0401:/workspace,/home/user/exp\0401/data:/data:ro,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
   --container-workdir=/workspace          # container.workdir
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root

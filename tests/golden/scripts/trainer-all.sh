@@ -28,7 +28,7 @@ step=(
   --kill-on-bad-exit=1
   --cpus-per-gpu=4                        # resources.cpus_per_gpu
   --container-image=busybox               # container.image
-  '--container-mounts=/scratch/runs:/scratch/runs,/home/user/data sets:/home/user/data sets,/scratch/ckpt:/scratch/ckpt'  # container.mounts, the run's and the agent's folders
+  '--container-mounts=/scratch/runs:/scratch/runs,/home/user/data\040sets:/home/user/data\040sets,/scratch/ckpt:/scratch/ckpt'  # container.mounts, the run's and the agent's folders
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint

@@ -28,7 +28,7 @@ as_user() {
     mapfile -t environment < <(print_environment)
     cd "$home" || exit
     exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 ${TERM:+TERM="$TERM"} \
-        PATH="$state/prefix/bin:/usr/local/bin:/usr/bin:/bin" "${environment[@]}" \
+        PATH="$state/prefix/bin:/usr/local/bin:/usr/bin:/bin:$state/containers/bin" "${environment[@]}" \
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
 }
 
@@ -44,6 +44,7 @@ print_environment() {
     echo "DLRUN_TESTBED_NODES=${names[*]}"
     echo "DLRUN_TESTBED_PROCTRACK=$proctrack"
     echo "DLRUN_TESTBED_ACCOUNTING=$accounting"
+    [[ ! -e $state/containers/kind ]] || echo "DLRUN_TESTBED_CONTAINERS=$(<"$state/containers/kind")"
     if [[ $rest == yes ]]; then
         echo "DLRUN_TESTBED_REST_URL=http://$subnet.1:$((port + 3))"
         echo "DLRUN_TESTBED_REST_SOCKET=$state/rest/socket"

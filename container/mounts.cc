@@ -1,0 +1,42 @@
+#include "container/mounts.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace dlrun {
+
+std::string fstab_path(std::string_view path) {
+  std::string text;
+  for (const char c : path) text += c == ' ' ? std::string("\\040") : std::string(1, c);
+  return text;
+}
+
+std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec, const ContainerBackend& backend) {
+  std::vector<ContainerProblem> found;
+  for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
+    for (const std::string* path : {&spec.mounts[i].source, &spec.mounts[i].target}) {
+      const auto at = path->find_first_of(backend.cannot_mount());
+      if (at == std::string::npos) continue;
+      found.push_back({fmt::format("container.mounts[{}]", i),
+                       fmt::format("container.mounts: '{}' holds '{}', which {} cannot express", printable(*path),
+                                   path->substr(at, 1), backend.name()),
+                       false});
+    }
+  }
+  return found;
+}
+
+std::vector<Mount> all_mounts(const ContainerStep& step) {
+  std::vector<Mount> mounts = step.spec.mounts;
+  for (const Mount& own : step.own_mounts) {
+    const bool is_taken = std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
+                                      [&](const Mount& users) { return users.target == own.target; });
+    if (!is_taken) mounts.push_back(own);
+  }
+  return mounts;
+}
+
+}  // namespace dlrun

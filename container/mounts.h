@@ -1,0 +1,21 @@
+#pragma once
+// Mounts as text, for the backends.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "container/container.h"
+
+namespace dlrun {
+
+/// A path in a line of an fstab, where white space would end it: enroot reads mounts as such lines, pyxis through it.
+[[nodiscard]] std::string fstab_path(std::string_view path);
+
+/// One error for every mount whose path holds what the backend cannot express.
+[[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec, const ContainerBackend& backend);
+
+/// The user's mounts, then dlrun's own but for those whose target the user's have.
+[[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
+
+}  // namespace dlrun

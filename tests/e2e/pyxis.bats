@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# Jobs in containers under pyxis, the installed one or the testbed's stand-in.
+# timeout: 300
+
+load helpers
+load containers
+
+setup_file() {
+    containers_are_there
+    images=$(BATS_TEST_DESCRIPTION=images fresh_dir)
+    make_root "$BATS_FILE_TMPDIR/root"
+    make_image "$BATS_FILE_TMPDIR/root" "$images/tiny.sqsh"
+    export images
+}
+
+setup() {
+    dir=$(fresh_dir)
+    install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/ä b'c;#%"
+    echo from-data >"$dir/data/file"
+    echo odd >"$dir/ä b'c;#%/file"
+    chmod -R a+rwX "$dir"
+    cat >"$dir/job.yaml" <<YAML
+name: boxed
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+container:
+  runtime: pyxis
+  image: $images/tiny.sqsh
+launch: {preset: plain, command: [cat, /etc/os-release]}
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/job.yaml"
+}
+
+teardown() { cancel_jobs; }
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+# inside SHELL-LINE [ARGUMENTS...]: what it prints in the container; the job's words, where it fails
+inside() {
+    local line=$1
+    shift
+    dl submit job.yaml --set "launch.command=[sh, -c, '${line//\'/\'\'}']" "$@" >&2
+    dl wait last >&2 || { dl logs last >&2 && return 1; }
+    dl logs last --rank 0
+}
+
+@test "the job sees the image's own os-release, on every node and rank" {
+    run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(dl logs last | grep -c '^ID=dlrun-test')" -eq 4 ]
+}
+
+@test "mounts are where they are asked for, ro is read-only, and all else of the image cannot be written" {
+    run inside 'cat /mnt/a/file; touch /mnt/a/new && echo a-written; touch /mnt/b/new || echo b-refused; touch /new || echo root-refused' \
+        --set "container.mounts=['$dir/data:/mnt/a', '$dir/data:/mnt/b:ro+rprivate']"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for line in from-data a-written b-refused root-refused; do [[ $output == *"$line"* ]]; done
+    [ -e "$dir/data/new" ]
+}
+
+@test "writable lets the job write into the image's root, and the next job does not see it" {
+    run inside 'touch /new && ls /new' --set container.writable=true
+    [[ $output == *"/new"* ]]
+    run inside 'ls /new || echo gone' --set container.writable=true
+    [[ $output == *gone* ]]
+}
+
+@test "a folder whose name has spaces, quotes and signs is mounted under that name" {
+    run inside "cat \"/mnt/ä b'c;#%/file\"" --set "container.mounts=[{source: \"$dir/ä b'c;#%\", target: \"/mnt/ä b'c;#%\"}]"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *odd* ]]
+}
+
+@test "a variable of the job beats the image's, which has its own where the job says nothing" {
+    run inside 'echo "$IN_BOTH/$ONLY_IMAGE/$PLAIN"' --set environment.vars.IN_BOTH=job --set environment.vars.PLAIN="a b"
+    echo "$output"
+    [[ $output == *"job/image/a b"* ]]
+    run inside 'echo "$IN_BOTH"'
+    [[ $output == *image* ]]
+}
+
+@test "the home directory is there when it is asked for only" {
+    as_user touch canary
+    run inside "ls $DLRUN_TESTBED_HOME/canary || echo absent"
+    [[ $output == *absent* ]]
+    run inside "ls $DLRUN_TESTBED_HOME/canary" --set container.mount_home=true
+    [ "$status" -eq 0 ]
+    [[ $output == *"$DLRUN_TESTBED_HOME/canary"* ]]
+}
+
+@test "workdir is where the command starts; remap_root makes the user root inside, else it stays who it is" {
+    run inside 'pwd; id -u' --set container.workdir=/mnt
+    [[ $output == *"/mnt"*"$(id -u "$DLRUN_TESTBED_USER")"* ]]
+    run inside 'id -u' --set container.remap_root=true
+    [ "${lines[-1]}" = 0 ]
+}
+
+@test "a named container is kept for the next job on the node" {
+    run inside 'echo kept >/note' --set container.name=keep --set container.writable=true --set resources.nodelist=n1
+    [ "$status" -eq 0 ]
+    run inside 'cat /note' --set container.name=keep --set resources.nodelist=n1
+    echo "$output"
+    [[ $output == *kept* ]]
+}
+
+@test "save writes the container as an image that the next job runs in" {
+    run inside 'echo saved >/note' --set container.writable=true --set "container.save=$dir/out.sqsh"
+    wait_until 30 test -s "$dir/out.sqsh"
+    wait_until 30 no_jobs
+    run inside 'cat /note' --set "container.image=$dir/out.sqsh"
+    echo "$output"
+    [[ $output == *saved* ]]
+}
+
+@test "interactive runs a command in the container, in the job's environment" {
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *ID=dlrun-test*job* ]]
+}
+
+@test "the trainer runs in an image that has its libraries, and not itself" {
+    cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
+    for file in "$DLRUN_TESTBED_PREFIX"/{bin/dlrun-trainer,lib/dlrun/*gloo*.so}; do
+        copy_program "$file" "$BATS_TEST_TMPDIR/root"
+        rm "$BATS_TEST_TMPDIR/root/${file##*/}"
+    done
+    make_image "$BATS_TEST_TMPDIR/root" "$dir/trainer.sqsh"
+    run dl submit job.yaml --watch --set resources.nodes=2 --set "container.image=$dir/trainer.sqsh" --set launch.preset=trainer --set launch.command=null --set train.data.dataset=digits --set train.epochs=1
+    echo "$output" | tail -n 5
+    [ "$status" -eq 0 ]
+    [ "$(dl status last --json | jq -r .state)" = completed ]
+}
+
+@test "a mount's source or an image that is not there is told before anything is queued" {
+    run dl check job.yaml --set "container.mounts=['$dir/data:/a', '$dir/nope:/b']" --set "container.image=$dir/nope.sqsh"
+    echo "$output"
+    [[ $output == *"container.mounts[1]: the mount's source '$dir/nope' does not exist here"* ]]
+    [[ $output == *"container.image: the image '$dir/nope.sqsh' does not exist here"* ]]
+}

@@ -1,0 +1,486 @@
+// A stand-in for NVIDIA's enroot, for machines that have none: import, create, start, export, remove and list, with
+// enroot's words and its way of doing it: an image is unpacked once, and `start` enters the root file system in user
+// and mount namespaces of its own, without privileges. It differs from enroot in what it leaves out (hooks, overlays,
+// registries over the network: `docker://` names are squashfs files in ../registry beside the program) and says on
+// stderr that it is not it.
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mntent.h>
+#include <sched.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+[[noreturn]] void die(const std::string& message) {
+  std::fprintf(stderr, "[ERROR] enroot stand-in: %s\n", message.c_str());
+  std::exit(1);
+}
+
+[[noreturn]] void die_errno(const std::string& what) {
+  die(what + ": " + std::strerror(errno));
+}
+
+void check(bool is_ok, const std::string& what) {
+  if (!is_ok) die_errno(what);
+}
+
+void say(const std::string& message) {
+  std::fprintf(stderr, "[INFO] enroot stand-in of dlrun's testbed: %s\n", message.c_str());
+}
+
+[[nodiscard]] std::string variable(const char* name, std::string otherwise = "") {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : std::move(otherwise);
+}
+
+[[nodiscard]] bool is_on(const char* name) {
+  const std::string value = variable(name);
+  return value == "y" || value == "yes" || value == "1" || value == "true";
+}
+
+/// Where containers lie. enroot's own default is below the home directory; sites set a folder of the node's, as this
+/// does.
+[[nodiscard]] fs::path data_path() {
+  fs::path path = variable("ENROOT_DATA_PATH", "/tmp/enroot-data-" + std::to_string(::geteuid()));
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) die(path.string() + ": " + error.message());
+  return path;
+}
+
+[[nodiscard]] fs::path container_path(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+    die("Invalid argument: " + name);
+  return data_path() / name;
+}
+
+void write_text(const char* path, const std::string& text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  check(fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()), path);
+  ::close(fd);
+}
+
+[[nodiscard]] std::vector<char*> pointers(Words& words) {
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+/// Runs a program to its end, its output on stderr. Dies where it fails.
+void run(Words words) {
+  std::fflush(nullptr);
+  const pid_t pid = ::fork();
+  check(pid >= 0, "fork");
+  if (pid == 0) {
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    ::execvp(words[0].c_str(), pointers(words).data());
+    die_errno(words[0]);
+  }
+  int status = 0;
+  check(::waitpid(pid, &status, 0) == pid, "waitpid");
+  if (status != 0) die(words[0] + " failed");
+}
+
+/// enroot's own options: --name value, --name=value, short forms, and where they end.
+class Arguments {
+ public:
+  explicit Arguments(Words words) : words_(std::move(words)) {}
+
+  /// The next option, with its value where it takes one; nothing at the first word that is none.
+  [[nodiscard]] std::optional<std::string> option(std::string_view with_value) {
+    if (words_.empty() || words_[0].size() < 2 || words_[0][0] != '-') return std::nullopt;
+    std::string name = take();
+    if (name == "--") return std::nullopt;
+    const auto equals = name.starts_with("--") ? name.find('=') : std::string::npos;
+    value_.clear();
+    if (equals != std::string::npos) {
+      value_ = name.substr(equals + 1);
+      name.resize(equals);
+    } else if ((" " + std::string(with_value) + " ").find(" " + name + " ") != std::string::npos) {
+      if (words_.empty()) die(name + " needs a value");
+      value_ = take();
+    }
+    return name;
+  }
+  [[nodiscard]] const std::string& value() const { return value_; }
+  [[nodiscard]] std::string take() {
+    if (words_.empty()) die("an argument is missing");
+    std::string word = std::move(words_.front());
+    words_.erase(words_.begin());
+    return word;
+  }
+  [[nodiscard]] const Words& rest() const { return words_; }
+
+ private:
+  Words words_;
+  std::string value_;
+};
+
+/// docker://[USER@][REGISTRY#]IMAGE[:TAG] as the name of a file in the folder that stands in for all registries.
+[[nodiscard]] fs::path in_registry(std::string uri) {
+  constexpr std::string_view kScheme = "docker://";
+  if (!uri.starts_with(kScheme)) die("Invalid argument: " + uri);
+  uri.erase(0, kScheme.size());
+  if (const auto at = uri.find('@'); at != std::string::npos && uri.find('#') > at) uri.erase(0, at + 1);
+  if (uri.find(':', uri.find('#') == std::string::npos ? 0 : uri.find('#')) == std::string::npos) uri += ":latest";
+  for (char& c : uri) {
+    if (c == '/' || c == ':' || c == '#') c = '+';
+  }
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return self.parent_path().parent_path() / "registry" / (uri + ".sqsh");
+}
+
+int import_image(Words words) {
+  Arguments arguments(std::move(words));
+  std::string output;
+  while (const auto option = arguments.option("-o --output -a --arch")) {
+    if (*option == "-o" || *option == "--output") output = arguments.value();
+  }
+  const std::string uri = arguments.take();
+  const fs::path image = in_registry(uri);
+  if (output.empty()) output = image.filename();
+  if (fs::exists(output)) die("File already exists: " + output);
+  if (!fs::exists(image)) die("URL https://" + uri.substr(9) + " returned error code: 404 Not Found");
+  say("Fetching image " + uri);
+  std::error_code error;
+  if (!fs::copy_file(image, output, error)) die(output + ": " + error.message());
+  return 0;
+}
+
+int digest(Words words) {
+  Arguments arguments(std::move(words));
+  const fs::path image = in_registry(arguments.take());
+  if (!fs::exists(image)) die("returned error code: 404 Not Found");
+  Words command{"sh", "-c", "printf 'sha256:%s\\n' \"$(sha256sum <\"$0\" | cut -d' ' -f1)\"", image.string()};
+  ::execvp("sh", pointers(command).data());
+  die_errno("sh");
+}
+
+int create(Words words) {
+  Arguments arguments(std::move(words));
+  std::string name;
+  bool is_forced = false;
+  while (const auto option = arguments.option("-n --name")) {
+    if (*option == "-n" || *option == "--name")
+      name = arguments.value();
+    else if (*option == "-f" || *option == "--force")
+      is_forced = true;
+    else
+      die("Invalid argument: " + *option);
+  }
+  const fs::path image = arguments.take();
+  if (!fs::is_regular_file(image)) die("No such file or directory: " + image.string());
+  const fs::path root = container_path(name.empty() ? image.stem().string() : name);
+  if (fs::exists(root) && is_forced) fs::remove_all(root);
+  if (fs::exists(root)) die("File already exists: " + root.string());
+  say("Extracting squashfs filesystem " + image.string());
+  run({"unsquashfs", "-no-progress", "-quiet", "-user-xattrs", "-d", root.string(), image.string()});
+  return 0;
+}
+
+int export_image(Words words) {
+  Arguments arguments(std::move(words));
+  std::string output;
+  bool is_forced = false;
+  while (const auto option = arguments.option("-o --output")) {
+    if (*option == "-o" || *option == "--output") output = arguments.value();
+    if (*option == "-f" || *option == "--force") is_forced = true;
+  }
+  const std::string name = arguments.take();
+  const fs::path root = container_path(name);
+  if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
+  if (output.empty()) output = name + ".sqsh";
+  if (fs::exists(output) && !is_forced) die("File already exists: " + output);
+  fs::remove(output);
+  run({"mksquashfs", root.string(), output, "-all-root", "-no-progress", "-quiet"});
+  return 0;
+}
+
+int remove(Words words) {
+  Arguments arguments(std::move(words));
+  bool is_forced = false;
+  while (const auto option = arguments.option("")) is_forced = is_forced || *option == "-f" || *option == "--force";
+  Words names = arguments.rest();
+  for (const std::string& name : names) {
+    const fs::path root = container_path(name);
+    if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
+    if (!is_forced) die("Refusing to remove " + name + " without --force: no terminal to ask on");
+    std::error_code error;
+    fs::remove_all(root, error);
+    if (error) run({"sh", "-c", "chmod -R u+rwX \"$0\" && rm -rf \"$0\"", root.string()});
+  }
+  return 0;
+}
+
+int list() {
+  for (const auto& entry : fs::directory_iterator(data_path())) std::printf("%s\n", entry.path().filename().c_str());
+  return 0;
+}
+
+struct MountFlag {
+  std::string_view name;
+  unsigned long flag;
+  bool is_propagation;
+};
+constexpr MountFlag kFlags[] = {{"bind", MS_BIND, false},
+                                {"rbind", MS_BIND | MS_REC, false},
+                                {"ro", MS_RDONLY, false},
+                                {"rw", 0, false},
+                                {"nosuid", MS_NOSUID, false},
+                                {"nodev", MS_NODEV, false},
+                                {"noexec", MS_NOEXEC, false},
+                                {"private", MS_PRIVATE, true},
+                                {"rprivate", MS_PRIVATE | MS_REC, true},
+                                {"slave", MS_SLAVE, true},
+                                {"rslave", MS_SLAVE | MS_REC, true},
+                                {"shared", MS_SHARED, true},
+                                {"rshared", MS_SHARED | MS_REC, true}};
+
+/// What a mount says already: in a user namespace a flag may be added, none may be taken away.
+[[nodiscard]] unsigned long locked_flags(const fs::path& target) {
+  struct statvfs now {};
+  check(::statvfs(target.c_str(), &now) == 0, target);
+  return now.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME | MS_NODIRATIME | MS_RELATIME);
+}
+
+/// Mounts one line of an fstab below root, as enroot-mount does: two fields are a bind mount whose target is made; in
+/// three the last are the options. White space in a path is written \040.
+void mount_line(const fs::path& root, const std::string& line) {
+  FILE* stream = ::fmemopen(const_cast<char*>(line.data()), line.size(), "r");
+  mntent* entry = ::getmntent(stream);
+  if (entry == nullptr || *entry->mnt_dir == '\0') die("invalid fstab entry: \"" + line + "\"");
+  const std::string source = entry->mnt_fsname;
+  const bool is_tmpfs = source == "tmpfs";
+  std::string options = *entry->mnt_opts != '\0' ? entry->mnt_opts : entry->mnt_type;
+  if (options.empty()) options = "rbind,x-create=auto";
+  const fs::path target = root / fs::path(entry->mnt_dir).relative_path();
+  ::fclose(stream);
+
+  unsigned long flags = 0;
+  unsigned long propagation = 0;
+  bool creates = false;
+  bool may_fail = false;
+  std::istringstream list(options);
+  for (std::string option; std::getline(list, option, ',');) {
+    creates = creates || option.starts_with("x-create=");
+    may_fail = may_fail || option == "nofail";
+    const auto* flag =
+        std::find_if(std::begin(kFlags), std::end(kFlags), [&](const auto& row) { return row.name == option; });
+    if (flag == std::end(kFlags)) {
+      if (!option.starts_with("x-create=") && option != "nofail")
+        die("invalid mount option '" + option + "' in: " + line);
+      continue;
+    }
+    (flag->is_propagation ? propagation : flags) |= flag->flag;
+  }
+  std::error_code error;
+  if (!is_tmpfs && !fs::exists(source, error)) {
+    if (may_fail) return;
+    die("failed to mount: " + source + " at " + target.string() + ": No such file or directory");
+  }
+  if (creates && !fs::exists(target, error)) {
+    if (is_tmpfs || fs::is_directory(source)) {
+      fs::create_directories(target, error);
+    } else {
+      fs::create_directories(target.parent_path(), error);
+      std::ofstream touch(target);
+    }
+  }
+  if (is_tmpfs) {
+    check(::mount("tmpfs", target.c_str(), "tmpfs", flags, "mode=755") == 0,
+          "failed to mount: tmpfs at " + target.string());
+    return;
+  }
+  check(::mount(source.c_str(), target.c_str(), nullptr, MS_BIND | (flags & MS_REC), nullptr) == 0,
+        "failed to mount: " + source + " at " + target.string());
+  const unsigned long restrictions = flags & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC);
+  if (restrictions != 0) {
+    check(::mount(nullptr, target.c_str(), nullptr, MS_REMOUNT | MS_BIND | restrictions | locked_flags(target),
+                  nullptr) == 0,
+          "failed to remount " + target.string());
+  }
+  if (propagation != 0)
+    check(::mount(nullptr, target.c_str(), nullptr, propagation, nullptr) == 0, "propagation of " + target.string());
+}
+
+using Environment = std::map<std::string, std::string>;
+
+/// As enroot reads such a line: quotes around a value go, what is no assignment is dropped, ENROOT_* too.
+void add_line(Environment& environment, const std::string& line) {
+  const auto start = line.find_first_not_of(" \t");
+  const auto equals = line.find('=');
+  if (start == std::string::npos || line[start] == '#' || equals == std::string::npos) return;
+  std::string value = line.substr(equals + 1);
+  if (value.size() >= 2 && (value.front() == '"' || value.front() == '\'') &&
+      (value.back() == '"' || value.back() == '\'')) {
+    value = value.substr(1, value.size() - 2);
+  }
+  const std::string name = line.substr(start, equals - start);
+  if (!name.starts_with("ENROOT_")) environment[name] = value;
+}
+
+void add_lines(Environment& environment, std::istream& lines) {
+  for (std::string line; std::getline(lines, line);) add_line(environment, line);
+}
+
+struct Start {
+  bool is_root = is_on("ENROOT_REMAP_ROOT");
+  bool is_writable = is_on("ENROOT_ROOTFS_WRITABLE");
+  Words mounts;  ///< as enroot takes them: SOURCE:TARGET[:OPTIONS]
+  Words env;     ///< NAME or NAME=VALUE
+  std::optional<std::string> rc;
+  std::string name;
+  Words command;
+};
+
+[[nodiscard]] Start parse_start(Words words) {
+  Start wanted;
+  Arguments arguments(std::move(words));
+  while (const auto option = arguments.option("-e --env -m --mount --rc -c --conf")) {
+    if (*option == "-r" || *option == "--root")
+      wanted.is_root = true;
+    else if (*option == "-w" || *option == "--rw")
+      wanted.is_writable = true;
+    else if (*option == "-e" || *option == "--env")
+      wanted.env.push_back(arguments.value());
+    else if (*option == "-m" || *option == "--mount")
+      wanted.mounts.push_back(arguments.value());
+    else if (*option == "--rc") {
+      std::ifstream file(arguments.value());
+      if (!file) die("No such file or directory: " + arguments.value());
+      wanted.rc = std::string(std::istreambuf_iterator<char>(file), {});
+    } else
+      die("the stand-in does not have the option " + *option);
+  }
+  wanted.name = arguments.take();
+  wanted.command = arguments.rest();
+  for (const std::string& mount : wanted.mounts) {
+    const bool has_space = mount.find_first_of(" \t\n") != std::string::npos;
+    if (has_space || mount.find(':') == std::string::npos) die("Invalid argument: " + mount);
+  }
+  return wanted;
+}
+
+void enter_namespaces(bool is_root) {
+  const auto uid = ::geteuid();
+  const auto gid = ::getegid();
+  check(::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0, "unshare (are user namespaces allowed here?)");
+  write_text("/proc/self/setgroups", "deny");
+  write_text("/proc/self/uid_map",
+             (is_root ? std::string("0") : std::to_string(uid)) + " " + std::to_string(uid) + " 1");
+  write_text("/proc/self/gid_map",
+             (is_root ? std::string("0") : std::to_string(gid)) + " " + std::to_string(gid) + " 1");
+  check(::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0, "propagation of /");
+}
+
+/// What enroot always mounts: the kernel's file systems, an empty /tmp, and the host's names.
+constexpr const char* kSystemMounts[] = {"/proc /proc x-create=dir,rbind",
+                                         "/sys /sys x-create=dir,rbind",
+                                         "/dev /dev x-create=dir,rbind",
+                                         "tmpfs /tmp tmpfs x-create=dir,nosuid,nodev",
+                                         "/etc/hosts /etc/hosts x-create=file,bind,ro",
+                                         "/etc/resolv.conf /etc/resolv.conf x-create=file,bind,ro,nofail"};
+
+void mount_all(const fs::path& root, const Start& wanted, const std::string& home) {
+  // Containers of a name are shared: two that start at once make the mounts' targets one after the other.
+  const int lock = ::open((root / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  check(lock >= 0 && ::flock(lock, LOCK_EX) == 0, root / ".lock");
+  check(::mount(root.c_str(), root.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0, root);
+  for (const char* line : kSystemMounts) mount_line(root, line);
+  if (is_on("ENROOT_MOUNT_HOME")) mount_line(root, home + " " + home + " x-create=dir,rbind");
+  for (std::string line : wanted.mounts) {
+    std::replace(line.begin(), line.end(), ':', ' ');
+    mount_line(root, line);
+  }
+  ::close(lock);
+  if (!wanted.is_writable) {
+    check(::mount(nullptr, root.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | locked_flags(root), nullptr) == 0,
+          "remount of " + root.string());
+  }
+}
+
+int start(Words words) {
+  const Start wanted = parse_start(std::move(words));
+  const fs::path root = container_path(wanted.name);
+  if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
+  const passwd* user = ::getpwuid(::geteuid());
+  const std::string home = variable("HOME", user != nullptr ? user->pw_dir : "/");
+
+  // Of the caller's environment only what is named goes in: the image's own first, then --env.
+  Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
+  std::ifstream images(root / "etc/environment");
+  add_lines(environment, images);
+  environment["HOME"] = home;
+  if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
+  for (const std::string& word : wanted.env) {
+    // A value's further lines are lines of enroot's file of their own: that is how it reads them, too.
+    std::istringstream lines(word.find('=') != std::string::npos ? word : word + "=" + variable(word.c_str()));
+    add_lines(environment, lines);
+  }
+
+  say("starting " + wanted.name + " in " + root.string());
+  enter_namespaces(wanted.is_root);
+  mount_all(root, wanted, home);
+  check(::chdir(root.c_str()) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0, "pivot_root " + root.string());
+  check(::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0, "the old root");
+
+  Words command = wanted.command;
+  if (command.empty()) command = {"/bin/sh"};
+  std::error_code error;
+  Words launch;
+  if (wanted.rc)
+    launch = {"/bin/sh", "-c", *wanted.rc, "/etc/rc"};
+  else if (fs::exists("/etc/rc", error))
+    launch = {"/bin/sh", "/etc/rc"};
+  launch.insert(launch.end(), command.begin(), command.end());
+  Words pairs;
+  for (const auto& [name, value] : environment) pairs.push_back(name + "=" + value);
+  ::setenv("PATH", environment["PATH"].c_str(), 1);  // where execvpe looks
+  ::execvpe(launch[0].c_str(), pointers(launch).data(), pointers(pairs).data());
+  die_errno(launch[0]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Words words(argv + 1, argv + argc);
+  if (words.empty()) die("usage: enroot import|create|start|export|remove|list|digest|version ...");
+  const std::string command = words[0];
+  words.erase(words.begin());
+  if (command == "import") return import_image(words);
+  if (command == "create") return create(words);
+  if (command == "start") return start(words);
+  if (command == "export") return export_image(words);
+  if (command == "remove") return remove(words);
+  if (command == "digest") return digest(words);
+  if (command == "list") return list();
+  if (command == "version") return std::puts("0 (stand-in of dlrun's testbed)") < 0 ? 1 : 0;
+  die("Invalid command: " + command);
+}

@@ -1,0 +1,410 @@
+// A stand-in for NVIDIA's pyxis, for machines that have none: a SPANK plugin with pyxis's options, which does what
+// pyxis does and as it does it: once a step and node it makes a container with enroot, starts it with a shell that
+// stops itself, and takes hold of that shell's namespaces and environment; every task enters them just before it
+// becomes its program. It says in the job's output that it is a stand-in. Left out: running the entry point, joining a
+// container that runs.
+//
+// plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+extern "C" {  // spank.h declares the plugin's functions without it
+#include <slurm/spank.h>
+}
+
+#include <sched.h>
+
+extern "C" {  // without this a constant of C++ stays in its file
+extern const char plugin_name[], plugin_type[];
+extern const unsigned int plugin_version, spank_plugin_version;
+}
+SPANK_PLUGIN(pyxis_stand_in, 1)
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr std::uint32_t kBatchStep = 0xfffffffb;
+
+enum Option : int {
+  kImage,
+  kMounts,
+  kWorkdir,
+  kName,
+  kSave,
+  kEnv,
+  kMountHome,
+  kNoMountHome,
+  kRemapRoot,
+  kNoRemapRoot,
+  kEntrypoint,
+  kNoEntrypoint,
+  kWritable,
+  kReadonly,
+  kOptions
+};
+
+struct Row {
+  const char* name;
+  const char* argument;  ///< none: a flag
+  int opposite;          ///< the option that contradicts this one; -1: none
+};
+constexpr std::array<Row, kOptions> kRows{{{"container-image", "IMAGE|PATH", -1},
+                                           {"container-mounts", "SRC:DST[:FLAGS][,...]", -1},
+                                           {"container-workdir", "PATH", -1},
+                                           {"container-name", "NAME", -1},
+                                           {"container-save", "PATH", -1},
+                                           {"container-env", "NAME[,NAME...]", -1},
+                                           {"container-mount-home", nullptr, kNoMountHome},
+                                           {"no-container-mount-home", nullptr, kMountHome},
+                                           {"container-remap-root", nullptr, kNoRemapRoot},
+                                           {"no-container-remap-root", nullptr, kRemapRoot},
+                                           {"container-entrypoint", nullptr, kNoEntrypoint},
+                                           {"no-container-entrypoint", nullptr, kEntrypoint},
+                                           {"container-writable", nullptr, kReadonly},
+                                           {"container-readonly", nullptr, kWritable}}};
+
+/// One a process: srun's, sbatch's, or a step's slurmstepd.
+struct State {
+  std::array<std::optional<std::string>, kOptions> given;
+  std::string enroot = "enroot", spool;
+  bool has_failed = false;
+  std::string container;  ///< enroot's name of it; empty: the step has none
+  int user_ns = -1, mount_ns = -1;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::map<std::string, std::string> environment;  ///< enroot's
+};
+State state;
+
+int take_option(int val, const char* optarg, int) {
+  auto& value = state.given[static_cast<std::size_t>(val)];
+  const std::string text = optarg != nullptr ? optarg : "";
+  const Row& row = kRows[static_cast<std::size_t>(val)];
+  if (row.argument != nullptr && text.empty()) {
+    slurm_error("pyxis stand-in: --%s: argument required", row.name);
+    return -1;
+  }
+  if (value && *value != text) {  // Slurm itself may call twice with the same
+    slurm_error("pyxis stand-in: --%s specified multiple times", row.name);
+    return -1;
+  }
+  if (row.opposite >= 0 && state.given[static_cast<std::size_t>(row.opposite)]) {
+    slurm_error("pyxis stand-in: both --%s and --%s were specified", row.name,
+                kRows[static_cast<std::size_t>(row.opposite)].name);
+    return -1;
+  }
+  value = text;
+  return 0;
+}
+
+[[nodiscard]] Words split(const std::string& text, char separator) {
+  Words parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+/// SRC:DST[:FLAGS] as enroot's --mount. pyxis hands mounts to enroot through a script in bash, within double quotes;
+/// what that would expand is refused here, so that nobody relies on it.
+[[nodiscard]] std::optional<std::string> enroot_mount(const std::string& text) {
+  Words parts = split(text, ':');
+  if (parts.size() == 1) parts.push_back(parts[0]);
+  if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() || parts[1].empty() ||
+      std::string("/.").find(parts[0][0]) == std::string::npos || text.find_first_of("$`\"") != std::string::npos) {
+    slurm_error("pyxis stand-in: --container-mounts: invalid format: %s", text.c_str());
+    return std::nullopt;
+  }
+  std::string flags = "x-create=auto,rbind";
+  if (parts.size() == 3) {
+    std::replace(parts[2].begin(), parts[2].end(), '+', ',');
+    flags += "," + parts[2];
+  }
+  return parts[0] + ":" + parts[1] + ":" + flags;
+}
+
+[[nodiscard]] std::string job_variable(spank_t sp, const std::string& name) {
+  std::string value(1 << 20, '\0');
+  if (spank_getenv(sp, name.c_str(), value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS) return "";
+  return value.c_str();
+}
+
+/// Starts enroot as the job's user, with nothing of slurmstepd's environment. Its output goes to log.
+[[nodiscard]] pid_t spawn(const Words& words, const std::map<std::string, std::string>& environment, int log) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  Words pairs;
+  for (const auto& [name, value] : environment) pairs.push_back(name + "=" + value);
+  std::vector<char*> envp;
+  for (std::string& pair : pairs) envp.push_back(pair.data());
+  envp.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  const int null = ::open("/dev/null", O_RDONLY);
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  if (::geteuid() != state.uid || ::getuid() != state.uid) {
+    if (::seteuid(0) != 0 && ::getuid() == 0) ::_exit(126);
+    if (::setregid(state.gid, state.gid) != 0 || ::setreuid(state.uid, state.uid) != 0) ::_exit(126);
+  }
+  ::execve(argv[0], argv.data(), envp.data());
+  ::dprintf(STDERR_FILENO, "%s: %s\n", argv[0], std::strerror(errno));
+  ::_exit(127);
+}
+
+void print_log(int log) {
+  std::string text(1 << 16, '\0');
+  const ssize_t size = ::pread(log, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  for (const std::string& line : split(text, '\n')) slurm_error("pyxis stand-in:     %s", line.c_str());
+}
+
+[[nodiscard]] bool enroot(Words words, const std::map<std::string, std::string>& environment) {
+  words.insert(words.begin(), state.enroot);
+  const int log = ::memfd_create("enroot", MFD_CLOEXEC);
+  const pid_t pid = spawn(words, environment, log);
+  int status = 0;
+  const bool is_ok = pid > 0 && ::waitpid(pid, &status, 0) == pid && status == 0;
+  if (!is_ok) {
+    slurm_error("pyxis stand-in: enroot %s failed", words[1].c_str());
+    print_log(log);
+  }
+  ::close(log);
+  return is_ok;
+}
+
+[[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp, const std::string& home) {
+  std::map<std::string, std::string> environment{{"HOME", home},
+                                                 {"PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}};
+  environment["ENROOT_MOUNT_HOME"] = state.given[kMountHome] ? "y" : "n";
+  if (state.given[kRemapRoot]) environment["ENROOT_REMAP_ROOT"] = "y";
+  for (const char* name : {"ENROOT_DATA_PATH", "TERM", "NVIDIA_VISIBLE_DEVICES"}) {
+    if (const auto value = job_variable(sp, name); !value.empty()) environment[name] = value;
+  }
+  for (const std::string& name : split(state.given[kEnv].value_or(""), ',')) environment[name] = job_variable(sp, name);
+  return environment;
+}
+
+[[nodiscard]] bool exists(const std::string& name, const std::map<std::string, std::string>& environment) {
+  const int log = ::memfd_create("enroot", MFD_CLOEXEC);
+  const pid_t pid = spawn({state.enroot, "list"}, environment, log);
+  ::waitpid(pid, nullptr, 0);
+  std::string text(1 << 16, '\0');
+  const ssize_t size = ::pread(log, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  ::close(log);
+  const Words names = split(text, '\n');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A path starts with '/' or './', all else is a name in a registry.
+[[nodiscard]] bool create(const std::string& image, const std::string& step,
+                          const std::map<std::string, std::string>& environment) {
+  if (image.starts_with('/') || image.starts_with("./"))
+    return enroot({"create", "--name", state.container, image}, environment);
+  const std::string file = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".sqsh";
+  const bool is_ok = enroot({"import", "--output", file, "docker://" + image}, environment) &&
+                     enroot({"create", "--name", state.container, file}, environment);
+  ::unlink(file.c_str());
+  return is_ok;
+}
+
+/// Starts the container's shell, waits until it stops itself, and keeps its namespaces and environment.
+[[nodiscard]] bool start(spank_t sp, const std::string& step, const std::map<std::string, std::string>& environment) {
+  // The script in place of the image's entry point: just the command.
+  const int rc = ::memfd_create("rc", 0);
+  const std::string script = "exec \"$@\"\n";
+  if (::write(rc, script.data(), script.size()) < 0) return false;
+  Words words{state.enroot, "start", "--rc", "/proc/self/fd/" + std::to_string(rc)};
+  if (state.given[kWritable]) words.emplace_back("--rw");
+  for (const std::string& mount : split(state.given[kMounts].value_or(""), ',')) {
+    const auto word = enroot_mount(mount);
+    if (!word) return false;
+    words.insert(words.end(), {"--mount", *word});
+  }
+  // PMIx's files of this step, so that MPI finds its server.
+  std::string spool = state.spool;
+  if (const auto at = spool.find("%n"); at != std::string::npos) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    spool.replace(at, 2, host);
+  }
+  for (const std::string& folder : {spool + "/pmix." + step, "/tmp/spmix_appdir_" + step}) {
+    words.insert(words.end(), {"--mount", folder + ":" + folder + ":x-create=dir,bind,nofail"});
+  }
+  for (const std::string& name : split(state.given[kEnv].value_or(""), ',')) words.insert(words.end(), {"--env", name});
+  words.insert(words.end(), {state.container, "sh", "-c", "kill -STOP $$"});
+
+  const int log = ::memfd_create("enroot", MFD_CLOEXEC);
+  const pid_t pid = spawn(words, environment, log);
+  ::close(rc);
+  int status = 0;
+  if (pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {
+    slurm_error("pyxis stand-in: the container did not start");
+    print_log(log);
+    ::close(log);
+    return false;
+  }
+  ::close(log);
+  const std::string proc = "/proc/" + std::to_string(pid);
+  state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
+  state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
+  // What the image says of a variable replaces the job's value. The names of --container-env went in from the job.
+  if (FILE* file = std::fopen((proc + "/environ").c_str(), "r")) {
+    char* line = nullptr;
+    std::size_t size = 0;
+    while (::getdelim(&line, &size, '\0', file) > 0) {
+      char* equals = std::strchr(line, '=');
+      if (equals == nullptr) continue;
+      *equals = '\0';
+      // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has none.
+      if (environment.count(line) == 0 || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
+    }
+    std::free(line);
+    std::fclose(file);
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  return state.user_ns >= 0 && state.mount_ns >= 0;
+}
+
+[[nodiscard]] bool make_container(spank_t sp) {
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  spank_get_item(sp, S_JOB_ID, &job);
+  spank_get_item(sp, S_JOB_STEPID, &step);
+  spank_get_item(sp, S_JOB_UID, &state.uid);
+  spank_get_item(sp, S_JOB_GID, &state.gid);
+  const passwd* user = ::getpwuid(state.uid);
+  const std::string id = std::to_string(job) + "." + std::to_string(step);
+  const auto& environment = state.environment = enroot_environment(sp, user != nullptr ? user->pw_dir : "/");
+  slurm_spank_log("pyxis stand-in of dlrun's testbed: %s",
+                  state.given[kImage].value_or(state.given[kName].value_or("")).c_str());
+  if (state.given[kEntrypoint]) {
+    slurm_error("pyxis stand-in: it does not run entry points (--container-entrypoint)");
+    return false;
+  }
+  if (state.given[kName]) {
+    const Words name = split(*state.given[kName], ':');
+    if (name.size() > 1 && name[1] == "exec") {
+      slurm_error("pyxis stand-in: it does not join a container that runs (--container-name=NAME:exec)");
+      return false;
+    }
+    state.container = "pyxis_" + name[0];
+    if (exists(state.container, environment)) return start(sp, id, environment);
+    if (!state.given[kImage]) {
+      slurm_error("pyxis stand-in: a container with name \"%s\" does not exist, and --container-image is not set",
+                  name[0].c_str());
+      return false;
+    }
+  } else {
+    state.container = "pyxis_" + id;
+  }
+  return create(*state.given[kImage], id, environment) && start(sp, id, environment);
+}
+
+[[nodiscard]] bool is_wanted() {
+  return state.given[kImage] || state.given[kName];
+}
+
+}  // namespace
+
+extern "C" {
+
+int slurm_spank_init(spank_t sp, int argc, char** argv) {
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with("enroot=")) state.enroot = word.substr(7);
+    if (word.starts_with("spool=")) state.spool = word.substr(6);
+  }
+  const auto context = spank_context();
+  if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR) return 0;
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    spank_option option{const_cast<char*>(kRows[i].name),
+                        const_cast<char*>(kRows[i].argument),
+                        const_cast<char*>("[pyxis stand-in] see pyxis"),
+                        kRows[i].argument != nullptr ? 1 : 0,
+                        static_cast<int>(i),
+                        take_option};
+    if (const auto error = spank_option_register(sp, &option); error != ESPANK_SUCCESS) {
+      slurm_error("pyxis stand-in: --%s: %s", kRows[i].name, spank_strerror(error));
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int slurm_spank_init_post_opt(spank_t sp, int, char**) {
+  // Also into the batch script: that is what pyxis does with this variable.
+  const auto context = spank_context();
+  const char* here = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
+  const std::string image = context == S_CTX_REMOTE ? job_variable(sp, "PYXIS_CONTAINER_IMAGE")
+                            : here != nullptr       ? here
+                                                    : "";
+  if (!image.empty() && !state.given[kImage]) state.given[kImage] = image;
+  if (is_wanted()) return 0;
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (state.given[i] && kRows[i].argument != nullptr) {
+      slurm_error("pyxis stand-in: --%s needs --container-image or --container-name", kRows[i].name);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int slurm_spank_user_init(spank_t sp, int, char**) {
+  // An error of this call is not told to srun: the tasks tell it.
+  if (is_wanted()) state.has_failed = !make_container(sp);
+  return 0;
+}
+
+int slurm_spank_task_init_privileged(spank_t, int, char**) {
+  return state.has_failed ? -1 : 0;
+}
+
+int slurm_spank_task_init(spank_t, int, char**) {
+  if (state.container.empty()) return 0;
+  if (::setns(state.user_ns, CLONE_NEWUSER) != 0 || ::setns(state.mount_ns, CLONE_NEWNS) != 0) {
+    slurm_error("pyxis stand-in: the container could not be entered: %s", std::strerror(errno));
+    return -1;
+  }
+  const std::string workdir = state.given[kWorkdir].value_or("/");
+  if (::chdir(workdir.c_str()) != 0) {
+    slurm_error("pyxis stand-in: couldn't chdir to %s: %s", workdir.c_str(), std::strerror(errno));
+    return -1;
+  }
+  return 0;
+}
+
+int slurm_spank_exit(spank_t, int, char**) {
+  if (spank_context() != S_CTX_REMOTE || state.container.empty()) return 0;
+  const auto& environment = state.environment;
+  if (state.given[kSave] && !state.has_failed) {
+    if (!enroot({"export", "--force", "--output", *state.given[kSave], state.container}, environment)) return -1;
+  }
+  const bool is_left = !state.given[kName] && exists(state.container, environment);
+  return is_left && !enroot({"remove", "--force", state.container}, environment) ? -1 : 0;
+}
+}
