@@ -48,6 +48,15 @@ std::string ranges(const std::vector<int>& sorted) {
   return out;
 }
 
+/// Slurm's word for why it ends a step, as a sentence.
+std::string why_cancelled(std::string_view reason) {
+  if (reason == "TIME LIMIT") return "the job reached its time limit (resources.time)";
+  if (reason == "PREEMPTION") return "the job was preempted";
+  if (reason == "JOB REQUEUE") return "the job was requeued";
+  if (reason.starts_with("NODE FAILURE")) return "a node of the job failed";
+  return fmt::format("Slurm ended the job: {}", printable(reason));
+}
+
 std::string how(const RankEnd& end) {
   if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
   if (end.signal != 0) return fmt::format(" was killed by {}", signal_name(end.signal));
@@ -226,6 +235,23 @@ void Attempt::on_task_end(int rank, std::string_view host, int code, int signal,
     fail_rank(rank, end, true, now);
     finish_if_done(now);
   }
+}
+
+void Attempt::on_cancelled(std::string_view reason) {
+  if (cancel_reason_.empty()) cancel_reason_ = reason.substr(0, 256);
+}
+
+/// A signal that Slurm sent says less than the reason it gave for it. A rank that failed of itself keeps its blame.
+void Attempt::blame_slurm() {
+  if (cancel_reason_.empty() || end_.code == 0) return;
+  const bool is_slurms_signal =
+      end_.first_failed && (end_.first_failed->end.signal == SIGTERM || end_.first_failed->end.code == 128 + SIGTERM);
+  if (!is_slurms_signal && !(end_.reason == "signalled" && end_.is_cancelled)) return;
+  const auto why = why_cancelled(cancel_reason_);
+  end_.message = fmt::format("{}; {}", why, end_.message);
+  // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may come again.
+  if (cancel_reason_ == "TIME LIMIT" || cancel_reason_.starts_with("NODE FAILURE")) end_.is_cancelled = false;
+  outlet_.say(why);
 }
 
 void Attempt::on_step_end(int code, std::string_view words, Clock::time_point now) {
@@ -457,6 +483,7 @@ void Attempt::finish(Clock::time_point now) {
   phase_ = Phase::kOver;
   if (held_progress_) outlet_.record("progress", *held_progress_);
   for (const auto& failed : later_failures_) record_failure(failed);
+  blame_slurm();
   if (end_.reason == "ok") {
     end_.message = size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
   }

@@ -100,6 +100,8 @@ class Attempt {
   void on_progress(int rank, const Json& body, Clock::time_point now);
   /// What the launcher says of a task: srun in words, or the kernel of our own children.
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
+  /// Slurm says why it ends the step ("TIME LIMIT"). Its signals arrive by other ways, before or after.
+  void on_cancelled(std::string_view reason);
   /// The step is over. words: what the launcher has said, for the case that no rank ever came.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// The whole attempt is to end for a reason outside of it.
@@ -131,6 +133,7 @@ class Attempt {
   void finish_if_done(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
+  void blame_slurm();
   void flush_progress(Clock::time_point now);
   [[nodiscard]] std::string host_of(int rank) const;
   [[nodiscard]] std::string sentence() const;
@@ -158,6 +161,7 @@ class Attempt {
   std::optional<Clock::time_point> all_ended_since_;
   std::optional<Clock::time_point> announce_at_;  ///< a failure is known, its cause not yet
   std::set<int> signals_seen_;
+  std::string cancel_reason_;  ///< Slurm's own word for why it ends the step; empty: it gave none
   bool usr1_is_passed_ = false;
   std::optional<Json> held_progress_;
   Clock::time_point last_progress_{};

@@ -106,6 +106,7 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   void on_task_end(int rank, std::string_view host, int code, int signal) override {
     attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal, Clock::now());
   }
+  void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
   void on_step_end(int code, std::string_view words) override { attempt_->on_step_end(code, words, Clock::now()); }
 
  private:

@@ -101,6 +101,7 @@ class SrunStep final : public Step {
         continue;
       }
       if (line_.starts_with("srun: ")) hear(line_);
+      if (const auto reason = parse_cancel_reason(line_)) plumbing_.handler.on_cancelled(*reason);
       line_.clear();
     }
   }
@@ -247,6 +248,19 @@ std::optional<TaskWords> parse_task_words(std::string_view line) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string_view> parse_cancel_reason(std::string_view line) {
+  constexpr std::string_view kDueTo = " DUE TO ";
+  constexpr std::string_view kEnd = " ***";
+  if (!line.starts_with("slurmstepd") || !line.ends_with(kEnd)) return std::nullopt;
+  const auto step = line.find(": error: *** STEP ");
+  const auto cancelled = line.find(" CANCELLED AT ", step == std::string_view::npos ? line.size() : step);
+  if (cancelled == std::string_view::npos) return std::nullopt;
+  const auto due_to = line.find(kDueTo, cancelled);
+  if (due_to == std::string_view::npos) return std::nullopt;
+  line.remove_suffix(kEnd.size());
+  return line.substr(due_to + kDueTo.size());
 }
 
 Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing, const std::vector<std::string>& argv,

@@ -20,6 +20,8 @@ class StepHandler {
   virtual ~StepHandler() = default;
   /// How a task ended, as far as its launcher knows. host is empty where it is this one.
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
+  /// Slurm ends the step for a reason that it names: "TIME LIMIT", "PREEMPTION".
+  virtual void on_cancelled(std::string_view reason) = 0;
   /// Nothing of the step is left here. words: what its launcher printed about itself.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
@@ -63,5 +65,8 @@ struct TaskWords {
   friend bool operator==(const TaskWords&, const TaskWords&) = default;
 };
 [[nodiscard]] std::optional<TaskWords> parse_task_words(std::string_view line);
+
+/// "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***".
+[[nodiscard]] std::optional<std::string_view> parse_cancel_reason(std::string_view line);
 
 }  // namespace dlrun::agent

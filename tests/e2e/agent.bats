@@ -114,6 +114,16 @@ stop() {
     done
 }
 
+@test "a job that reaches its time limit has failed, and says of what" {
+    counter
+    lead_job '' '' "$dir/counter" "$dir"
+    wait_until 30 all_are_up
+    scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
+    wait_until 100 has_event ended # slurmctld looks at time limits every half minute
+    [[ $(event ended) == *'"state":"failed"'*'the job reached its time limit (resources.time); ended by SIGTERM'* ]]
+    [[ $(<"$dir/out") == *"dlrun: the job reached its time limit"* ]]
+}
+
 @test "a step that cannot be launched ends the job with 77 and srun's words" {
     lead_job '' '-n 4000' true
     wait_until 20 has_event ended

@@ -266,6 +266,39 @@ TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
+TEST_CASE("what Slurm gives as its reason is told beside its signal; a time limit is a failure, a preemption is not") {
+  for (const bool word_comes_first : {false, true}) {
+    for (const auto& [reason, sentence, is_cancelled] :
+         {std::tuple{"TIME LIMIT", "the job reached its time limit (resources.time); ended by SIGTERM", false},
+          std::tuple{"PREEMPTION", "the job was preempted; ended by SIGTERM", true},
+          std::tuple{"SOMETHING NEW", "Slurm ended the job: SOMETHING NEW; ended by SIGTERM", true}}) {
+      CAPTURE(reason);
+      Scene scene;
+      scene.all_join(2);
+      if (word_comes_first) scene.attempt.on_cancelled(reason);
+      scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
+      if (!word_comes_first) scene.attempt.on_cancelled(reason);
+      scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+      scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
+      scene.attempt.on_step_end(143, "", scene.now);
+      REQUIRE(scene.attempt.is_over());
+      CHECK(scene.attempt.end().message.starts_with(sentence));
+      CHECK(scene.attempt.end().is_cancelled == is_cancelled);
+      CHECK(scene.attempt.end().code == 143);
+    }
+  }
+}
+
+TEST_CASE("a rank that failed of itself is not excused by the reason that Slurm gives later") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
+  scene.attempt.on_cancelled("TIME LIMIT");
+  scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_step_end(143, "", scene.now);
+  CHECK(scene.attempt.end().message.starts_with("rank 1 on n1 exited with code 3"));
+}
+
 TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
   for (const bool forward : {false, true}) {
     CAPTURE(forward);

@@ -80,5 +80,18 @@ TEST_CASE("srun's other lines, and lines that only look alike, say nothing of ta
   }
 }
 
+TEST_CASE("why Slurm ends a step is read from the step daemon's last line, and from nothing else") {
+  const std::string start = "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
+  CHECK(parse_cancel_reason(start + " DUE TO TIME LIMIT ***") == "TIME LIMIT");
+  CHECK(parse_cancel_reason("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT x DUE TO PREEMPTION ***") ==
+        "PREEMPTION");
+  for (const auto& line : {start + " ***", start + " DUE TO TIME LIMIT", "echo " + start + " DUE TO TIME LIMIT ***",
+                           std::string("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***"),
+                           std::string("slurmstepd: DUE TO ***"), std::string()}) {
+    CAPTURE(line);
+    CHECK_FALSE(parse_cancel_reason(line));
+  }
+}
+
 }  // namespace
 }  // namespace dlrun::agent
