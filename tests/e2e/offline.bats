@@ -17,9 +17,12 @@ YAML
 teardown() {
     "$testbed/up" >/dev/null
     cancel_jobs
+    # A controller that was started again believes in its nodes when each has answered.
+    wait_until 60 nodes_are_idle
     if mountpoint -q "$dir/full"; then umount "$dir/full"; fi
 }
 
+nodes_are_idle() { [[ $(sinfo -h -o %T) == idle ]]; }
 dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
