@@ -10,6 +10,7 @@
 #include "cli/prepare.h"
 #include "common/files.h"
 #include "launcher/plan/render.h"
+#include "launcher/runs/carried_spec.h"
 
 namespace dlrun {
 namespace {
@@ -24,15 +25,18 @@ Result<int> render(Cli& cli, const Options& options) {
   if (!prepared) return tl::unexpected(prepared.error());
   const auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
+  CarriedSpec carried{
+      resolved_yaml(prepared->loaded), DLRUN_VERSION, prepared->plan.runs_dir, prepared->plan.agent, {}};
+  const std::string text = with_spec(*script, std::move(carried));
   // The text is right without the agent, and the script cannot run without it.
   if (auto staged = stage(cli, prepared->plan.runs_dir); !staged) {
     print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}", staged.error().message));
   }
   if (options.output.empty() || options.output == "-") {
-    fmt::print("{}", *script);
+    fmt::print("{}", text);
     return kExitOk;
   }
-  DLRUN_TRY(write_file_atomic(cli.current_dir / options.output, *script, 0755));
+  DLRUN_TRY(write_file_atomic(cli.current_dir / options.output, text, 0755));
   return kExitOk;
 }
 

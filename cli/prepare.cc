@@ -25,15 +25,24 @@ std::filesystem::path folder_of(const Cli& cli, const std::string& file) {
   return (cli.current_dir / file).lexically_normal().parent_path();
 }
 
-Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
+namespace {
+
+LoadRequest request_for(const Cli& cli, const std::string& file) {
   LoadRequest request;
-  request.file = options.file;
-  request.sets = options.sets;
-  request.env = cli.env;
+  request.file = file;
   request.current_dir = cli.current_dir;
   request.config_dirs = config_directories(cli.env);
   // An installed tree brings its sites and presets along, wherever it was moved to.
   request.config_dirs.push_back(cli.bin_dir.parent_path() / "share" / "dlrun");
+  return request;
+}
+
+}  // namespace
+
+Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
+  LoadRequest request = request_for(cli, options.file);
+  request.sets = options.sets;
+  request.env = cli.env;
   request.cluster_name = slurm_cluster_name(cli.env);
   std::error_code error;
   if (!std::filesystem::exists(cli.current_dir / options.file, error)) {
@@ -56,6 +65,23 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
     return fail(Errc::kInvalid, "");
   }
   print_diagnostics(cli, loaded->warnings);
+  return Prepared{std::move(*loaded), std::move(*plan)};
+}
+
+Result<Prepared> prepare_again(const Cli& cli, const std::string& name, std::string resolved_yaml,
+                               const PlanInputs& inputs) {
+  LoadRequest request = request_for(cli, name);
+  request.text = std::move(resolved_yaml);
+  auto loaded = load_spec(request);
+  if (!loaded) {
+    print_diagnostics(cli, loaded.error());
+    return fail(Errc::kInvalid, "");
+  }
+  auto plan = make_plan(*loaded, inputs);
+  if (!plan) {
+    print_diagnostics(cli, plan.error());
+    return fail(Errc::kInvalid, "");
+  }
   return Prepared{std::move(*loaded), std::move(*plan)};
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/output.h"
 #include "common/files.h"
+#include "launcher/runs/carried_spec.h"
 #include "launcher/runs/index.h"
 
 namespace dlrun {
@@ -46,8 +47,27 @@ Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::s
 
 Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
                                    std::string_view script) {
-  const std::array<NamedText, 1> files = {{{"job.sh", script}}};
-  return record(cli, runs_dir, name, files);
+  const auto carried = carried_spec(script);
+  const std::array<NamedText, 2> files = {{{"job.sh", script}, {"resolved.yaml", carried ? carried->yaml : ""}}};
+  return record(cli, runs_dir, name, std::span(files).first(carried ? 2 : 1));
+}
+
+Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, const std::string& name,
+                                  const std::filesystem::path& of_run) {
+  constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh"};
+  constexpr std::size_t kLimit = 16U << 20U;
+  std::array<std::string, kFiles.size()> texts;
+  std::array<NamedText, kFiles.size()> files;
+  std::size_t count = 0;
+  for (const char* name_of_file : kFiles) {
+    auto text = read_file(of_run / name_of_file, kLimit);
+    if (!text && text.error().code == Errc::kNotFound) continue;  // a script that was written by hand has no spec
+    if (!text) return tl::unexpected(text.error());
+    texts[count] = std::move(*text);
+    files[count] = {name_of_file, texts[count]};
+    ++count;
+  }
+  return record(cli, runs_dir, name, std::span(files).first(count));
 }
 
 }  // namespace dlrun

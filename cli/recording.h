@@ -14,8 +14,12 @@ namespace dlrun {
 /// index entry is a warning: the run is found by its path. After a failure nothing of the run is left.
 [[nodiscard]] Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::string_view script);
 
-/// The same for a script that was written or edited by hand.
+/// The same for a script that was written or edited by hand; resolved.yaml is what a rendered one carries.
 [[nodiscard]] Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
                                                  std::string_view script);
+
+/// The same for a run whose script is submitted again: its files, but nothing of what became of it.
+[[nodiscard]] Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, const std::string& name,
+                                                const std::filesystem::path& of_run);
 
 }  // namespace dlrun

@@ -188,6 +188,10 @@ int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status) {
   return code;
 }
 
+nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
+  return value_or_null(value);
+}
+
 void print_json(const Json& json) {
   fmt::print("{}\n", json_read::dump(json, 2));
 }

@@ -2,6 +2,7 @@
 // A run's status as people and programs read it. The JSON is documented in cli/OUTPUT.md and stable.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,6 +25,8 @@ namespace dlrun {
 
 /// Says how a run ended, on stderr; returns its exit code.
 [[nodiscard]] int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
+
+[[nodiscard]] nlohmann::ordered_json number_or_null(const std::optional<double>& value);
 
 /// Indented JSON and a newline on stdout.
 void print_json(const nlohmann::ordered_json& json);

@@ -7,7 +7,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel schema explain completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain completion --help --version' -- "$word")
     return
   fi
   local options='' runs='' words=''
@@ -22,6 +22,8 @@ _dlrun() {
     logs) options='-h --help -f --follow --rank --attempt -n --tail' runs=1 ;;
     wait) options='-h --help --json' runs=1 ;;
     cancel) options='-h --help' runs=1 ;;
+    diff) options='-h --help' runs=1 ;;
+    resubmit) options='-h --help --watch --force --json' runs=1 ;;
     schema) options='-h --help' ;;
     explain) options='-h --help --set --json' ;;
     completion) options='-h --help' words='bash zsh fish' ;;

@@ -18,6 +18,15 @@ namespace {
 constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD",
                                                           "DLRUN_SECRET"};
 
+/// The spec's folder, unless slurm.chdir says otherwise.
+[[nodiscard]] std::string start_folder(const LoadedSpec& loaded) {
+  for (const SlurmOption& option : loaded.spec.slurm) {
+    if (option.name == "chdir" && option.value)
+      return (std::filesystem::path(loaded.folder) / *option.value).lexically_normal().string();
+  }
+  return loaded.folder;
+}
+
 [[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
@@ -36,7 +45,7 @@ class Planner {
       : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), inputs_(inputs) {
     plan_.target = inputs.target;
     plan_.name = spec_.name.value_or("job");
-    plan_.folder = loaded.folder;
+    plan_.folder = start_folder(loaded);
     plan_.runs_dir = inputs.runs_dir;
     plan_.agent = inputs.agent_path;
     plan_.trusted = preset_.trusted;
@@ -218,10 +227,13 @@ class Planner {
     }
     bool has_chdir = false;
     for (const SlurmOption& option : spec_.slurm) {
-      add_directive("--" + option.name, option.value, "slurm");
-      has_chdir = has_chdir || option.name == "chdir";
+      if (option.name == "chdir") {
+        has_chdir = true;
+      } else {
+        add_directive("--" + option.name, option.value, "slurm");
+      }
     }
-    if (!has_chdir) add_directive("--chdir", plan_.folder, "the spec's folder");
+    add_directive("--chdir", plan_.folder, has_chdir ? "slurm.chdir" : "the spec's folder");
     plan_.output_given = r.output.has_value();
     add_directive("--output",
                   r.output ? *r.output : fmt::format("{}/{}-%j.out", escape_pattern(inputs_.runs_dir), plan_.name),

@@ -58,7 +58,7 @@ enum class Target { kSlurm, kLocal };
 struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
-  std::string folder;                     ///< the spec's: where the job starts
+  std::string folder;                     ///< where the job starts: slurm.chdir, else the spec's
   std::string runs_dir, agent;            ///< absolute
   std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
   bool output_given = false;              ///< resources.output is the user's: submit leaves it alone

@@ -92,6 +92,7 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   json["directory"] = std::filesystem::current_path(error).string();
   json["argv"] = argv_;
+  if (!repeats_.empty()) json["repeats"] = repeats_;
   if (git_.valid()) {
     const GitState state = git_.get();
     nlohmann::ordered_json git_json;

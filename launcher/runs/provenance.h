@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/env.h"
@@ -22,13 +23,16 @@ class Provenance {
  public:
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv, std::string tools_hash);
 
+  /// The run that this one repeats.
+  void set_repeats(std::string run) { repeats_ = std::move(run); }
+
   /// Waits for git and writes provenance.json and, for a dirty tree, tree.patch.
   [[nodiscard]] Result<> write(const std::filesystem::path& run);
 
  private:
   std::filesystem::path source_dir_;
   std::vector<std::string> argv_;
-  std::string tools_hash_;
+  std::string tools_hash_, repeats_;
   std::future<GitState> git_;
 };
 

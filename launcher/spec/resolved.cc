@@ -11,10 +11,12 @@
 namespace dlrun {
 namespace {
 
-/// A double-quoted YAML scalar: any text on one line.
+/// A double-quoted YAML scalar: any text on one line, in which nothing is replaced when it is read again.
 [[nodiscard]] std::string yaml_string(std::string_view text) {
   std::string result = "\"";
-  for (char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '$' && text.substr(i, 2) == "${") result += '$';
     if (c == '"' || c == '\\') {
       result += '\\';
       result += c;
@@ -112,8 +114,17 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
 }
 
 std::string resolved_yaml(const LoadedSpec& loaded) {
+  // The job starts in the same folder, wherever the resolved spec lies.
+  JobSpec spec = loaded.spec;
+  const auto chdir =
+      std::find_if(spec.slurm.begin(), spec.slurm.end(), [](const SlurmOption& o) { return o.name == "chdir"; });
+  if (chdir == spec.slurm.end()) {
+    spec.slurm.push_back({"chdir", loaded.folder});
+  } else if (chdir->value) {
+    chdir->value = (std::filesystem::path(loaded.folder) / *chdir->value).lexically_normal().string();
+  }
   YamlWriter writer;
-  for (const EffectiveValue& value : effective_values(loaded.spec)) writer.value(value);
+  for (const EffectiveValue& value : effective_values(spec)) writer.value(value);
   return writer.take();
 }
 

@@ -183,6 +183,47 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 0 ]
     [[ $output == *"rank 1 of 2 on n"* ]]
     cmp "$dir/job.sh" "$(key .path)/job.sh"
+    # Its spec came along, and what was edited is seen, before and after the submission and beside an unedited one.
+    [[ $(<"$(key .path)/resolved.yaml") == *"tasks_per_node: 2"* ]]
+    for what in job.sh last; do
+        run dl diff "$what"
+        [ "$status" -eq 0 ]
+        [[ $output == *"-#SBATCH --nodes=2 "*"+#SBATCH --nodes=1 "* ]]
+        [ "$(grep -c '^[-+][^-+]' <<<"$output")" -eq 2 ]
+    done
+    dl render hello.yaml -o other.sh
+    [[ $(dl diff other.sh 2>&1) == *"nothing was edited"* ]]
+    run dl diff hello.yaml
+    [ "$status" -eq 6 ]
+}
+
+@test "resubmit runs the same script again, as a run of its own; not beside itself" {
+    waiting
+    wait_until 30 is_state running
+    first=$(key .run)
+    run dl resubmit last
+    [ "$status" -eq 2 ]
+    [[ $output == *"is still running"* ]]
+    as_user touch "$dir/go"
+    dl wait last
+    run dl resubmit last --watch
+    [ "$status" -eq 0 ]
+    [[ $output == *"gone on"* ]]
+    [ "$(key .run)" != "$first" ]
+    [ "$(key .state)" = completed ]
+    path=$(key .path)
+    cmp "$dir/runs/$first/job.sh" "$path/job.sh"
+    cmp "$dir/runs/$first/resolved.yaml" "$path/resolved.yaml"
+    [ "$(jq -r .repeats "$path/provenance.json")" = "$first" ]
+}
+
+@test "a run's resolved spec, submitted from anywhere, repeats the run" {
+    dl submit hello.yaml --watch
+    path=$(key .path)
+    run as_user bash -c 'cd / && dlrun submit "$1/resolved.yaml" --runs "$2/runs" --watch' - "$path" "$dir"
+    [ "$status" -eq 0 ]
+    [[ $output == *"rank 3 of 4 on n"* ]]
+    diff <(sed 's/ *# .*//' "$path/job.sh") <(sed 's/ *# .*//' "$(key .path)/job.sh")
 }
 
 @test "from inside a job, submit works and inherits none of the outer job's variables" {

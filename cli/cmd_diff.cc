@@ -1,0 +1,90 @@
+// dlrun diff: what somebody changed in a script after dlrun rendered it.
+
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/script_file.h"
+#include "cli/select.h"
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/carried_spec.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string what;
+};
+
+/// A script file, or the one that a run was submitted with.
+Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what) {
+  constexpr std::size_t kEnough = 4U << 20U;
+  auto path = (cli.current_dir / what).lexically_normal();
+  if (const auto text = read_file(path, kEnough); text && is_script(*text)) return path;
+  const auto run = select_run(cli, what);
+  if (!run) return tl::unexpected(run.error());
+  return run->path / "job.sh";
+}
+
+Result<int> diff(Cli& cli, const Options& options) {
+  constexpr std::size_t kScriptLimit = 4U << 20U;
+  const auto path = script_of(cli, options.what);
+  if (!path) return tl::unexpected(path.error());
+  const auto text = read_file(*path, kScriptLimit);
+  if (!text) return tl::unexpected(text.error());
+  const auto carried = carried_spec(*text);
+  if (!carried) {
+    std::error_code error;
+    if (std::filesystem::exists(path->parent_path() / "spec.yaml", error)) {
+      print_note(cli, "nothing was edited: dlrun submitted what it had rendered from spec.yaml");
+      return kExitOk;
+    }
+    return fail(
+        Errc::kNotFound,
+        "{}: carries no spec to compare with: `dlrun render` did not write it, or its last comment lines are gone",
+        path->string());
+  }
+  const auto prepared =
+      prepare_again(cli, path->string() + " (the spec that it carries)", carried->yaml,
+                    {carried->runs_dir, carried->agent,
+                     std::filesystem::path(carried->agent).parent_path() / "dlrun-trainer", Target::kSlurm});
+  if (!prepared) return tl::unexpected(prepared.error());
+  const auto rendered = render_script(prepared->plan);
+  if (!rendered) return tl::unexpected(rendered.error());
+  if (sha256_of_text(*rendered) != carried->sha256) {
+    print_warning(cli,
+                  fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's profile has changed: not "
+                              "all of the difference is an edit",
+                              DLRUN_VERSION, carried->dlrun));
+  }
+  Command command;
+  command.argv = {"diff",         "-u",          cli.colour_out ? "--color=always" : "--color=never",
+                  "--label",      "as rendered", "--label",
+                  path->string(), "-",           path->string()};
+  command.stdin_text = *rendered + carried_lines(*text);
+  command.env = cli.env;
+  const auto done = run_command(command);
+  if (!done) return tl::unexpected(done.error());
+  if (done->exit_code > 1) return fail(Errc::kIo, "diff: {}", done->err);
+  if (done->exit_code == 0) print_note(cli, "nothing was edited");
+  fmt::print("{}", done->out);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_diff(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      root.add_subcommand("diff", "What was edited in a rendered script, before or after it was submitted");
+  command->add_option("RUN", options->what, "A run, or a script that `dlrun render` wrote")->required();
+  command->callback([options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });
+}
+
+}  // namespace dlrun

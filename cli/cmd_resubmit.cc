@@ -1,0 +1,90 @@
+// dlrun resubmit: the same script once more, as a run of its own.
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/script_file.h"
+#include "cli/select.h"
+#include "cli/submit_job.h"
+#include "common/files.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run;
+  Follow follow;
+  bool force = false;
+};
+
+/// Where sbatch was called: relative paths in a script that was written by hand start there.
+std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& run) {
+  constexpr std::size_t kEnough = 1U << 20U;
+  std::string directory;
+  if (const auto text = read_file(run / "provenance.json", kEnough)) {
+    if (const auto json = json_read::object_of(*text)) directory = json_read::text(*json, "directory");
+  }
+  std::error_code error;
+  return std::filesystem::is_directory(directory, error) ? std::filesystem::path(directory) : cli.current_dir;
+}
+
+Result<Job> job_of_run(const Cli& cli, const IndexEntry& run) {
+  constexpr std::size_t kScriptLimit = 4U << 20U;  // Slurm's own default limit
+  auto text = read_file(run.path / "job.sh", kScriptLimit);
+  if (!text) {
+    return fail(text.error().code, "{}: has no script to submit again: {}", run.id, text.error().message);
+  }
+  Job job;
+  job.of_run = run.path;
+  job.script = std::move(*text);
+  job.submit.directory = directory_of(cli, run.path);
+  if (const auto chdir = sbatch_value(job.script, "--chdir", "-D"))
+    job.submit.directory = (job.submit.directory / *chdir).lexically_normal();
+  const ScriptFile script = read_script(job.script, run.name);
+  job.name = run.name;
+  job.runs_dir = run.path.parent_path().string();
+  job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
+  job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
+  job.submit.log_pattern = script.output;
+  return job;
+}
+
+Result<int> resubmit(Cli& cli, const Options& options) {
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  RunInspector inspector(cli.env);
+  const auto status = inspector.inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  if (status->job.cluster == kLocalCluster) {
+    return fail(Errc::kUsage, "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run->id,
+                (run->path / "resolved.yaml").string());
+  }
+  if (!is_final(status->state) && !options.force) {
+    return fail(Errc::kUsage,
+                "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, or give --force",
+                run->id, word(status->state), status->job.id);
+  }
+  const auto job = job_of_run(cli, *run);
+  if (!job) return tl::unexpected(job.error());
+  Provenance provenance(job->submit.directory, cli.env, cli.argv, cli.tools.hash);
+  provenance.set_repeats(run->id);
+  return submit_job(cli, *job, provenance, inspector, options.follow);
+}
+
+}  // namespace
+
+void add_resubmit(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = root.add_subcommand("resubmit", "Submit a run's script again, as a new run");
+  command->add_option("RUN", options->run, kRunHelp)->required();
+  command->add_flag("--watch", options->follow.watch, "Follow the log until the job ends; exit with 0 or 5");
+  command->add_flag("--force", options->force, "Also when the run has not ended");
+  command->add_flag("--json", options->follow.json, "Print a JSON object");
+  command->callback([options, &action] { action = [options](Cli& cli) { return resubmit(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,139 @@
+#include "cli/submit_job.h"
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/recording.h"
+#include "cli/report.h"
+#include "cli/script_file.h"
+#include "cli/watch.h"
+#include "common/files.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<std::string> value_of(const LaunchPlan& plan, std::string_view option) {
+  for (const auto& directive : plan.directives) {
+    if (directive.option == option) return directive.value;
+  }
+  return std::nullopt;
+}
+
+void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submission& submission, bool json) {
+  if (json) {
+    Json out;
+    out["run"] = run.id;
+    out["name"] = run.name;
+    out["path"] = run.path.string();
+    out["job"] = submission.job.id;
+    out["cluster"] = submission.job.cluster.empty() ? Json(nullptr) : Json(submission.job.cluster);
+    RunFacts facts;
+    facts.submission = submission;
+    out["log"] = job_log(run.path, facts).value_or("").string();
+    out["gpu_hours"] = number_or_null(gpu_hours(job.requested));
+    out["core_hours"] = number_or_null(core_hours(job.requested));
+    print_json(out);
+    return;
+  }
+  fmt::print("{} {} as job {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
+             paint(cli.colour_out, Colour::kBold, run.id), submission.job.id,
+             submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
+  if (const auto hours = cost(job.requested); !hours.empty()) fmt::print("  cost       {}\n", hours);
+  fmt::print("  directory  {}\n", run.path.string());
+  fmt::print("  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.id);
+  std::fflush(stdout);
+}
+
+/// Follows a job that was submitted to its end.
+Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const std::string& job,
+                             bool json) {
+  const Interrupt interrupt;
+  WatchOptions watch;
+  watch.print_log = !json;
+  const auto status = watch_run(cli, inspector, run, watch, interrupt);
+  if (!status && status.error().code == Errc::kInterrupted) {
+    print_note(
+        cli,
+        fmt::format("stopped watching; job {} goes on. `dlrun logs -f {}` follows it again, `dlrun cancel {}` ends it",
+                    job, run.id, run.id));
+    return kExitInterrupted;
+  }
+  if (!status) return tl::unexpected(status.error());
+  if (json) print_json(status_json(run, *status));
+  return tell_end(cli, run, *status);
+}
+
+Result<RunDirectory> record(const Cli& cli, const Job& job) {
+  if (job.of_run) return record_again(cli, job.runs_dir, job.name, *job.of_run);
+  if (job.prepared) return record_run(cli, *job.prepared, job.script);
+  return record_script(cli, job.runs_dir, job.name, job.script);
+}
+
+}  // namespace
+
+Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
+  Job job;
+  constexpr std::size_t kScriptLimit = 4U << 20U;  // Slurm's own default limit
+  const auto path = (cli.current_dir / options.file).lexically_normal();
+  if (auto text = read_file(path, kScriptLimit); text && is_script(*text)) {
+    if (!options.sets.empty()) {
+      return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
+    }
+    const ScriptFile script = read_script(*text, path.filename().string());
+    job.name = script.name;
+    job.runs_dir = script.runs_dir;
+    if (job.runs_dir.empty() || options.runs) {
+      job.runs_dir = runs_directory(options.runs, cli.env, SiteProfile{}, cli.current_dir);
+    }
+    job.script = std::move(*text);
+    job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
+    job.submit.log_pattern = script.output;
+    job.submit.directory = cli.current_dir;
+    job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
+    return job;
+  }
+  auto prepared = prepare(cli, options, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  auto script = render_script(prepared->plan);
+  if (!script) return tl::unexpected(script.error());
+  const LaunchPlan& plan = prepared->plan;
+  job.name = plan.name;
+  job.runs_dir = plan.runs_dir;
+  job.script = std::move(*script);
+  job.requested = plan.requested;
+  job.submit.clusters = plan.clusters;
+  job.submit.directory = plan.folder;
+  job.submit.comment = value_of(plan, "--comment");
+  if (plan.output_given) job.submit.log_pattern = value_of(plan, "--output");
+  job.prepared = std::move(*prepared);
+  return job;
+}
+
+Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
+                       const Follow& follow) {
+  DLRUN_TRY(stage(cli, job.runs_dir));
+  const auto run = record(cli, job);
+  if (!run) return tl::unexpected(run.error());
+  const auto outcome = submit_once(cli, *run, job.submit, inspector.executor_of(JobId{}));
+  if (auto written = provenance.write(run->path); !written) {
+    print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
+  }
+  if (!outcome) return tl::unexpected(outcome.error());
+  tell(cli, job, *run, outcome->submission, follow.json);
+  if (outcome->interrupted) {
+    print_note(cli, fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` ends it", run->id));
+    return kExitInterrupted;
+  }
+  if (!follow.watch) return kExitOk;
+  return watch_to_the_end(cli, inspector, {run->id, run->name, run->path, run->created}, outcome->submission.job.id,
+                          follow.json);
+}
+
+}  // namespace dlrun

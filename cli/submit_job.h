@@ -1,0 +1,36 @@
+#pragma once
+// The steps that submit and resubmit share: a job, its record, one submission, the words about it, the watch.
+
+#include <optional>
+#include <string>
+
+#include "cli/cli.h"
+#include "cli/prepare.h"
+#include "cli/submission.h"
+#include "launcher/runs/provenance.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// What is submitted, whether it comes from a spec or is a script already.
+struct Job {
+  std::string name, runs_dir, script;
+  Requested requested;
+  SubmitPlan submit;
+  std::optional<Prepared> prepared;             ///< nothing for a script
+  std::optional<std::filesystem::path> of_run;  ///< the run whose script is submitted again
+};
+
+/// A spec is planned and rendered; a script is taken as it is.
+[[nodiscard]] Result<Job> make_job(const Cli& cli, const SpecOptions& options);
+
+struct Follow {
+  bool watch = false, json = false;
+};
+
+/// Records the job as a run, submits it once, tells so, and follows it to its end where that is asked for. Returns the
+/// exit code. provenance has been collecting since the command began.
+[[nodiscard]] Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
+                                     const Follow& follow);
+
+}  // namespace dlrun

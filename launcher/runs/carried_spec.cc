@@ -1,0 +1,73 @@
+#include "launcher/runs/carried_spec.h"
+
+#include <array>
+
+#include <sodium.h>
+
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kTitle =
+    "# The spec that this was rendered from, for `dlrun diff` and for the run's record.";
+constexpr std::string_view kFacts = "#: ";
+constexpr std::string_view kLine = "#| ";
+
+[[nodiscard]] bool is_carried(std::string_view line) {
+  return line == kTitle || line.starts_with(kFacts) || line.starts_with(kLine);
+}
+
+}  // namespace
+
+std::string sha256_of_text(std::string_view text) {
+  std::array<std::uint8_t, crypto_hash_sha256_BYTES> digest{};
+  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  return to_hex(digest);
+}
+
+std::string with_spec(std::string_view script, CarriedSpec carried) {
+  nlohmann::ordered_json facts;
+  facts["dlrun"] = carried.dlrun;
+  facts["runs"] = carried.runs_dir;
+  facts["agent"] = carried.agent;
+  facts["sha256"] = sha256_of_text(script);
+  std::string text(script);
+  text += fmt::format("{}\n{}{}\n", kTitle, kFacts, json_read::dump(facts));
+  std::string_view yaml = carried.yaml;
+  while (yaml.ends_with('\n')) yaml.remove_suffix(1);
+  for (const auto line : split(yaml, '\n')) text += fmt::format("{}{}\n", kLine, line);
+  return text;
+}
+
+std::optional<CarriedSpec> carried_spec(std::string_view script) {
+  CarriedSpec carried;
+  bool has_facts = false;
+  for (const auto line : split(script, '\n')) {
+    if (line.starts_with(kFacts)) {
+      const auto facts = json_read::object_of(line.substr(kFacts.size()));
+      if (!facts) return std::nullopt;
+      has_facts = true;
+      carried.dlrun = json_read::text(*facts, "dlrun");
+      carried.runs_dir = json_read::text(*facts, "runs");
+      carried.agent = json_read::text(*facts, "agent");
+      carried.sha256 = json_read::text(*facts, "sha256");
+    } else if (line.starts_with(kLine)) {
+      carried.yaml += line.substr(kLine.size());
+      carried.yaml += '\n';
+    }
+  }
+  if (!has_facts || carried.yaml.empty() || carried.runs_dir.empty() || carried.agent.empty()) return std::nullopt;
+  return carried;
+}
+
+std::string carried_lines(std::string_view script) {
+  std::string text;
+  for (const auto line : split(script, '\n')) {
+    if (is_carried(line)) text += fmt::format("{}\n", line);
+  }
+  return text;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,30 @@
+#pragma once
+// The spec that a rendered script carries with it, as comments behind its last line: whoever edits the script and
+// submits it loses neither the spec nor the sight of what was edited.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dlrun {
+
+struct CarriedSpec {
+  std::string yaml;      ///< the resolved spec
+  std::string dlrun;     ///< the version that rendered the script
+  std::string runs_dir;  ///< what the script was rendered for; with the agent's path all that is needed to do it again
+  std::string agent;
+  std::string sha256;  ///< of the script as it was rendered, without what it carries
+};
+
+/// The script with carried's spec behind it; carried.sha256 is computed. Comments only: no shell reads them.
+[[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
+
+/// What a script carries, wherever in it; nothing where it carries none, or not whole.
+[[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
+
+/// The comment lines that carry it, as they stand in the script.
+[[nodiscard]] std::string carried_lines(std::string_view script);
+
+[[nodiscard]] std::string sha256_of_text(std::string_view text);
+
+}  // namespace dlrun

@@ -1,0 +1,50 @@
+#include <doctest/doctest.h>
+
+#include "launcher/runs/carried_spec.h"
+
+namespace dlrun {
+namespace {
+
+CarriedSpec example() {
+  return {"name: a\nvars:\n  X: \"#| not this\\n\"\n", "1.2.3", "/runs of mine",
+          "/runs of mine/.agents/3f2a/dlrun-agent", ""};
+}
+
+TEST_CASE("a script carries its spec and gives it back") {
+  const std::string script = "#!/bin/bash\nexec agent\n";
+  const std::string text = with_spec(script, example());
+  CHECK(text.starts_with(script));
+  const auto carried = carried_spec(text);
+  REQUIRE(carried.has_value());
+  CHECK(carried->yaml == example().yaml);
+  CHECK(carried->dlrun == "1.2.3");
+  CHECK(carried->runs_dir == example().runs_dir);
+  CHECK(carried->agent == example().agent);
+  CHECK(carried->sha256 == sha256_of_text(script));
+  CHECK(script + carried_lines(text) == text);
+}
+
+TEST_CASE("what a script carries is comments, whatever the spec holds") {
+  auto hostile = example();
+  hostile.dlrun = "1\n$(touch canary)";
+  hostile.yaml = "a: \"x\"\n\n'; touch canary #\n";
+  const std::string text = with_spec("true\n", hostile);
+  std::size_t line = text.find('\n') + 1;
+  for (; line < text.size(); line = text.find('\n', line) + 1) CHECK(text[line] == '#');
+}
+
+TEST_CASE("an edited script still carries it; one that lost a part of it carries none") {
+  const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
+  CHECK(carried_spec("# mine\n" + text + "# more\n").has_value());
+  CHECK_FALSE(carried_spec("#!/bin/bash\n#| name: a\n").has_value());
+  CHECK_FALSE(carried_spec("#!/bin/bash\n#: {\"runs\": 3}\n#| name: a\n").has_value());
+  CHECK_FALSE(carried_spec("#!/bin/bash\n#: no json\n#| name: a\n").has_value());
+  CHECK_FALSE(carried_spec("").has_value());
+}
+
+TEST_CASE("sha256 is that of FIPS 180-4's example") {
+  CHECK(sha256_of_text("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace dlrun
