@@ -50,10 +50,9 @@ Result<int> diff(Cli& cli, const Options& options) {
         "{}: carries no spec to compare with: `dlrun render` did not write it, or its last comment lines are gone",
         path->string());
   }
-  const auto prepared =
-      prepare_again(cli, path->string() + " (the spec that it carries)", carried->yaml,
-                    {carried->runs_dir, carried->agent,
-                     std::filesystem::path(carried->agent).parent_path() / "dlrun-trainer", Target::kSlurm});
+  const auto trainer = std::filesystem::path(carried->agent).parent_path() / "dlrun-trainer";
+  const auto prepared = prepare_again(cli, carried->folder + "/(the spec that the script carries)", carried->yaml,
+                                      {carried->runs_dir, carried->agent, trainer, Target::kSlurm});
   if (!prepared) return tl::unexpected(prepared.error());
   const auto rendered = render_script(prepared->plan);
   if (!rendered) return tl::unexpected(rendered.error());

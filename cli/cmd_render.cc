@@ -25,8 +25,8 @@ Result<int> render(Cli& cli, const Options& options) {
   if (!prepared) return tl::unexpected(prepared.error());
   const auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
-  CarriedSpec carried{
-      resolved_yaml(prepared->loaded), DLRUN_VERSION, prepared->plan.runs_dir, prepared->plan.agent, {}};
+  CarriedSpec carried{resolved_yaml(prepared->loaded), DLRUN_VERSION,        prepared->loaded.folder,
+                      prepared->plan.runs_dir,         prepared->plan.agent, {}};
   const std::string text = with_spec(*script, std::move(carried));
   // The text is right without the agent, and the script cannot run without it.
   if (auto staged = stage(cli, prepared->plan.runs_dir); !staged) {

@@ -68,9 +68,9 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
   return Prepared{std::move(*loaded), std::move(*plan)};
 }
 
-Result<Prepared> prepare_again(const Cli& cli, const std::string& name, std::string resolved_yaml,
+Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::string resolved_yaml,
                                const PlanInputs& inputs) {
-  LoadRequest request = request_for(cli, name);
+  LoadRequest request = request_for(cli, file);
   request.text = std::move(resolved_yaml);
   auto loaded = load_spec(request);
   if (!loaded) {

@@ -29,8 +29,9 @@ struct Prepared {
 /// Loads and plans. Everything that is wrong has been printed when this fails (with an empty message).
 [[nodiscard]] Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target);
 
-/// What a resolved spec was planned to, with the same places; nothing of this shell's environment counts.
-[[nodiscard]] Result<Prepared> prepare_again(const Cli& cli, const std::string& name, std::string resolved_yaml,
+/// What a resolved spec was planned to, with the same places; nothing of this shell's environment counts. file: what
+/// diagnostics call it; its folder is the spec's.
+[[nodiscard]] Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::string resolved_yaml,
                                              const PlanInputs& inputs);
 
 /// Copies the agent and the trainer beside the runs where they are missing.

@@ -48,7 +48,8 @@ Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::s
 Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
                                    std::string_view script) {
   const auto carried = carried_spec(script);
-  const std::array<NamedText, 2> files = {{{"job.sh", script}, {"resolved.yaml", carried ? carried->yaml : ""}}};
+  const std::string_view resolved = carried ? std::string_view(carried->yaml) : std::string_view();
+  const std::array<NamedText, 2> files = {{{"job.sh", script}, {"resolved.yaml", resolved}}};
   return record(cli, runs_dir, name, std::span(files).first(carried ? 2 : 1));
 }
 

@@ -225,15 +225,11 @@ class Planner {
         add_directive(row.option, *value, row.path);
       }
     }
-    bool has_chdir = false;
     for (const SlurmOption& option : spec_.slurm) {
-      if (option.name == "chdir") {
-        has_chdir = true;
-      } else {
-        add_directive("--" + option.name, option.value, "slurm");
-      }
+      if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
     }
-    add_directive("--chdir", plan_.folder, has_chdir ? "slurm.chdir" : "the spec's folder");
+    const bool is_specs_folder = plan_.folder == loaded_.folder;
+    add_directive("--chdir", plan_.folder, is_specs_folder ? "the spec's folder" : "slurm.chdir");
     plan_.output_given = r.output.has_value();
     add_directive("--output",
                   r.output ? *r.output : fmt::format("{}/{}-%j.out", escape_pattern(inputs_.runs_dir), plan_.name),

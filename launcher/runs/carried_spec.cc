@@ -30,6 +30,7 @@ std::string sha256_of_text(std::string_view text) {
 std::string with_spec(std::string_view script, CarriedSpec carried) {
   nlohmann::ordered_json facts;
   facts["dlrun"] = carried.dlrun;
+  facts["folder"] = carried.folder;
   facts["runs"] = carried.runs_dir;
   facts["agent"] = carried.agent;
   facts["sha256"] = sha256_of_text(script);
@@ -50,6 +51,7 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
       if (!facts) return std::nullopt;
       has_facts = true;
       carried.dlrun = json_read::text(*facts, "dlrun");
+      carried.folder = json_read::text(*facts, "folder");
       carried.runs_dir = json_read::text(*facts, "runs");
       carried.agent = json_read::text(*facts, "agent");
       carried.sha256 = json_read::text(*facts, "sha256");
@@ -58,7 +60,9 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
       carried.yaml += '\n';
     }
   }
-  if (!has_facts || carried.yaml.empty() || carried.runs_dir.empty() || carried.agent.empty()) return std::nullopt;
+  const bool is_whole = has_facts && !carried.yaml.empty() && !carried.folder.empty() && !carried.runs_dir.empty() &&
+                        !carried.agent.empty();
+  if (!is_whole) return std::nullopt;
   return carried;
 }
 

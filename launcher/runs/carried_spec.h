@@ -9,11 +9,10 @@
 namespace dlrun {
 
 struct CarriedSpec {
-  std::string yaml;      ///< the resolved spec
-  std::string dlrun;     ///< the version that rendered the script
-  std::string runs_dir;  ///< what the script was rendered for; with the agent's path all that is needed to do it again
-  std::string agent;
-  std::string sha256;  ///< of the script as it was rendered, without what it carries
+  std::string yaml;                     ///< the resolved spec
+  std::string dlrun;                    ///< the version that rendered the script
+  std::string folder, runs_dir, agent;  ///< for which it was rendered: the spec's, the runs', the agent's path
+  std::string sha256;                   ///< of the script as it was rendered, without what it carries
 };
 
 /// The script with carried's spec behind it; carried.sha256 is computed. Comments only: no shell reads them.

@@ -6,8 +6,8 @@ namespace dlrun {
 namespace {
 
 CarriedSpec example() {
-  return {"name: a\nvars:\n  X: \"#| not this\\n\"\n", "1.2.3", "/runs of mine",
-          "/runs of mine/.agents/3f2a/dlrun-agent", ""};
+  return {"name: a\nvars:\n  X: \"#| not this\\n\"\n", "1.2.3", "/exp 1", "/runs of mine",
+          "/runs of mine/.agents/3f2a/dlrun-agent",    ""};
 }
 
 TEST_CASE("a script carries its spec and gives it back") {
@@ -18,6 +18,7 @@ TEST_CASE("a script carries its spec and gives it back") {
   REQUIRE(carried.has_value());
   CHECK(carried->yaml == example().yaml);
   CHECK(carried->dlrun == "1.2.3");
+  CHECK(carried->folder == "/exp 1");
   CHECK(carried->runs_dir == example().runs_dir);
   CHECK(carried->agent == example().agent);
   CHECK(carried->sha256 == sha256_of_text(script));
