@@ -2,9 +2,7 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/select.h"
 #include "launcher/runs/status.h"
@@ -54,9 +52,9 @@ Result<int> cancel(Cli& cli, const Options& options) {
 
 void add_cancel(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("cancel", "End runs");
-  command->add_option("RUN", options->runs, kRunHelp)->required();
-  command->callback([options, &action] { action = [options](Cli& cli) { return cancel(cli, *options); }; });
+  Subcommand command(root, "cancel", "End runs");
+  command.option("RUN", options->runs, kRunHelp).required();
+  command.on_call([options, &action] { action = [options](Cli& cli) { return cancel(cli, *options); }; });
 }
 
 }  // namespace dlrun

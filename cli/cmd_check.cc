@@ -3,10 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -69,10 +68,10 @@ Result<int> check(Cli& cli, const Options& options) {
 
 void add_check(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("check", "Say all that is wrong, and whether Slurm would take it");
-  add_spec_options(*command, options->spec);
-  command->add_flag("--json", options->json, "Print a JSON object");
-  command->callback([options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
+  Subcommand command(root, "check", "Say all that is wrong, and whether Slurm would take it");
+  add_spec_options(command, options->spec);
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -3,9 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/script_file.h"
@@ -80,10 +78,9 @@ Result<int> diff(Cli& cli, const Options& options) {
 
 void add_diff(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      root.add_subcommand("diff", "What was edited in a rendered script, before or after it was submitted");
-  command->add_option("RUN", options->what, "A run, or a script that `dlrun render` wrote")->required();
-  command->callback([options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });
+  Subcommand command(root, "diff", "What was edited in a rendered script, before or after it was submitted");
+  command.option("RUN", options->what, "A run, or a script that `dlrun render` wrote").required();
+  command.on_call([options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });
 }
 
 }  // namespace dlrun

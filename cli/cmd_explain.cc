@@ -4,10 +4,9 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -176,13 +175,12 @@ Result<int> explain(Cli& cli, const Options& options) {
 
 void add_explain(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      root.add_subcommand("explain", "Say what a key means, or what a spec's values are and where each came from");
-  command->add_option("KEY|SPEC", options->spec.file,
-                      "A key such as resources.nodes, a section, or a YAML file; else all keys");
-  add_set_option(*command, options->spec);
-  command->add_flag("--json", options->json, "Print a JSON array");
-  command->callback([options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
+  Subcommand command(root, "explain", "Say what a key means, or what a spec's values are and where each came from");
+  command.option("KEY|SPEC", options->spec.file,
+                 "A key such as resources.nodes, a section, or a YAML file; else all keys");
+  add_set_option(command, options->spec);
+  command.flag("--json", options->json, "Print a JSON array");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
 }
 
 }  // namespace dlrun

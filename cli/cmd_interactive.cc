@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "common/files.h"
@@ -107,12 +105,11 @@ Result<int> interact(Cli& cli, const Options& options) {
 
 void add_interactive(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      root.add_subcommand("interactive", "A shell on the first node, in the job's environment and container");
-  add_spec_options(*command, options->spec);
-  command->add_option("COMMAND", options->command, "After --: run this instead of a shell");
-  command->add_flag("--dry-run", options->dry_run, "Print what would be done");
-  command->callback([options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
+  Subcommand command(root, "interactive", "A shell on the first node, in the job's environment and container");
+  add_spec_options(command, options->spec);
+  command.option("COMMAND", options->command, "After --: run this instead of a shell");
+  command.flag("--dry-run", options->dry_run, "Print what would be done");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -4,9 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -73,17 +71,17 @@ Result<int> logs(Cli& cli, const Options& options) {
 
 void add_logs(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("logs", "Print a run's output");
-  command->add_option("RUN", options->run, kRunHelp)->required();
-  command->add_flag("-f,--follow", options->follow, "Go on until the run ends");
-  command->add_option("--rank", options->rank, "What this rank printed, instead of the job's output")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
-      ->type_name("K")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("-n,--tail", options->tail, "Only the last N lines of what is there")->type_name("N");
-  command->callback([options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
+  Subcommand command(root, "logs", "Print a run's output");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.flag("-f,--follow", options->follow, "Go on until the run ends");
+  command.option("--rank", options->rank, "What this rank printed, instead of the job's output")
+      .type_name("N")
+      .non_negative();
+  command.option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
+      .type_name("K")
+      .non_negative();
+  command.option("-n,--tail", options->tail, "Only the last N lines of what is there").type_name("N");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
 }
 
 }  // namespace dlrun

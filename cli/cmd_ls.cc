@@ -4,10 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "launcher/runs/index.h"
@@ -94,13 +93,12 @@ Result<int> list(Cli& cli, const Options& options) {
 
 void add_ls(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("ls", "List your runs, newest first");
-  command->add_flag("-a,--all", options->all, "All of them, not only the newest");
-  command->add_option("-n,--limit", options->limit, "How many (20)")->type_name("N");
-  command->add_option("--runs", options->runs, "Those in this directory; adds to the index what it lacks")
-      ->type_name("DIR");
-  command->add_flag("--json", options->json, "Print a JSON array");
-  command->callback([options, &action] { action = [options](Cli& cli) { return list(cli, *options); }; });
+  Subcommand command(root, "ls", "List your runs, newest first");
+  command.flag("-a,--all", options->all, "All of them, not only the newest");
+  command.option("-n,--limit", options->limit, "How many (20)").type_name("N");
+  command.option("--runs", options->runs, "Those in this directory; adds to the index what it lacks").type_name("DIR");
+  command.flag("--json", options->json, "Print a JSON array");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return list(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -3,9 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "common/files.h"
@@ -44,10 +42,10 @@ Result<int> render(Cli& cli, const Options& options) {
 
 void add_render(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("render", "Print the job script; plain `sbatch` takes it");
-  add_spec_options(*command, options->spec);
-  command->add_option("-o,--output", options->output, "Write it to a file instead")->type_name("FILE");
-  command->callback([options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
+  Subcommand command(root, "render", "Print the job script; plain `sbatch` takes it");
+  add_spec_options(command, options->spec);
+  command.option("-o,--output", options->output, "Write it to a file instead").type_name("FILE");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -2,9 +2,7 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/script_file.h"
 #include "cli/select.h"
@@ -79,12 +77,12 @@ Result<int> resubmit(Cli& cli, const Options& options) {
 
 void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("resubmit", "Submit a run's script again, as a new run");
-  command->add_option("RUN", options->run, kRunHelp)->required();
-  command->add_flag("--watch", options->follow.watch, "Follow the log until the job ends; exit with 0 or 5");
-  command->add_flag("--force", options->force, "Also when the run has not ended");
-  command->add_flag("--json", options->follow.json, "Print a JSON object");
-  command->callback([options, &action] { action = [options](Cli& cli) { return resubmit(cli, *options); }; });
+  Subcommand command(root, "resubmit", "Submit a run's script again, as a new run");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.flag("--watch", options->follow.watch, "Follow the log until the job ends; exit with 0 or 5");
+  command.flag("--force", options->force, "Also when the run has not ended");
+  command.flag("--json", options->follow.json, "Print a JSON object");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return resubmit(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -5,10 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/recording.h"
@@ -79,11 +78,11 @@ Result<int> run_here(Cli& cli, const Options& options) {
 
 void add_run(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("run", "Run the experiment on this machine, without Slurm");
-  add_spec_options(*command, options->spec);
-  command->add_flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
-  command->add_flag("--json", options->json, "Print a JSON object at the end");
-  command->callback([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
+  Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
+  add_spec_options(command, options->spec);
+  command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
+  command.flag("--json", options->json, "Print a JSON object at the end");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -2,17 +2,14 @@
 
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
-
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "launcher/spec/schema.h"
 
 namespace dlrun {
 
 void add_schema(CLI::App& root, Action& action) {
-  CLI::App* command =
-      root.add_subcommand("schema", "Print the JSON Schema of a spec, with which editors complete and check it");
-  command->callback([&action] {
+  Subcommand command(root, "schema", "Print the JSON Schema of a spec, with which editors complete and check it");
+  command.on_call([&action] {
     action = [](Cli&) -> Result<int> {
       fmt::print("{}", spec_schema());
       return kExitOk;

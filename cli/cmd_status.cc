@@ -3,10 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/report.h"
 #include "cli/select.h"
 
@@ -35,10 +34,10 @@ Result<int> show(Cli& cli, const Options& options) {
 
 void add_status(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("status", "State, progress and results of a run; who failed first");
-  command->add_option("RUN", options->run, kRunHelp)->required();
-  command->add_flag("--json", options->json, "Print a JSON object");
-  command->callback([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+  Subcommand command(root, "status", "State, progress and results of a run; who failed first");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
 }
 
 }  // namespace dlrun

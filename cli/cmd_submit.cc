@@ -3,10 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/submit_job.h"
@@ -77,13 +76,13 @@ Result<int> submit(Cli& cli, const Options& options) {
 
 void add_submit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("submit", "Check, render, record and submit an experiment, or a job script");
-  add_spec_options(*command, options->spec);
-  command->add_flag("--watch", options->watch, "Follow the log until the job ends; exit with 0 or 5");
-  command->add_flag("--dry-run", options->dry_run, "Print what would be done; write and submit nothing");
-  command->add_flag("--test-only", options->test_only, "Ask Slurm whether and when it would run; submit nothing");
-  command->add_flag("--json", options->json, "Print a JSON object");
-  command->callback([options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });
+  Subcommand command(root, "submit", "Check, render, record and submit an experiment, or a job script");
+  add_spec_options(command, options->spec);
+  command.flag("--watch", options->watch, "Follow the log until the job ends; exit with 0 or 5");
+  command.flag("--dry-run", options->dry_run, "Print what would be done; write and submit nothing");
+  command.flag("--test-only", options->test_only, "Ask Slurm whether and when it would run; submit nothing");
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });
 }
 
 }  // namespace dlrun

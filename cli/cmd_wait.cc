@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -55,10 +54,10 @@ Result<int> wait(Cli& cli, const Options& options) {
 
 void add_wait(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = root.add_subcommand("wait", "Wait until runs have ended; exit with 0 or 5");
-  command->add_option("RUN", options->runs, kRunHelp)->required();
-  command->add_flag("--json", options->json, "Print a JSON array of their states");
-  command->callback([options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
+  Subcommand command(root, "wait", "Wait until runs have ended; exit with 0 or 5");
+  command.option("RUN", options->runs, kRunHelp).required();
+  command.flag("--json", options->json, "Print a JSON array of their states");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
 }
 
 }  // namespace dlrun

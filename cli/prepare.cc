@@ -1,24 +1,22 @@
 #include "cli/prepare.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "launcher/executors/slurm_conf.h"
 
 namespace dlrun {
 
-void add_set_option(CLI::App& command, SpecOptions& options) {
-  command.add_option("--set", options.sets, "Override a key of the spec, e.g. resources.nodes=4; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->take_all();
+void add_set_option(Subcommand& command, SpecOptions& options) {
+  command.option("--set", options.sets, "Override a key of the spec, e.g. resources.nodes=4; repeatable")
+      .type_name("KEY=VALUE")
+      .repeatable();
 }
 
-void add_spec_options(CLI::App& command, SpecOptions& options) {
-  command.add_option("SPEC", options.file, "The experiment, a YAML file")->required();
+void add_spec_options(Subcommand& command, SpecOptions& options) {
+  command.option("SPEC", options.file, "The experiment, a YAML file").required();
   add_set_option(command, options);
-  command.add_option("--runs", options.runs, "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
-      ->type_name("DIR");
+  command.option("--runs", options.runs, "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
+      .type_name("DIR");
 }
 
 std::filesystem::path folder_of(const Cli& cli, const std::string& file) {

@@ -10,6 +10,8 @@
 
 namespace dlrun {
 
+class Subcommand;
+
 struct SpecOptions {
   std::string file;
   std::vector<std::string> sets;
@@ -17,9 +19,9 @@ struct SpecOptions {
 };
 
 /// Adds --set.
-void add_set_option(CLI::App& command, SpecOptions& options);
+void add_set_option(Subcommand& command, SpecOptions& options);
 /// Adds SPEC, --set and --runs.
-void add_spec_options(CLI::App& command, SpecOptions& options);
+void add_spec_options(Subcommand& command, SpecOptions& options);
 
 struct Prepared {
   LoadedSpec loaded;

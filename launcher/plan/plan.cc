@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 class Planner {
  public:
   Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
-      : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), inputs_(inputs) {
+      : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), specs_folder_(loaded.folder), inputs_(inputs) {
     plan_.target = inputs.target;
     plan_.name = spec_.name.value_or("job");
     plan_.folder = start_folder(loaded);
@@ -228,7 +228,7 @@ class Planner {
     for (const SlurmOption& option : spec_.slurm) {
       if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
     }
-    const bool is_specs_folder = plan_.folder == loaded_.folder;
+    const bool is_specs_folder = plan_.folder == specs_folder_;
     add_directive("--chdir", plan_.folder, is_specs_folder ? "the spec's folder" : "slurm.chdir");
     plan_.output_given = r.output.has_value();
     add_directive("--output",
@@ -302,6 +302,7 @@ class Planner {
   const SiteProfile& site_;
   const Preset& preset_;
   const std::string& file_;
+  const std::string& specs_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
   LaunchPlan plan_;

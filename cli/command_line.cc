@@ -1,0 +1,63 @@
+#include "cli/command_line.h"
+
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "common/text.h"
+
+namespace dlrun {
+
+CommandOption& CommandOption::required() {
+  option_->required();
+  return *this;
+}
+
+CommandOption& CommandOption::type_name(const char* name) {
+  option_->type_name(name);
+  return *this;
+}
+
+CommandOption& CommandOption::non_negative() {
+  option_->check([](const std::string& text) {
+    const auto number = parse_int(text);
+    return number && *number >= 0 ? std::string() : fmt::format("'{}' is not a number from 0 on", printable(text));
+  });
+  return *this;
+}
+
+CommandOption& CommandOption::repeatable() {
+  option_->allow_extra_args(false)->take_all();
+  return *this;
+}
+
+Subcommand::Subcommand(CLI::App& root, const char* name, const char* help) : app_(root.add_subcommand(name, help)) {}
+
+CommandOption Subcommand::option(const char* names, std::string& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+CommandOption Subcommand::option(const char* names, std::vector<std::string>& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+CommandOption Subcommand::option(const char* names, std::optional<std::string>& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+CommandOption Subcommand::option(const char* names, std::optional<std::int64_t>& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+CommandOption Subcommand::option(const char* names, std::optional<std::size_t>& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+CommandOption Subcommand::option(const char* names, std::size_t& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help));
+}
+
+void Subcommand::flag(const char* names, bool& to, const char* help) {
+  app_->add_flag(names, to, help);
+}
+
+void Subcommand::on_call(std::function<void()> call) {
+  app_->callback(std::move(call));
+}
+
+}  // namespace dlrun
