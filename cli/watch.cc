@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{200};
 constexpr milliseconds kFirstQuestion{1000};
-constexpr milliseconds kLongestPause{30'000};
+constexpr milliseconds kLongestPause{40'000};
 /// A log that has not grown for this long after the run's end is whole.
 constexpr milliseconds kQuiet{600};
 
@@ -92,17 +92,22 @@ class EventsStamp {
 class Backoff {
  public:
   bool is_due() const { return Clock::now() >= next_; }
+  /// An answer that another watcher got will do when it is younger than the time since our own last question: however
+  /// many they are, one question in 30 s in the end, and a lonely watcher's answers are always new.
+  milliseconds max_age() const { return max_age_; }
   void asked() {
     // Jitter: a hundred watchers that a shell loop started together must not stay together.
     std::uniform_real_distribution<double> spread(0.8, 1.2);
     next_ =
         Clock::now() + milliseconds(static_cast<std::int64_t>(static_cast<double>(pause_.count()) * spread(random_)));
+    max_age_ = pause_ * 3 / 4;
     pause_ = std::min(pause_ * 2, kLongestPause);
   }
 
  private:
   std::minstd_rand random_{std::random_device{}()};
   milliseconds pause_ = kFirstQuestion;
+  milliseconds max_age_ = kFirstQuestion / 2;
   Clock::time_point next_ = Clock::now();
 };
 
@@ -120,7 +125,7 @@ Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const Index
   for (;;) {
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
     if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
-      auto now = inspector.inspect(run.path);
+      auto now = inspector.inspect(run.path, backoff.max_age());
       if (!now) return now;
       backoff.asked();
       status = std::move(*now);

@@ -1,6 +1,7 @@
 #pragma once
 // The seam between deciding and acting: whoever starts a job, asks about it and ends it.
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -70,7 +71,8 @@ class Executor {
   /// known now.
   [[nodiscard]] virtual Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster) = 0;
 
-  [[nodiscard]] virtual Result<QueryAnswer> query(std::span<const JobId> jobs) = 0;
+  /// An answer that another of the user's processes got at most max_age ago will do; 0: ask now.
+  [[nodiscard]] virtual Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) = 0;
 
   /// Asks for the job's end; does not wait for it.
   [[nodiscard]] virtual Result<> cancel(const JobId& job) = 0;

@@ -40,7 +40,7 @@ class Local final : public Executor {
 
   Result<std::optional<JobId>> find(std::string_view, const std::string&) override { return std::nullopt; }
 
-  Result<QueryAnswer> query(std::span<const JobId> jobs) override {
+  Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds) override {
     QueryAnswer answer;
     for (const auto& job : jobs) {
       const auto local = parse(job.id);

@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "launcher/executors/classify.h"
 #include "launcher/executors/executor.h"
+#include "launcher/executors/queue_cache.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
 
@@ -83,11 +84,11 @@ class SlurmCli final : public Executor {
     return std::nullopt;
   }
 
-  Result<QueryAnswer> query(std::span<const JobId> jobs) override {
+  Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
     std::map<std::string, std::vector<std::string>> by_cluster;
     for (const auto& job : jobs) by_cluster[job.cluster].push_back(job.id);
     QueryAnswer answer;
-    for (const auto& [cluster, ids] : by_cluster) DLRUN_TRY(query_cluster(cluster, ids, answer));
+    for (const auto& [cluster, ids] : by_cluster) DLRUN_TRY(query_cluster(cluster, ids, max_age, answer));
     return answer;
   }
 
@@ -133,22 +134,45 @@ class SlurmCli final : public Executor {
     return done;
   }
 
-  Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids, QueryAnswer& answer) {
-    const std::string list = join(ids, ",");
-    std::vector<std::string> argv = {"squeue", "-h", "-t", "all", "-o", std::string(kSqueueFormat), "-j", list};
+  /// squeue's lines for what selects the jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that it no longer knows are no
+  /// error.
+  Result<std::string> queue(const std::string& cluster, std::vector<std::string> selection) {
+    std::vector<std::string> argv = {"squeue", "-h", "-t", "all", "-o", std::string(kSqueueFormat)};
+    argv.insert(argv.end(), selection.begin(), selection.end());
     add_cluster(argv, cluster);
-    auto queue = call(std::move(argv), kQueryTimeout, env_);
-    if (!queue) return tl::unexpected(queue.error());
+    auto done = call(std::move(argv), kQueryTimeout, env_);
+    if (!done) return tl::unexpected(done.error());
+    if (done->exit_code == 0) return std::move(done->out);
+    if (says_unknown_job(done->err)) return std::string();
+    return tl::unexpected(slurm_error("squeue", done->err, done->exit_code));
+  }
+
+  /// One question about all of the user's jobs serves everybody who watches one of them.
+  Result<std::string> shared_queue(const std::string& cluster, const std::vector<std::string>& ids,
+                                   std::chrono::milliseconds max_age) {
+    const auto has_all = [&](const std::string& text) {
+      const auto reports = parse_squeue(text, cluster);
+      return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) {
+        return std::any_of(reports.begin(), reports.end(), [&](const JobReport& r) { return r.job.id == id; });
+      });
+    };
+    const auto ask = [&] { return queue(cluster, {"-u", std::to_string(::getuid())}); };
+    auto cache = QueueCache::of_user(env_);
+    if (!cache) return ask();
+    return cache->get(fmt::format("{} {}", env_.get("SLURM_CONF").value_or(""), cluster), max_age, has_all, ask);
+  }
+
+  Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
+                         std::chrono::milliseconds max_age, QueryAnswer& answer) {
+    const auto text =
+        max_age.count() > 0 ? shared_queue(cluster, ids, max_age) : queue(cluster, {"-j", join(ids, ",")});
+    if (!text) return tl::unexpected(text.error());
     std::vector<std::string> missing = ids;
-    if (queue->exit_code == 0) {
-      for (auto& report : parse_squeue(queue->out, cluster)) {
-        std::erase(missing, report.job.id);
-        // The queue keeps an ended job for some minutes but has no exit code: accounting may.
-        report.job.cluster = cluster;
-        answer.reports.push_back(std::move(report));
-      }
-    } else if (!says_unknown_job(queue->err)) {
-      return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
+    for (auto& report : parse_squeue(*text, cluster)) {
+      if (std::erase(missing, report.job.id) == 0) continue;  // another job of the user's
+      // The queue keeps an ended job for some minutes but has no exit code: accounting may.
+      report.job.cluster = cluster;
+      answer.reports.push_back(std::move(report));
     }
     if (missing.empty()) return {};
     std::vector<std::string> past = {"sacct",           "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j",

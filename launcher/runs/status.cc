@@ -188,12 +188,13 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   return facts;
 }
 
-Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run) {
-  auto all = inspect_all({&run, 1});
+Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age) {
+  auto all = inspect_all({&run, 1}, max_age);
   return std::move(all.front());
 }
 
-std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::filesystem::path> runs) {
+std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::filesystem::path> runs,
+                                                         std::chrono::milliseconds max_age) {
   std::vector<Result<RunFacts>> facts;
   std::vector<JobId> slurm_jobs, local_jobs;
   for (const auto& run : runs) {
@@ -216,7 +217,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
 
   const auto ask = [&](Executor& executor, const std::vector<JobId>& jobs, bool is_local) {
     if (jobs.empty()) return;
-    const auto answer = executor.query(jobs);
+    const auto answer = executor.query(jobs, max_age);
     for (auto& one : facts) {
       if (!one || one->record.ended) continue;
       const auto job = job_of(*one);

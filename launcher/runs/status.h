@@ -1,6 +1,7 @@
 #pragma once
 // What has become of a run: its own record first, then what Slurm says, and never a guess.
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -68,9 +69,11 @@ class RunInspector {
 
   /// Reads the run's files, settles an open submission, asks the executor where the files do not say that the run is
   /// over. An executor that cannot be asked is part of the answer, not an error.
-  [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run);
+  /// max_age: how old the executor's answer may be, when others of the user's processes ask as well.
+  [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age = {});
   /// The same for many; one that cannot be read has its own error.
-  [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(std::span<const std::filesystem::path> runs);
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(std::span<const std::filesystem::path> runs,
+                                                           std::chrono::milliseconds max_age = {});
 
   /// Only what the files say: no process, no network.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);

@@ -148,6 +148,25 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 0 ]
 }
 
+@test "twenty who watch at once put the controller one question, not twenty" {
+    as_user mkdir "$dir/bin"
+    as_user bash -c "cat >'$dir/bin/squeue'" <<SH
+#!/bin/bash
+echo >>"$dir/asked"
+exec /usr/bin/squeue "\$@"
+SH
+    as_user chmod +x "$dir/bin/squeue"
+    waiting
+    wait_until 30 is_state running
+    as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH && for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' - "$dir" &
+    wait_until 30 test -s "$dir/asked"
+    sleep 4 # each asks at once, after one second and after three: 60 questions if nobody listened to the others
+    [ "$(wc -l <"$dir/asked")" -le 15 ]
+    as_user touch "$dir/go"
+    wait "$!"
+    [ "$(cat "$dir"/wait-* | grep -c completed)" -eq 20 ]
+}
+
 @test "Ctrl-C while watching leaves the job running, says so, and is exit code 130" {
     as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit hello.yaml --watch --set "launch.command=[bash, -c, \"echo waiting; until [[ -e $1/go ]]; do sleep 0.1; done\"]"' - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
     wait_until 30 grep -q '^waiting' "$BATS_TEST_TMPDIR/out"

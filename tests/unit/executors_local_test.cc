@@ -57,8 +57,8 @@ TEST_CASE("a local job is the process with the recorded start time, not whoever 
   const auto local = make_local(Env::of_process());
   const JobId job{std::string(kLocalCluster), *id};
   const JobId reused{std::string(kLocalCluster), *id + "1"};
-  CHECK(local->query({{job}})->reports.size() == 1);
-  CHECK(local->query({{reused}})->reports.empty());
+  CHECK(local->query({{job}}, {})->reports.size() == 1);
+  CHECK(local->query({{reused}}, {})->reports.empty());
   CHECK(local->cancel(reused).error().code == Errc::kNotFound);
   CHECK(process_start_ticks(child->pid()).has_value());
   child->release();
@@ -69,7 +69,7 @@ TEST_CASE("a local job is the process with the recorded start time, not whoever 
 TEST_CASE("a local job of another host is not asked of this host's processes") {
   const auto local = make_local(Env::of_process());
   const JobId elsewhere{std::string(kLocalCluster), "some-other-host:" + std::to_string(::getpid()) + ":1"};
-  CHECK(local->query({{elsewhere}})->reports.empty());
+  CHECK(local->query({{elsewhere}}, {})->reports.empty());
   const auto refused = local->cancel(elsewhere);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message.find("some-other-host") != std::string::npos);

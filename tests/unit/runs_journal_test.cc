@@ -23,7 +23,9 @@ class FakeExecutor final : public Executor {
     CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
     return known;
   }
-  Result<QueryAnswer> query(std::span<const JobId>) override { throw std::logic_error("queried"); }
+  Result<QueryAnswer> query(std::span<const JobId>, std::chrono::milliseconds) override {
+    throw std::logic_error("queried");
+  }
   Result<> cancel(const JobId&) override { throw std::logic_error("cancelled"); }
 };
 

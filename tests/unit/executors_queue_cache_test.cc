@@ -1,0 +1,112 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "launcher/executors/queue_cache.h"
+#include "tests/unit/temporary_directory.h"
+
+using namespace dlrun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const auto kAnything = [](const std::string&) { return true; };
+
+struct Slurm {
+  std::atomic<int> asked = 0;
+  QueueCache::Ask ask(const std::string& answer) {
+    return [this, answer]() -> Result<std::string> {
+      ++asked;
+      return answer;
+    };
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an answer that is young enough serves the next who asks, an old one does not") {
+  const TemporaryDirectory folder;
+  QueueCache cache(folder.path());
+  Slurm slurm;
+  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1|RUNNING\n2|PENDING")) == "1|RUNNING\n2|PENDING");
+  CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("other")) == "1|RUNNING\n2|PENDING");
+  CHECK(slurm.asked == 1);
+  CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("other")) == "other");
+  CHECK(slurm.asked == 2);
+}
+
+TEST_CASE("an answer without the job that is asked for does not suffice") {
+  const TemporaryDirectory folder;
+  QueueCache cache(folder.path());
+  Slurm slurm;
+  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1")) == "1");
+  const auto has_two = [](const std::string& text) { return text.find('2') != std::string::npos; };
+  CHECK(*cache.get("q", 1h, has_two, slurm.ask("1 2")) == "1 2");
+  CHECK(*cache.get("q", 1h, has_two, slurm.ask("")) == "1 2");
+  CHECK(slurm.asked == 2);
+}
+
+TEST_CASE("clusters do not answer for each other") {
+  const TemporaryDirectory folder;
+  QueueCache cache(folder.path());
+  Slurm slurm;
+  CHECK(*cache.get("one", 1h, kAnything, slurm.ask("1")) == "1");
+  CHECK(*cache.get("two", 1h, kAnything, slurm.ask("2")) == "2");
+}
+
+TEST_CASE("a hundred who ask at once put one question") {
+  const TemporaryDirectory folder;
+  Slurm slurm;
+  std::vector<std::thread> watchers;
+  std::atomic<int> right = 0;
+  for (int i = 0; i < 100; ++i) {
+    watchers.emplace_back([&] {
+      if (*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("1|RUNNING")) == "1|RUNNING") ++right;
+    });
+  }
+  for (auto& watcher : watchers) watcher.join();
+  CHECK(right == 100);
+  CHECK(slurm.asked == 1);
+}
+
+TEST_CASE("that the controller does not answer is shared; other errors are not") {
+  const TemporaryDirectory folder;
+  QueueCache cache(folder.path());
+  Slurm slurm;
+  const auto away = []() -> Result<std::string> { return fail(Errc::kUnavailable, "away"); };
+  const auto broken = []() -> Result<std::string> { return fail(Errc::kIo, "broken"); };
+  CHECK(cache.get("q", 1h, kAnything, broken).error().code == Errc::kIo);
+  CHECK(cache.get("q", 1h, kAnything, away).error().code == Errc::kUnavailable);
+  CHECK(cache.get("q", 1h, kAnything, slurm.ask("1")).error().message == "away");
+  CHECK(slurm.asked == 0);
+  CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("1")) == "1");
+}
+
+TEST_CASE("a torn answer counts as none") {
+  const TemporaryDirectory folder;
+  QueueCache cache(folder.path());
+  Slurm slurm;
+  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1|RUNNING")) == "1|RUNNING");
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
+  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("2|RUNNING")) == "2|RUNNING");
+}
+
+TEST_CASE("a folder that others can enter, or a link, is not used") {
+  const TemporaryDirectory folder;
+  Env env;
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
+  CHECK(QueueCache::of_user(env).has_value());
+  const auto own = folder.path() / "dlrun";
+  CHECK(::chmod(own.c_str(), 0755) == 0);
+  CHECK_FALSE(QueueCache::of_user(env).has_value());
+  std::filesystem::remove(own);
+  std::filesystem::create_directory_symlink("/tmp", own);
+  CHECK_FALSE(QueueCache::of_user(env).has_value());
+}
