@@ -1,5 +1,9 @@
+#include <regex>
+#include <string>
+
 #include <doctest/doctest.h>
 
+#include "common/files.h"
 #include "launcher/executors/scrub.h"
 
 using dlrun::Env;
@@ -32,4 +36,18 @@ TEST_CASE("a Slurm token stays only where munge cannot say who asks") {
   env.set("SLURM_JWT", "token");
   CHECK_FALSE(dlrun::scrubbed_for_slurm(env, true).has("SLURM_JWT"));
   CHECK(dlrun::scrubbed_for_slurm(env, false).has("SLURM_JWT"));
+}
+
+TEST_CASE("scrubbing removes every variable that the programs share, as the page about them lists it") {
+  const auto page = dlrun::read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
+  REQUIRE(page.has_value());
+  const std::regex variable("DLRUN_[A-Z]+(_[A-Z]+)*");
+  Env env;
+  for (std::sregex_iterator at(page->begin(), page->end(), variable), end; at != end; ++at) {
+    const std::string name = at->str();
+    const bool is_the_users = name == "DLRUN_RUNS" || name == "DLRUN_SITE" || name == "DLRUN_CONFIG";
+    if (!is_the_users) env.set(name, "outer");
+  }
+  REQUIRE(env.values().size() > 10);
+  for (const auto& [name, value] : dlrun::scrubbed_for_slurm(env, true).values()) FAIL(name);
 }
