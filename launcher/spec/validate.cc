@@ -190,6 +190,9 @@ class Validator {
     if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
       error("train.backend", "train.backend: mpi needs the host's MPI library, which an image lacks; use gloo");
     }
+    if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
+      error("train.layers", "train.layers is the whole network: train.model and train.hidden have no part in it");
+    }
     if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
       error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
             "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate falls, go together");

@@ -133,10 +133,16 @@ const std::vector<Flag<Options>>& flags() {
       {"--test-samples", "N", "test on the first N samples only; 0: all (0)",
        number<O>(
            [](O & o) -> auto& { return o.data.test_samples; }, 0, kMostSamples)},
-      {"--model", "mlp", "dense layers with ReLU between them (mlp)",
+      {"--model", "mlp|cnn", "dense layers with ReLU; or 3x3 convolutions of 32 and 64, maxpool, dense 128 (mlp)",
        one_of(
-           [](O & o) -> auto& { return o.train.model; }, word_in("mlp"), "mlp")},
-      {"--hidden", "N[,N...]", "widths of its hidden layers (512)", set_hidden},
+           [](O & o) -> auto& { return o.train.model; }, word_in("mlp|cnn"), "mlp|cnn")},
+      {"--hidden", "N[,N...]", "widths of mlp's hidden layers (512)", set_hidden},
+      {"--layers", "LAYER[,LAYER...]", "any other model: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'",
+       [](O& o, std::string_view value) -> Result<> {
+         o.train.layers.clear();
+         for (const std::string_view layer : split(value, ',')) o.train.layers.emplace_back(trim(layer));
+         return {};
+       }},
       {"--optimizer", optimizer_names(), "update rule (adam)",
        one_of(
            [](O & o) -> auto& { return o.train.optimizer.name; }, word_in(optimizer_names()), optimizer_names())},
@@ -320,6 +326,10 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;  // an absolute one stays
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage, "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
+  }
+  if (!options.train.layers.empty() &&
+      (options.train.model != "mlp" || options.train.hidden != TrainOptions().hidden)) {
+    return fail(Errc::kUsage, "--layers is the whole model: --model and --hidden have no part in it");
   }
   if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_steps.empty()) {
     return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");

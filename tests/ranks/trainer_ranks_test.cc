@@ -176,6 +176,53 @@ TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with la
   check_ranks_train_as_one(kLayerWise);
 }
 
+TEST_CASE("N ranks with batch B train a convolutional network as one rank with batch N * B does, dropout and all") {
+  TrainOptions options = small_options();
+  options.layers = {"conv2d 4 5 stride 2",
+                    "relu",
+                    "dropout 0.25",
+                    "maxpool 2",
+                    "residual: conv2d 4 3 same; tanh; conv2d 4 3 same",
+                    "avgpool 2",
+                    "dropout 0.1",
+                    "dense 10"};
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  const auto one = train(1, options);
+  REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
+  CHECK(one[0].outcome->test_loss < 2.29);  // it did learn; chance is log 10
+  for (const int size : {2, 4, 7}) {
+    CAPTURE(size);
+    options.batch = 28 / static_cast<std::size_t>(size);
+    const auto many = train(size, options);
+    for (const Trained& rank : many) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      CHECK(rank.parameters == many[0].parameters);
+    }
+    // Sums of the same numbers in another order, through 22 steps.
+    CHECK(largest_difference(many[0].parameters, one[0].parameters) < 1e-5);
+  }
+}
+
+TEST_CASE("a convolutional network with dropout resumes to the same bits") {
+  const Folder folder;
+  TrainOptions options = small_options();
+  options.layers = {"conv2d 4 5 stride 2", "relu", "dropout 0.25", "maxpool 2", "dense 10"};
+  options.checkpoint_every = 7;
+  options.checkpoint_keep = 100;
+  options.checkpoint_dir = folder.path() / "whole";
+  const auto whole = train(2, options);
+  REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
+  options.checkpoint_dir = folder.path() / "resumed";
+  fs::create_directories(options.checkpoint_dir);
+  fs::copy(folder.path() / "whole" / "step-00000007", options.checkpoint_dir / "step-00000007",
+           fs::copy_options::recursive);
+  options.resume = true;
+  const auto resumed = train(2, options);
+  REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
+  CHECK(resumed[0].parameters == whole[0].parameters);
+}
+
 TEST_CASE("a wrong weight of the last batch would be seen") {
   // The same, but with the last batch dropped: parameters differ by far more than the tolerance above.
   TrainOptions options = small_options();

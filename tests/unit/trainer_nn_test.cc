@@ -1,5 +1,6 @@
 // Layers and loss: gradients against finite differences in double precision, float against double.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -10,23 +11,49 @@
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer_kernels.h"
+#include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/nn/network.h"
 
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kInputs = 11;
+using Words = std::vector<std::string>;
+
+constexpr ImageShape kImage{6, 5, 2};
+constexpr std::size_t kInputs = 6 * 5 * 2;
 constexpr std::size_t kClasses = 4;
 constexpr std::size_t kBatch = 6;
-const std::vector<std::size_t> kHidden{7, 5};
+const Words kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
+
+/// Every layer, in networks in which gradients of parameters pass through it. No relu sees an exact 0, at which it has
+/// no derivative to compare with.
+const std::vector<Words> kModels{
+    kMlp,
+    {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},
+    {"conv2d 4 3 stride 2 same", "relu", "dense 4"},
+    {"conv2d 3 3 same", "relu", "maxpool 2", "relu", "dense 4"},
+    {"conv2d 3 3 same", "maxpool 3 stride 1", "tanh", "conv2d 2 2", "avgpool 2 stride 1", "dense 4"},
+    {"dense 8", "dropout 0.3", "tanh", "dropout 0.5", "dense 4"},
+    {"conv2d 3 3 same", "relu", "residual: conv2d 3 3 same; tanh; dropout 0.2; conv2d 3 3 same", "tanh", "dense 4"},
+    {"residual: conv2d 4 3 same; tanh; conv2d 2 1", "avgpool 5", "tanh", "dense 4"},
+};
+
+template <typename T>
+Layers<T> layers_of(const Words& words, const ImageShape& image = kImage, std::size_t classes = kClasses) {
+  auto layers = make_layers<T>(words, image, classes);
+  REQUIRE_MESSAGE(layers.has_value(), layers.error().message);
+  return std::move(*layers);
+}
 
 template <typename T>
 struct Fixture {
   std::unique_ptr<Kernels<T>> kernels = make_cpu_kernels<T>(1);
-  Network<T> network{*kernels, make_mlp<T>(kInputs, kHidden, kClasses), kInputs, kBatch, 2};
+  Network<T> network;
   std::vector<std::uint8_t> labels;
+  std::vector<std::uint32_t> samples{11, 3, 7, 100, 0, 52};
 
-  Fixture() {
+  explicit Fixture(const Words& words = kMlp) : network(*kernels, layers_of<T>(words), kInputs, kBatch, 2) {
     network.initialise(3);
     Random random(9, Purpose::kShuffle);
     for (std::size_t i = 0; i < kBatch * kInputs; ++i) network.input()[i] = static_cast<T>(random.uniform(-1, 1));
@@ -37,7 +64,7 @@ struct Fixture {
   T loss(std::size_t n, bool is_training) {
     T totals[2] = {0, 0};
     const T scale = n > 0 ? T{1} / static_cast<T>(n) : T{0};
-    network.forward(n);
+    network.forward(n, {.is_training = true, .seed = 5, .step = 3, .samples = samples});
     kernels->softmax_cross_entropy(network.output(), labels.data(), n, kClasses, scale,
                                    is_training ? network.output_gradient() : nullptr, totals);
     if (is_training) network.backward(n, [](std::size_t) {});
@@ -47,36 +74,49 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("every gradient of an mlp is the loss's derivative, by central differences in double") {
-  Fixture<double> f;
-  f.loss(kBatch, true);
-  const std::vector<double> gradients(f.network.gradients().begin(), f.network.gradients().end());
-  // Central differences err by h^2 * f''' / 6 + 2^-53 / h: about 1e-10 here.
-  constexpr double kStep = 1e-5;
-  double largest = 0;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    double& p = f.network.parameters()[i];
-    const double kept = p;
-    p = kept + kStep;
-    const double above = f.loss(kBatch, false);
-    p = kept - kStep;
-    const double below = f.loss(kBatch, false);
-    p = kept;
-    CAPTURE(i);
-    CHECK(gradients[i] == doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-6).scale(1e-2));
-    largest = std::max(largest, std::abs(gradients[i]));
+TEST_CASE("every gradient of every layer is the loss's derivative, by central differences in double") {
+  for (const Words& words : kModels) {
+    Fixture<double> f(words);
+    CAPTURE(f.network.description());
+    f.loss(kBatch, true);
+    const std::vector<double> gradients(f.network.gradients().begin(), f.network.gradients().end());
+    // Central differences err by h^2 * f''' / 6 + 2^-53 / h: about 1e-10 here.
+    constexpr double kStep = 1e-5;
+    double largest = 0;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      double& p = f.network.parameters()[i];
+      const double kept = p;
+      p = kept + kStep;
+      const double above = f.loss(kBatch, false);
+      p = kept - kStep;
+      const double below = f.loss(kBatch, false);
+      p = kept;
+      CAPTURE(i);
+      CHECK(gradients[i] == doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-6).scale(1e-2));
+      largest = std::max(largest, std::abs(gradients[i]));
+    }
+    CHECK(largest > 0.01);  // a network of zeros would pass, too
   }
-  CHECK(largest > 0.01);  // a network of zeros would pass, too
 }
 
-TEST_CASE("float gradients are the double ones up to float's precision") {
-  Fixture<float> single;
-  Fixture<double> reference;
-  CHECK(single.loss(kBatch, true) == doctest::Approx(reference.loss(kBatch, true)).epsilon(1e-5));
-  for (std::size_t i = 0; i < reference.network.gradients().size(); ++i) {
-    CAPTURE(i);
-    // Sums of up to 11 products, each with a relative error of 2^-24.
-    CHECK(single.network.gradients()[i] == doctest::Approx(reference.network.gradients()[i]).epsilon(1e-4).scale(1e-2));
+TEST_CASE("float gradients are the double ones up to float's precision, and no convolution is oneDNN's reference") {
+  for (const Words& words : kModels) {
+    Fixture<float> single(words);
+    Fixture<double> reference(words);
+    CAPTURE(single.network.description());
+    CHECK(single.loss(kBatch, true) == doctest::Approx(reference.loss(kBatch, true)).epsilon(1e-5));
+    for (std::size_t i = 0; i < reference.network.gradients().size(); ++i) {
+      CAPTURE(i);
+      // Sums of up to a few hundred products, each with a relative error of 2^-24.
+      CHECK(single.network.gradients()[i] ==
+            doctest::Approx(reference.network.gradients()[i]).epsilon(1e-4).scale(1e-2));
+    }
+    REQUIRE(single.kernels->synchronise().has_value());
+    const bool has_convolutions = single.network.description().find("conv2d") != std::string::npos;
+    CHECK(single.kernels->layers()->implementations().empty() != has_convolutions);
+    for (const std::string& name : single.kernels->layers()->implementations()) {
+      CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
+    }
   }
 }
 
@@ -96,6 +136,13 @@ TEST_CASE("an empty batch has no loss and zero gradients") {
   f.loss(kBatch, true);
   CHECK(f.loss(0, true) == 0);
   for (const float gradient : f.network.gradients()) CHECK(gradient == 0);
+  for (const Words& words : kModels) {
+    Fixture<float> other(words);
+    CAPTURE(other.network.description());
+    other.loss(kBatch, true);
+    other.loss(0, true);
+    for (const float gradient : other.network.gradients()) REQUIRE(gradient == 0);
+  }
 }
 
 TEST_CASE("gradients of parts of a batch, scaled by the whole, add up to the whole batch's") {
@@ -161,8 +208,9 @@ TEST_CASE("matrix products agree between float and double for every transpositio
 TEST_CASE("first values come from the seed alone and have the published variance") {
   auto kernels = make_cpu_kernels<float>(1);
   const std::vector<std::size_t> hidden{512};
-  Network<float> a(*kernels, make_mlp<float>(784, hidden, 10), 784, 1, 0);
-  Network<float> b(*kernels, make_mlp<float>(784, hidden, 10), 784, 8, 3);
+  const auto mlp = [&] { return layers_of<float>(*named_model("mlp", hidden, 10), {28, 28, 1}, 10); };
+  Network<float> a(*kernels, mlp(), 784, 1, 0);
+  Network<float> b(*kernels, mlp(), 784, 8, 3);
   a.initialise(5);
   b.initialise(5);
   CHECK(std::equal(a.parameters().begin(), a.parameters().end(), b.parameters().begin()));
@@ -182,6 +230,81 @@ TEST_CASE("first values come from the seed alone and have the published variance
   CHECK(a.tensors()[0].shape == std::vector<std::size_t>{784, 512});
   CHECK(a.tensors()[3].name == "layers.2.bias");
   CHECK(a.tensors()[3].offset == 784 * 512 + 512 + 512 * 10);
+}
+
+TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10") {
+  auto kernels = make_cpu_kernels<float>(1);
+  Network<float> cnn(*kernels, layers_of<float>(*named_model("cnn", {}, 10), {28, 28, 1}, 10), 784, 2, 0);
+  CHECK(cnn.description() ==
+        "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dense 128 - relu - dense 10");
+  CHECK(cnn.parameters().size() == 320 + 18'496 + (12 * 12 * 64 * 128 + 128) + 1290);
+  CHECK(named_model("cnm", {}, 10).error().message == "--model cnm: expected mlp or cnn");
+}
+
+TEST_CASE("convolution and pooling give numbers worked out by hand") {
+  auto kernels = make_cpu_kernels<float>(1);
+  LayerKernels<float>& layers = *kernels->layers();
+  const Window window{{3, 3, 1}, {2, 2, 1}, 2, 1, 0};
+  const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const std::vector<float> w{1, 10, 100, 1000};
+  const float bias = 0.5F;
+  std::vector<float> y(4);
+  layers.convolve(window, 1, x.data(), w.data(), &bias, y.data());
+  CHECK(y == std::vector<float>{5421.5F, 6532.5F, 8754.5F, 9865.5F});
+  const std::vector<float> flat{5, 5, 1, 5, 4, 3, 1, 2, 3};
+  layers.max_pool(window, 1, flat.data(), y.data());
+  CHECK(y == std::vector<float>{5, 5, 5, 4});
+  const std::vector<float> dy{1, 2, 4, 8};
+  std::vector<float> dx(9, -1);
+  layers.max_pool_backward(window, 1, flat.data(), y.data(), dy.data(), dx.data());
+  CHECK(dx == std::vector<float>{1, 2, 0, 4, 8, 0, 0, 0, 0});  // the first of equal ones
+  layers.average_pool(window, 1, x.data(), y.data());
+  CHECK(y == std::vector<float>{3, 4, 6, 7});
+}
+
+TEST_CASE("dropout depends on seed, step, sample and layer alone, keeps the mean, and is off outside of training") {
+  auto kernels = make_cpu_kernels<float>(1);
+  constexpr std::size_t kWidth = 20'000;
+  const auto layer = make_dropout<float>(kWidth, 0.25, 0);
+  const auto other_layer = make_dropout<float>(kWidth, 0.25, 1);
+  const std::vector<float> ones(2 * kWidth, 1);
+  std::vector<float> workspace(2 * kWidth);
+  const auto dropped = [&](const Layer<float>& of, std::vector<std::uint32_t> samples, std::uint64_t step,
+                           bool is_training = true) {
+    const BatchInfo batch{is_training, 9, step, samples};
+    std::vector<float> y(samples.size() * kWidth);
+    of.forward({*kernels, nullptr, workspace.data(), samples.size(), batch}, ones.data(), y.data());
+    return y;
+  };
+  const auto both = dropped(*layer, {4, 8}, 1);
+  const auto alone = dropped(*layer, {8}, 1);
+  CHECK(std::equal(alone.begin(), alone.end(), both.begin() + kWidth));
+  CHECK_FALSE(std::equal(alone.begin(), alone.end(), both.begin()));
+  CHECK(dropped(*layer, {8}, 2) != alone);
+  CHECK(dropped(*other_layer, {8}, 1) != alone);
+  CHECK(dropped(*layer, {8}, 1, false) == std::vector<float>(kWidth, 1));
+  const auto zeros = std::count(alone.begin(), alone.end(), 0.0F);
+  // Within five standard deviations.
+  CHECK(static_cast<double>(zeros) / kWidth == doctest::Approx(0.25).epsilon(0.05));
+  CHECK(std::count(alone.begin(), alone.end(), 1 / 0.75F) + zeros == kWidth);
+}
+
+TEST_CASE("a layer that cannot be is refused by its number, its words and the reason") {
+  const auto message = [](const Words& words) {
+    const auto layers = make_layers<float>(words, {28, 28, 1}, 10);
+    return layers ? "" : layers.error().message;
+  };
+  CHECK(message({"dense 10"}).empty());
+  CHECK(message({"relu", "desne 10"}) == "layer 2, 'desne 10': no layer is called 'desne'; did you mean 'dense'?");
+  CHECK(message({"dense"}) == "layer 1, 'dense': expected its width, a whole number from 1 to 1048576");
+  CHECK(message({"conv2d 8 3 strid 2"}) == "layer 1, 'conv2d 8 3 strid 2': 'strid' is too much");
+  CHECK(message({"conv2d 8 29"}) == "layer 1, 'conv2d 8 29': a window of 29 x 29 is larger than its image of 28 x 28");
+  CHECK(message({"conv2d 8 2 same"}) == "layer 1, 'conv2d 8 2 same': 'same' needs a window of odd size");
+  CHECK(message({"dropout 1"}) == "layer 1, 'dropout 1': expected its rate, from 0 to below 1");
+  CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") != std::string::npos);
+  CHECK(message({"residual: residual: relu"}).find("no residual block in it") != std::string::npos);
+  CHECK(message({"dense 9"}) == "the last layer gives 9 values a sample, the data have 10 classes");
+  CHECK(message({""}) == "layer 1, '': is empty");
 }
 
 TEST_CASE("a batch is gathered as scaled bytes with its labels") {

@@ -73,6 +73,15 @@ TEST_CASE("every flag of the trainer is understood, with its value apart or afte
   }
 }
 
+TEST_CASE("layers are the whole model, in words") {
+  const auto options = parse_options(Words{"--layers", "conv2d 4 3, relu,dense 10"}, Env());
+  REQUIRE(options.has_value());
+  CHECK(options->train.layers == Words{"conv2d 4 3", "relu", "dense 10"});
+  CHECK(message_of({"--layers", "dense 10", "--model", "cnn"}) ==
+        "--layers is the whole model: --model and --hidden have no part in it");
+  CHECK(parse_options(Words{"--model=cnn"}, Env())->train.model == "cnn");
+}
+
 TEST_CASE("optimizer and schedule take their own flags") {
   const Words words{"--optimizer=lamb", "--beta1=0.8",         "--beta2=0.9",     "--epsilon=1e-5",
                     "--alpha=0.7",      "--trust=0.02",        "--clip-norm=1.5", "--lr-decay=step",

@@ -45,7 +45,9 @@ Result<Dataset> load_half(const std::filesystem::path& folder, const char* half)
                 images_path->filename().string(), images->sizes[0]);
   }
   Dataset data;
-  data.features = std::size_t{images->sizes[1]} * images->sizes[2];
+  data.height = images->sizes[1];
+  data.width = images->sizes[2];
+  data.features = data.height * data.width;
   if (images->sizes[0] == 0 || data.features == 0) {
     return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path->string(), images->sizes[0],
                 images->sizes[1], images->sizes[2]);
@@ -66,7 +68,8 @@ void keep_first(Dataset& data, std::size_t samples) {
 
 Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test) {
   Dataset data;
-  data.features = std::size_t{kDigitSize} * kDigitSize;
+  data.height = data.width = kDigitSize;
+  data.features = data.height * data.width;
   data.classes = kTenClasses;
   data.images.resize(n * data.features);
   data.labels.resize(n);

@@ -15,7 +15,9 @@ namespace dlrun::trainer {
 struct Dataset {
   std::vector<std::uint8_t> images;  ///< [n x features], row-major
   std::vector<std::uint8_t> labels;  ///< [n], each below classes
-  std::size_t features = 0;          ///< bytes of one image
+  std::size_t features = 0;          ///< bytes of one image: height x width x channels
+  std::size_t height = 0;
+  std::size_t width = 0;
   std::size_t classes = 0;
 
   [[nodiscard]] std::size_t size() const { return labels.size(); }

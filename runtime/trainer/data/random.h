@@ -15,7 +15,7 @@ namespace dlrun::trainer {
 }
 
 /// What a stream of random numbers is for. Two streams with different purposes never share numbers.
-enum class Purpose : std::uint64_t { kInit = 1, kShuffle = 2, kTrainDigits = 3, kTestDigits = 4 };
+enum class Purpose : std::uint64_t { kInit = 1, kShuffle = 2, kTrainDigits = 3, kTestDigits = 4, kDropout = 5 };
 
 /// A stream: SplitMix64 keyed by (seed, purpose, index). index: the layer, the epoch, the sample.
 class Random {

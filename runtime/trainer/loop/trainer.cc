@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/nn/network.h"
 #include "runtime/trainer/parallel/agreement.h"
 #include "runtime/trainer/parallel/device_collectives.h"
@@ -50,7 +51,7 @@ struct Trainer::Totals {
 };
 
 struct Trainer::Parts {
-  Parts(const TrainOptions& options, const Split& data, const Session& session, Network<float>::Layers layers,
+  Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
         std::unique_ptr<Optimizer<float>> rule)
       : network(session.kernels, std::move(layers), data.train.features, std::max(options.batch, kEvaluationBatch),
                 kWords),
@@ -123,14 +124,24 @@ Result<Outcome> Trainer::run() {
 }
 
 Result<> Trainer::build() {
-  if (options_.model != "mlp") return fail(Errc::kUsage, "--model {}: expected mlp", options_.model);
+  const auto words = options_.layers.empty() ? named_model(options_.model, options_.hidden, data_.train.classes)
+                                             : Result<std::vector<std::string>>(options_.layers);
+  if (!words) return tl::unexpected(words.error());
+  const ImageShape image{data_.train.height, data_.train.width,
+                         data_.train.features / (data_.train.height * data_.train.width)};
+  auto layers = make_layers<float>(*words, image, data_.train.classes);
+  if (!layers) return tl::unexpected(layers.error());
+  for (std::size_t i = 0; i < layers->size() && session_.kernels.layers() == nullptr; ++i) {
+    if ((*layers)[i]->needs_layer_kernels()) {
+      return fail(Errc::kUsage, "--device cuda trains dense layers and relu only, not {}; use --device cpu",
+                  (*layers)[i]->description());
+    }
+  }
   const auto rule = resolve(options_.optimizer);
   if (!rule) return tl::unexpected(rule.error());
   auto optimizer = make_optimizer<float>(*rule);
   if (!optimizer) return tl::unexpected(optimizer.error());
-  parts_ = std::make_unique<Parts>(options_, data_, session_,
-                                   make_mlp<float>(data_.train.features, options_.hidden, data_.train.classes),
-                                   std::move(*optimizer));
+  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer));
   Parts& p = *parts_;
   const int size = session_.communicator.size();
   p.schedule = {options_.learning_rate,
@@ -146,7 +157,7 @@ Result<> Trainer::build() {
 
   // Ranks that were started differently would train a nonsense, or wait for each other forever.
   const std::string same = fmt::format(
-      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {}", p.network.description(),
+      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {}", fmt::join(*words, ","),
       rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2, *rule->epsilon, rule->alpha,
       rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling), static_cast<int>(options_.lr_decay),
       options_.warmup_epochs, fmt::join(options_.lr_steps, ","), options_.lr_step_factor, options_.lr_power,
@@ -225,7 +236,7 @@ Result<> Trainer::step() {
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
   const std::size_t n = batch.samples.size();
   kernels.gather(p.train, batch.samples, kPixelScale, p.network.input(), p.labels.data());
-  p.network.forward(n);
+  p.network.forward(n, {true, options_.seed, p.position.step, batch.samples});
 
   // Every rank divides by the samples of all ranks: the sum over ranks is then the mean over the global batch, whatever
   // each rank's part of it is.

@@ -25,7 +25,8 @@ namespace dlrun::trainer {
 
 struct TrainOptions {
   std::string model = "mlp";
-  std::vector<std::size_t> hidden{512};
+  std::vector<std::size_t> hidden{512};  ///< of mlp
+  std::vector<std::string> layers;       ///< the model in words (nn/model.h), in place of a named one
   OptimizerOptions optimizer;
   double learning_rate = 1e-3;
   LrScaling lr_scaling = LrScaling::kNone;

@@ -17,6 +17,7 @@
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/cpu_loops.h"
 #include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer_kernels.h"
 #include "runtime/trainer/optim/optimizer.h"
 
 namespace dlrun::trainer {
@@ -61,7 +62,7 @@ void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::siz
 template <typename T>
 class CpuKernels final : public Kernels<T> {
  public:
-  explicit CpuKernels(int threads) : threads_(threads) {
+  explicit CpuKernels(int threads) : threads_(threads), layers_(make_cpu_layer_kernels<T>(threads)) {
     omp_set_num_threads(threads);  // of this thread's teams, oneDNN's among them
     if constexpr (std::is_same_v<T, float>) {
 #pragma omp parallel num_threads(threads)
@@ -76,7 +77,10 @@ class CpuKernels final : public Kernels<T> {
     return true;
   }
   [[nodiscard]] Result<> synchronise() override {
-    return status_;
+    return status_ ? layers_->status() : status_;
+  }
+  [[nodiscard]] LayerKernels<T>* layers() override {
+    return layers_.get();
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -224,6 +228,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
   int threads_;
+  std::unique_ptr<LayerKernels<T>> layers_;
   std::vector<double> block_sums_;
   Result<> status_;
 };

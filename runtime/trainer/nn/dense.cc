@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include "runtime/trainer/nn/layer.h"
 
 namespace dlrun::trainer {
@@ -11,33 +13,29 @@ class Dense final : public Layer<T> {
   Dense(std::size_t inputs, std::size_t outputs, Initialisation initialisation)
       : inputs_(inputs), outputs_(outputs), initialisation_(initialisation) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "dense"; }
+  [[nodiscard]] std::string description() const override { return fmt::format("dense {}", outputs_); }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
+  [[nodiscard]] bool needs_layer_kernels() const override { return false; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {inputs_, outputs_}}, {"bias", {outputs_}}};
   }
 
   void initialise(std::span<T> parameters, Random& random) const override {
-    const auto in = static_cast<double>(inputs_);
-    const auto out = static_cast<double>(outputs_);
-    const double variance = initialisation_ == Initialisation::kHe ? 2 / in : 2 / (in + out);
-    const double bound = std::sqrt(3 * variance);  // a uniform number in [-bound, bound) has variance bound^2 / 3
-    for (T& weight : parameters.first(inputs_ * outputs_)) weight = static_cast<T>(random.uniform(-bound, bound));
-    for (T& bias : parameters.subspan(inputs_ * outputs_)) bias = 0;
+    draw_weights(parameters, inputs_ * outputs_, inputs_, outputs_, initialisation_, random);
   }
 
-  void forward(Kernels<T>& kernels, const T* parameters, const T* x, T* y, std::size_t n) const override {
-    kernels.gemm(Transpose::kNo, Transpose::kNo, n, outputs_, inputs_, x, parameters, 0, y);  // y = x W
-    kernels.add_bias(y, parameters + inputs_ * outputs_, n, outputs_);
+  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
+    call.kernels.gemm(Transpose::kNo, Transpose::kNo, call.n, outputs_, inputs_, x, call.parameters, 0, y);  // y = x W
+    call.kernels.add_bias(y, call.parameters + inputs_ * outputs_, call.n, outputs_);
   }
 
-  void backward(Kernels<T>& kernels, const T* parameters, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx,
-                std::size_t n) const override {
-    kernels.gemm(Transpose::kYes, Transpose::kNo, inputs_, outputs_, n, x, dy, 0, gradients);  // dW = x^T dy
-    kernels.sum_rows(dy, gradients + inputs_ * outputs_, n, outputs_);                         // db = sum of dy's rows
-    if (dx != nullptr && n > 0) {
-      kernels.gemm(Transpose::kNo, Transpose::kYes, n, inputs_, outputs_, dy, parameters, 0, dx);  // dx = dy W^T
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
+    // dW = x^T dy, db = the sum of dy's rows, dx = dy W^T
+    call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs_, outputs_, call.n, x, dy, 0, gradients);
+    call.kernels.sum_rows(dy, gradients + inputs_ * outputs_, call.n, outputs_);
+    if (dx != nullptr && call.n > 0) {
+      call.kernels.gemm(Transpose::kNo, Transpose::kYes, call.n, inputs_, outputs_, dy, call.parameters, 0, dx);
     }
   }
 
@@ -48,6 +46,19 @@ class Dense final : public Layer<T> {
 };
 
 }  // namespace
+
+template <typename T>
+void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_in, std::size_t fan_out,
+                  Initialisation scheme, Random& random) {
+  const auto in = static_cast<double>(fan_in);
+  const auto out = static_cast<double>(fan_out);
+  const double variance = scheme == Initialisation::kHe ? 2 / in : 2 / (in + out);
+  const double bound = std::sqrt(3 * variance);  // a uniform number in [-bound, bound) has variance bound^2 / 3
+  for (T& weight : parameters.first(weights)) weight = static_cast<T>(random.uniform(-bound, bound));
+  for (T& bias : parameters.subspan(weights)) bias = 0;
+}
+template void draw_weights(std::span<float>, std::size_t, std::size_t, std::size_t, Initialisation, Random&);
+template void draw_weights(std::span<double>, std::size_t, std::size_t, std::size_t, Initialisation, Random&);
 
 template <typename T>
 std::unique_ptr<Layer<T>> make_dense(std::size_t inputs, std::size_t outputs, Initialisation initialisation) {

@@ -18,6 +18,9 @@
 namespace dlrun::trainer {
 
 struct Dataset;
+struct TensorPart;
+template <typename T>
+class LayerKernels;
 template <typename T>
 struct AdamCoefficients;
 template <typename T>
@@ -26,7 +29,6 @@ template <typename T>
 struct RmspropCoefficients;
 template <typename T>
 struct SgdCoefficients;
-struct TensorPart;
 
 /// A data set where the device reads it.
 struct DeviceData {
@@ -54,6 +56,9 @@ class Kernels {
 
   /// The queue of operations as its runtime knows it (cudaStream_t); nullptr on the CPU.
   [[nodiscard]] virtual void* stream() const { return nullptr; }
+
+  /// What convolutional networks need beyond this; nullptr on a device that has dense networks only.
+  [[nodiscard]] virtual LayerKernels<T>* layers() { return nullptr; }
 
   /// bytes of zeroed memory, aligned to 64; nullptr when there is not so much (then synchronise() fails, too).
   [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;

@@ -5,23 +5,33 @@
 namespace dlrun::trainer {
 
 template <typename T>
-Network<T>::Network(Kernels<T>& kernels, Layers layers, std::size_t inputs, std::size_t max_batch, std::size_t extra)
+Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra)
     : kernels_(kernels), layers_(std::move(layers)), inputs_(inputs), max_batch_(max_batch) {
   std::size_t offset = 0;
-  activations_.emplace_back(kernels_, max_batch * inputs);
+  outputs_.push_back(allocate(inputs));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Layer<T>& layer = *layers_[i];
     first_.push_back(offset);
-    for (ParameterShape& parameter : layers_[i]->parameters()) {
+    for (ParameterShape& parameter : layer.parameters()) {
       const std::size_t count = parameter.count();
       tensors_.push_back({fmt::format("layers.{}.{}", i, parameter.name), std::move(parameter.shape), offset});
       offset += count;
     }
-    activations_.emplace_back(kernels_, max_batch * layers_[i]->outputs());
-    deltas_.emplace_back(kernels_, max_batch * layers_[i]->outputs());
+    // Half of the memory, and of its traffic, goes where a function of each element writes over what it reads.
+    const bool is_in_place = layer.is_in_place() && i > 0 && !layers_[i - 1]->reads_output();
+    outputs_.push_back(is_in_place ? outputs_.back() : allocate(layer.outputs()));
+    deltas_.push_back(is_in_place ? deltas_.back() : allocate(layer.outputs()));
+    workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace()) : nullptr);
   }
   first_.push_back(offset);
   parameters_ = Array<T>(kernels_, offset);
   gradients_ = Array<T>(kernels_, offset + extra);
+}
+
+template <typename T>
+T* Network<T>::allocate(std::size_t width) {
+  memory_.emplace_back(kernels_, max_batch_ * width);
+  return memory_.back().data();
 }
 
 template <typename T>
@@ -35,20 +45,17 @@ void Network<T>::initialise(std::uint64_t seed) {
 }
 
 template <typename T>
-void Network<T>::forward(std::size_t n) {
+void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
+  batch_ = batch;
   if (n == 0) return;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i]->forward(kernels_, parameters_.data() + first_[i], activations_[i].data(), activations_[i + 1].data(),
-                        n);
-  }
+  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward(call(i, n), outputs_[i], outputs_[i + 1]);
 }
 
 template <typename T>
 void Network<T>::backward(std::size_t n, const std::function<void(std::size_t)>& layer_done) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
-    T* input_gradient = i == 0 ? nullptr : deltas_[i - 1].data();
-    layers_[i]->backward(kernels_, parameters_.data() + first_[i], activations_[i].data(), activations_[i + 1].data(),
-                         deltas_[i].data(), gradients_.data() + first_[i], input_gradient, n);
+    layers_[i]->backward(call(i, n), outputs_[i], outputs_[i + 1], deltas_[i], gradients_.data() + first_[i],
+                         i == 0 ? nullptr : deltas_[i - 1]);
     layer_done(i);
   }
 }
@@ -56,28 +63,11 @@ void Network<T>::backward(std::size_t n, const std::function<void(std::size_t)>&
 template <typename T>
 std::string Network<T>::description() const {
   std::string text = fmt::format("{}", inputs_);
-  for (const auto& layer : layers_) {
-    text += fmt::format(" - {}", layer->kind());
-    if (!layer->parameters().empty()) text += fmt::format(" {}", layer->outputs());
-  }
+  for (const auto& layer : layers_) text += " - " + layer->description();
   return text;
 }
 
 template class Network<float>;
 template class Network<double>;
-
-template <typename T>
-typename Network<T>::Layers make_mlp(std::size_t inputs, std::span<const std::size_t> hidden, std::size_t classes) {
-  typename Network<T>::Layers layers;
-  for (const std::size_t width : hidden) {
-    layers.push_back(make_dense<T>(inputs, width, Initialisation::kHe));
-    layers.push_back(make_relu<T>(width));
-    inputs = width;
-  }
-  layers.push_back(make_dense<T>(inputs, classes, Initialisation::kGlorot));
-  return layers;
-}
-template Network<float>::Layers make_mlp<float>(std::size_t, std::span<const std::size_t>, std::size_t);
-template Network<double>::Layers make_mlp<double>(std::size_t, std::span<const std::size_t>, std::size_t);
 
 }  // namespace dlrun::trainer

@@ -1,5 +1,5 @@
 #pragma once
-// A list of layers over one flat array of parameters and one of gradients.
+// Layers one after another, and the arrays that they work on: one flat array of parameters, one of gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,25 +24,23 @@ struct TensorView {
 template <typename T>
 class Network {
  public:
-  using Layers = std::vector<std::unique_ptr<Layer<T>>>;
-
   /// Layers in order of computation; the first takes `inputs` elements a sample. Room for batches of up to max_batch.
   /// The gradients' array has `extra` elements more than the parameters', at its end: words that travel with them.
-  Network(Kernels<T>& kernels, Layers layers, std::size_t inputs, std::size_t max_batch, std::size_t extra);
+  Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra);
 
   /// First values from seed alone: the same on every rank and for every world size.
   void initialise(std::uint64_t seed);
 
-  /// input() filled with [n x inputs] -> output() [n x outputs]. n <= max_batch.
-  void forward(std::size_t n);
+  /// input() filled with [n x inputs] -> output() [n x outputs]. n <= max_batch. batch is kept for backward, as is.
+  void forward(std::size_t n, const BatchInfo& batch = {});
 
   /// output_gradient() filled with dL/doutput -> gradients(). Layers go backwards; after each, layer_done(index) says
   /// that its gradients are final.
   void backward(std::size_t n, const std::function<void(std::size_t)>& layer_done);
 
-  [[nodiscard]] T* input() { return activations_.front().data(); }
-  [[nodiscard]] const T* output() const { return activations_.back().data(); }
-  [[nodiscard]] T* output_gradient() { return deltas_.back().data(); }
+  [[nodiscard]] T* input() { return outputs_.front(); }
+  [[nodiscard]] const T* output() const { return outputs_.back(); }
+  [[nodiscard]] T* output_gradient() { return deltas_.back(); }
 
   [[nodiscard]] std::span<T> parameters() { return parameters_.span(); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameters_.size()); }
@@ -56,21 +54,25 @@ class Network {
   [[nodiscard]] std::string description() const;  ///< "784 - dense 512 - relu - dense 10"
 
  private:
+  /// A new array of max_batch rows of width.
+  [[nodiscard]] T* allocate(std::size_t width);
+  [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) const {
+    return {kernels_, parameters_.data() + first_[layer], workspaces_[layer], n, batch_};
+  }
+
   Kernels<T>& kernels_;
-  Layers layers_;
+  Layers<T> layers_;
   std::size_t inputs_;
   std::size_t max_batch_;
   std::vector<std::size_t> first_;  // one more than layers
   std::vector<TensorView> tensors_;
   Array<T> parameters_;
   Array<T> gradients_;
-  std::vector<Array<T>> activations_;  // [0]: the input; [i + 1]: layer i's output, [max_batch x outputs]
-  std::vector<Array<T>> deltas_;       // [i]: dL / d(layer i's output)
+  std::vector<Array<T>> memory_;
+  std::vector<T*> outputs_;     // [0]: the input; [i + 1]: layer i's output, [max_batch x outputs]
+  std::vector<T*> deltas_;      // [i]: dL / d(layer i's output)
+  std::vector<T*> workspaces_;  // of each layer; nullptr where it wants none
+  BatchInfo batch_;
 };
-
-/// A multi-layer perceptron: hidden dense layers with ReLU, then a dense layer of `classes` logits.
-template <typename T>
-[[nodiscard]] typename Network<T>::Layers make_mlp(std::size_t inputs, std::span<const std::size_t> hidden,
-                                                   std::size_t classes);
 
 }  // namespace dlrun::trainer

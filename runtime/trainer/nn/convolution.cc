@@ -1,0 +1,174 @@
+#include "runtime/trainer/nn/convolution.h"
+
+#include <utility>
+
+#include <dnnl.hpp>
+
+namespace dlrun::trainer {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+/// A window at a batch size, in oneDNN's words.
+struct Shapes {
+  memory::desc x, y, w, any_w, bias;
+  memory::dims strides, padding;
+
+  Shapes(const Window& window, std::size_t n) {
+    const auto dim = [](std::size_t value) { return static_cast<memory::dim>(value); };
+    const auto image = [&](const ImageShape& shape) {
+      return memory::desc({dim(n), dim(shape.channels), dim(shape.height), dim(shape.width)}, memory::data_type::f32,
+                          Tag::nhwc);
+    };
+    const memory::dims weights{dim(window.output.channels), dim(window.input.channels), dim(window.size),
+                               dim(window.size)};
+    x = image(window.input);
+    y = image(window.output);
+    w = memory::desc(weights, memory::data_type::f32, Tag::hwio);
+    any_w = memory::desc(weights, memory::data_type::f32, Tag::any);
+    bias = memory::desc({dim(window.output.channels)}, memory::data_type::f32, Tag::x);
+    strides = {dim(window.stride), dim(window.stride)};
+    padding = {dim(window.padding), dim(window.padding)};
+  }
+};
+
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+/// oneDNN reads through a pointer to non-const.
+void* in(const float* data) {
+  return const_cast<float*>(data);
+}
+
+}  // namespace
+
+struct OnednnConvolutions::Parts {
+  /// One of the three passes of a window at a batch size.
+  struct Pass {
+    dnnl::primitive primitive;
+    memory w;        // in the layout that oneDNN chose
+    memory plain_w;  // in ours
+    dnnl::reorder reorder;
+  };
+  struct Entry {
+    Window window;
+    std::size_t n = 0;
+    dnnl::convolution_forward::primitive_desc forward_desc;
+    Pass forward, backward_input, backward_weights;
+  };
+
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::vector<std::unique_ptr<Entry>> entries;  // a handful: layers times batch sizes
+  std::vector<std::string> implementations;
+
+  Entry& entry(const Window& window, std::size_t n) {
+    for (const auto& known : entries) {
+      if (known->window == window && known->n == n) return *known;
+    }
+    auto made = std::make_unique<Entry>();
+    made->window = window;
+    made->n = n;
+    const Shapes s(window, n);
+    const dnnl::convolution_forward::desc forward(dnnl::prop_kind::forward_training, kAlgorithm, s.x, s.any_w, s.bias,
+                                                  s.y, s.strides, s.padding, s.padding);
+    made->forward_desc = {forward, engine};
+    made->forward = pass(made->forward_desc, made->forward_desc.weights_desc(), s, true);
+    const dnnl::convolution_backward_data::desc input(kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding);
+    const dnnl::convolution_backward_data::primitive_desc input_desc(input, engine, made->forward_desc);
+    made->backward_input = pass(input_desc, input_desc.weights_desc(), s, true);
+    const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.bias, s.y, s.strides, s.padding,
+                                                           s.padding);
+    const dnnl::convolution_backward_weights::primitive_desc weights_desc(weights, engine, made->forward_desc);
+    made->backward_weights = pass(weights_desc, weights_desc.diff_weights_desc(), s, false);
+    entries.push_back(std::move(made));
+    return *entries.back();
+  }
+
+  template <typename Desc>
+  Pass pass(const Desc& desc, const memory::desc& chosen, const Shapes& s, bool reads_weights) {
+    implementations.emplace_back(desc.impl_info_str());
+    Pass made;
+    made.primitive = dnnl::primitive(desc);
+    made.plain_w = memory(s.w, engine, nullptr);
+    made.w = chosen == s.w ? made.plain_w : memory(chosen, engine);
+    if (chosen != s.w) {
+      made.reorder = reads_weights ? dnnl::reorder(made.plain_w, made.w) : dnnl::reorder(made.w, made.plain_w);
+    }
+    return made;
+  }
+
+  /// The weights where the primitive reads or writes them.
+  void read_weights(Pass& pass, const float* w) {
+    pass.plain_w.set_data_handle(in(w));
+    if (pass.reorder) pass.reorder.execute(stream, pass.plain_w, pass.w);
+  }
+
+  /// work() with oneDNN's exceptions as an error.
+  template <typename Work>
+  Result<> guarded(const Work& work) {
+    try {
+      work();
+      stream.wait();
+      return {};
+    } catch (const dnnl::error& error) {
+      return fail(Errc::kInternal, "oneDNN: convolution: {} (status {})", error.message,
+                  static_cast<int>(error.status));
+    }
+  }
+};
+
+OnednnConvolutions::OnednnConvolutions() = default;
+OnednnConvolutions::~OnednnConvolutions() = default;
+
+Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const float* x, const float* w,
+                                     const float* bias, float* y) {
+  if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
+  return parts_->guarded([&] {
+    Parts& p = *parts_;
+    const Shapes s(window, n);
+    Parts::Pass& pass = p.entry(window, n).forward;
+    p.read_weights(pass, w);
+    pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
+                                      {DNNL_ARG_WEIGHTS, pass.w},
+                                      {DNNL_ARG_BIAS, memory(s.bias, p.engine, in(bias))},
+                                      {DNNL_ARG_DST, memory(s.y, p.engine, y)}});
+  });
+}
+
+Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
+                                            float* dx) {
+  if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
+  return parts_->guarded([&] {
+    Parts& p = *parts_;
+    const Shapes s(window, n);
+    Parts::Pass& pass = p.entry(window, n).backward_input;
+    p.read_weights(pass, w);
+    pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
+                                      {DNNL_ARG_WEIGHTS, pass.w},
+                                      {DNNL_ARG_DIFF_SRC, memory(s.x, p.engine, dx)}});
+  });
+}
+
+Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
+                                              float* dw, float* dbias) {
+  if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
+  return parts_->guarded([&] {
+    Parts& p = *parts_;
+    const Shapes s(window, n);
+    Parts::Pass& pass = p.entry(window, n).backward_weights;
+    pass.plain_w.set_data_handle(dw);
+    pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
+                                      {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
+                                      {DNNL_ARG_DIFF_WEIGHTS, pass.w},
+                                      {DNNL_ARG_DIFF_BIAS, memory(s.bias, p.engine, dbias)}});
+    if (pass.reorder) pass.reorder.execute(p.stream, pass.w, pass.plain_w);
+  });
+}
+
+const std::vector<std::string>& OnednnConvolutions::implementations() const {
+  static const std::vector<std::string> kNone;
+  return parts_ == nullptr ? kNone : parts_->implementations;
+}
+
+}  // namespace dlrun::trainer

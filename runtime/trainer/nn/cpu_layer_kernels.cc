@@ -1,0 +1,235 @@
+// The CPU's half of layer_kernels.h.
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "runtime/trainer/nn/convolution.h"
+#include "runtime/trainer/nn/layer_kernels.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// visit(a, b, r, c): window row and column, input row and column, for each element of the window at output row i and
+/// column j that lies inside of the image.
+template <typename Visit>
+void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
+  for (std::size_t a = 0; a < w.size; ++a) {
+    const std::size_t r = i * w.stride + a;
+    if (r < w.padding || r - w.padding >= w.input.height) continue;
+    for (std::size_t b = 0; b < w.size; ++b) {
+      const std::size_t c = j * w.stride + b;
+      if (c < w.padding || c - w.padding >= w.input.width) continue;
+      visit(a, b, r - w.padding, c - w.padding);
+    }
+  }
+}
+
+/// A pixel's channels.
+template <typename T>
+T* pixel(T* images, const ImageShape& shape, std::size_t image, std::size_t row, std::size_t column) {
+  return images + ((image * shape.height + row) * shape.width + column) * shape.channels;
+}
+
+/// visit(image, row, column) for every output pixel of image.
+template <typename Visit>
+void for_each_output(const Window& w, const Visit& visit) {
+  for (std::size_t i = 0; i < w.output.height; ++i) {
+    for (std::size_t j = 0; j < w.output.width; ++j) visit(i, j);
+  }
+}
+
+/// The reference for the tests: the definition.
+struct PlainConvolutions {
+  static Result<> forward(const Window& w, std::size_t n, const double* x, const double* weights, const double* bias,
+                          double* y) {
+    for (std::size_t image = 0; image < n; ++image) {
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        double* out = pixel(y, w.output, image, i, j);
+        std::copy_n(bias, w.output.channels, out);
+        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
+          const double* from = pixel(x, w.input, image, r, c);
+          for (std::size_t k = 0; k < w.input.channels; ++k) {
+            for (std::size_t o = 0; o < w.output.channels; ++o) out[o] += from[k] * weights[at(w, a, b, k, o)];
+          }
+        });
+      });
+    }
+    return {};
+  }
+
+  static Result<> backward_input(const Window& w, std::size_t n, const double* weights, const double* dy, double* dx) {
+    std::fill_n(dx, n * w.input.size(), 0);
+    for (std::size_t image = 0; image < n; ++image) {
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        const double* out = pixel(dy, w.output, image, i, j);
+        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
+          double* to = pixel(dx, w.input, image, r, c);
+          for (std::size_t k = 0; k < w.input.channels; ++k) {
+            for (std::size_t o = 0; o < w.output.channels; ++o) to[k] += out[o] * weights[at(w, a, b, k, o)];
+          }
+        });
+      });
+    }
+    return {};
+  }
+
+  static Result<> backward_weights(const Window& w, std::size_t n, const double* x, const double* dy, double* dw,
+                                   double* dbias) {
+    std::fill_n(dw, w.size * w.size * w.input.channels * w.output.channels, 0);
+    std::fill_n(dbias, w.output.channels, 0);
+    for (std::size_t image = 0; image < n; ++image) {
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        const double* out = pixel(dy, w.output, image, i, j);
+        for (std::size_t o = 0; o < w.output.channels; ++o) dbias[o] += out[o];
+        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
+          const double* from = pixel(x, w.input, image, r, c);
+          for (std::size_t k = 0; k < w.input.channels; ++k) {
+            for (std::size_t o = 0; o < w.output.channels; ++o) dw[at(w, a, b, k, o)] += from[k] * out[o];
+          }
+        });
+      });
+    }
+    return {};
+  }
+
+  [[nodiscard]] static std::vector<std::string> implementations() { return {}; }
+
+ private:
+  static std::size_t at(const Window& w, std::size_t a, std::size_t b, std::size_t k, std::size_t o) {
+    return ((a * w.size + b) * w.input.channels + k) * w.output.channels + o;
+  }
+};
+
+template <typename T>
+class CpuLayerKernels final : public LayerKernels<T> {
+ public:
+  explicit CpuLayerKernels(int threads) : threads_(threads) {}
+
+  void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias, T* y) override {
+    keep(convolutions_.forward(window, n, x, w, bias, y));
+  }
+  void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy, T* dx) override {
+    keep(convolutions_.backward_input(window, n, w, dy, dx));
+  }
+  void convolve_backward_weights(const Window& window, std::size_t n, const T* x, const T* dy, T* dw,
+                                 T* dbias) override {
+    keep(convolutions_.backward_weights(window, n, x, dy, dw, dbias));
+  }
+
+  void max_pool(const Window& w, std::size_t n, const T* x, T* y) override {
+    const std::size_t channels = w.input.channels;
+    for_each_image(n, [&](std::size_t image) {
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        T* out = pixel(y, w.output, image, i, j);
+        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
+          const T* from = pixel(x, w.input, image, r, c);
+          if (a == 0 && b == 0) {
+            std::copy_n(from, channels, out);
+          } else {
+            for (std::size_t k = 0; k < channels; ++k) out[k] = from[k] > out[k] ? from[k] : out[k];
+          }
+        });
+      });
+    });
+  }
+
+  void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy, T* dx) override {
+    const std::size_t channels = w.input.channels;
+    for_each_image(n, [&](std::size_t image) {
+      std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
+      std::vector<T> left(channels);  // of dy: 0 once it has found its place
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        const T* out = pixel(y, w.output, image, i, j);
+        std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
+        for_each_inside(w, i, j, [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+          const T* from = pixel(x, w.input, image, r, c);
+          T* to = pixel(dx, w.input, image, r, c);
+          for (std::size_t k = 0; k < channels; ++k) {
+            const T share = from[k] == out[k] ? left[k] : T{0};
+            to[k] += share;
+            left[k] = from[k] == out[k] ? T{0} : left[k];
+          }
+        });
+      });
+    });
+  }
+
+  void average_pool(const Window& w, std::size_t n, const T* x, T* y) override {
+    const std::size_t channels = w.input.channels;
+    const T part = T{1} / static_cast<T>(w.size * w.size);
+    for_each_image(n, [&](std::size_t image) {
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        T* out = pixel(y, w.output, image, i, j);
+        std::fill_n(out, channels, T{0});
+        for_each_inside(w, i, j, [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+          const T* from = pixel(x, w.input, image, r, c);
+          for (std::size_t k = 0; k < channels; ++k) out[k] += part * from[k];
+        });
+      });
+    });
+  }
+
+  void average_pool_backward(const Window& w, std::size_t n, const T* dy, T* dx) override {
+    const std::size_t channels = w.input.channels;
+    const T part = T{1} / static_cast<T>(w.size * w.size);
+    for_each_image(n, [&](std::size_t image) {
+      std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
+      for_each_output(w, [&](std::size_t i, std::size_t j) {
+        const T* out = pixel(dy, w.output, image, i, j);
+        for_each_inside(w, i, j, [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+          T* to = pixel(dx, w.input, image, r, c);
+          for (std::size_t k = 0; k < channels; ++k) to[k] += part * out[k];
+        });
+      });
+    });
+  }
+
+  void hyperbolic_tangent(const T* x, T* y, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) y[i] = std::tanh(x[i]);
+  }
+  void hyperbolic_tangent_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * (1 - y[i] * y[i]);
+  }
+  void logistic(const T* x, T* y, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) y[i] = 1 / (1 + std::exp(-x[i]));
+  }
+  void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * y[i] * (1 - y[i]);
+  }
+  void multiply(const T* a, const T* b, T* product, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) product[i] = a[i] * b[i];
+  }
+  void add(const T* a, const T* b, T* sum, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+  }
+
+  [[nodiscard]] std::vector<std::string> implementations() const override { return convolutions_.implementations(); }
+  [[nodiscard]] Result<> status() const override { return status_; }
+
+ private:
+  template <typename Work>
+  void for_each_image(std::size_t n, const Work& work) const {
+#pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
+    for (std::size_t image = 0; image < n; ++image) work(image);
+  }
+
+  void keep(Result<> result) {
+    if (!result && status_) status_ = std::move(result);
+  }
+
+  int threads_;
+  std::conditional_t<std::is_same_v<T, float>, OnednnConvolutions, PlainConvolutions> convolutions_;
+  Result<> status_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<LayerKernels<T>> make_cpu_layer_kernels(int threads) {
+  return std::make_unique<CpuLayerKernels<T>>(threads);
+}
+template std::unique_ptr<LayerKernels<float>> make_cpu_layer_kernels(int);
+template std::unique_ptr<LayerKernels<double>> make_cpu_layer_kernels(int);
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "runtime/trainer/nn/layer.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Its workspace holds what each element is multiplied by.
+template <typename T>
+class Dropout final : public Layer<T> {
+ public:
+  Dropout(std::size_t width, double rate, std::uint64_t index) : width_(width), rate_(rate), index_(index) {}
+
+  [[nodiscard]] std::string description() const override { return fmt::format("dropout {:g}", rate_); }
+  [[nodiscard]] std::size_t outputs() const override { return width_; }
+  [[nodiscard]] std::size_t workspace() const override { return width_; }
+  [[nodiscard]] bool is_in_place() const override { return true; }
+
+  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
+    if (!call.batch.is_training) {
+      if (x != y) std::copy_n(x, call.n * width_, y);
+      return;
+    }
+    const T kept = static_cast<T>(1 / (1 - rate_));
+    for (std::size_t i = 0; i < call.n; ++i) {
+      const std::uint64_t sample = i < call.batch.samples.size() ? call.batch.samples[i] : i;
+      Random random(call.batch.seed, Purpose::kDropout, mix(mix(call.batch.step) ^ index_) ^ sample);
+      T* factors = call.workspace + i * width_;
+      for (std::size_t j = 0; j < width_; ++j) factors[j] = random.uniform() < rate_ ? T{0} : kept;
+    }
+    call.kernels.layers()->multiply(x, call.workspace, y, call.n * width_);
+  }
+
+  void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy, T* /*gradients*/,
+                T* dx) const override {
+    if (dx != nullptr) call.kernels.layers()->multiply(dy, call.workspace, dx, call.n * width_);
+  }
+
+ private:
+  std::size_t width_;
+  double rate_;
+  std::uint64_t index_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Layer<T>> make_dropout(std::size_t width, double rate, std::uint64_t index) {
+  return std::make_unique<Dropout<T>>(width, rate, index);
+}
+template std::unique_ptr<Layer<float>> make_dropout(std::size_t, double, std::uint64_t);
+template std::unique_ptr<Layer<double>> make_dropout(std::size_t, double, std::uint64_t);
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,84 @@
+#pragma once
+// What the layers of convolutional networks need of a device beyond kernels.h. The CPU has it, through oneDNN; a device
+// without it trains dense networks only.
+//
+// Images lie row by row, a pixel's channels together: [n x height x width x channels] (NHWC), so that a byte image of
+// one channel needs no reordering, and a pooling loop runs over neighbouring channels.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun::trainer {
+
+struct ImageShape {
+  std::size_t height = 1;
+  std::size_t width = 1;
+  std::size_t channels = 1;
+
+  [[nodiscard]] std::size_t size() const { return height * width * channels; }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+
+/// A square window that moves over images. output = (input + 2 padding - size) / stride + 1, in either direction.
+struct Window {
+  ImageShape input;
+  ImageShape output;
+  std::size_t size = 1;
+  std::size_t stride = 1;
+  std::size_t padding = 0;  ///< zeros on each side; 0 for pooling
+
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+template <typename T>
+class LayerKernels {
+ public:
+  virtual ~LayerKernels() = default;
+  LayerKernels(const LayerKernels&) = delete;
+  LayerKernels& operator=(const LayerKernels&) = delete;
+
+  /// Cross-correlation, as all frameworks' convolution: y[i, r, c, o] = bias[o] +
+  /// sum over a, b, k of x[i, r stride + a - padding, c stride + b - padding, k] w[a, b, k, o].
+  /// x: [n x input], w: [size x size x input.channels x output.channels], y: [n x output]. n > 0.
+  virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias, T* y) = 0;
+  /// dx = dL/dx from dy = dL/dy.
+  virtual void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy, T* dx) = 0;
+  /// dw = dL/dw, dbias = dL/dbias, overwritten.
+  virtual void convolve_backward_weights(const Window& window, std::size_t n, const T* x, const T* dy, T* dw,
+                                         T* dbias) = 0;
+
+  /// y = the largest of each window, channel by channel; channels do not change.
+  virtual void max_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
+  /// Each dy goes to the first of its window's largest elements.
+  virtual void max_pool_backward(const Window& window, std::size_t n, const T* x, const T* y, const T* dy, T* dx) = 0;
+  /// y = the mean of each window.
+  virtual void average_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
+  virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
+
+  // Element by element; x and y, dy and dx may be the same array.
+  virtual void hyperbolic_tangent(const T* x, T* y, std::size_t count) = 0;
+  virtual void hyperbolic_tangent_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
+  virtual void logistic(const T* x, T* y, std::size_t count) = 0;
+  virtual void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
+  virtual void multiply(const T* a, const T* b, T* product, std::size_t count) = 0;
+  virtual void add(const T* a, const T* b, T* sum, std::size_t count) = 0;
+
+  /// The implementations that the library chose for the convolutions so far, such as "jit:avx512_core".
+  [[nodiscard]] virtual std::vector<std::string> implementations() const = 0;
+
+  /// The first error of the library, kInternal.
+  [[nodiscard]] virtual Result<> status() const = 0;
+
+ protected:
+  LayerKernels() = default;
+};
+
+/// The CPU's: oneDNN's convolutions for float, plain loops for double. threads: as of the Kernels that it belongs to.
+template <typename T>
+[[nodiscard]] std::unique_ptr<LayerKernels<T>> make_cpu_layer_kernels(int threads);
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,214 @@
+#include "runtime/trainer/nn/model.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "common/text.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::int64_t kWidest = 1 << 20;
+constexpr std::string_view kResidual = "residual:";
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(text, ' ')) {
+    if (!trim(word).empty()) words.push_back(trim(word));
+  }
+  return words;
+}
+
+/// Reads the layers one after another; shape is what the last one gives.
+template <typename T>
+class Builder {
+ public:
+  explicit Builder(const ImageShape& input) : shape_(input) {}
+
+  [[nodiscard]] const ImageShape& shape() const { return shape_; }
+
+  /// text: a layer. next: the one behind it, which decides how its weights are drawn.
+  Result<> add(std::string_view text, std::string_view next, Layers<T>& layers) {
+    if (text.starts_with(kResidual)) return residual(text.substr(kResidual.size()), layers);
+    words_ = words_of(text);
+    if (words_.empty()) return fail(Errc::kUsage, "is empty");
+    at_ = 1;
+    const std::string_view kind = words_.front();
+    const auto drawn = trim(next) == "relu" ? Initialisation::kHe : Initialisation::kGlorot;
+    Result<> built = kind == "dense"     ? dense(drawn, layers)
+                     : kind == "conv2d"  ? conv2d(drawn, layers)
+                     : kind == "maxpool" ? pool(layers, make_max_pool<T>)
+                     : kind == "avgpool" ? pool(layers, make_average_pool<T>)
+                     : kind == "relu"    ? activation(layers, make_relu<T>)
+                     : kind == "tanh"    ? activation(layers, make_tanh<T>)
+                     : kind == "sigmoid" ? activation(layers, make_sigmoid<T>)
+                     : kind == "dropout" ? dropout(layers)
+                     : kind == "flatten" ? flatten()
+                                         : unknown(kind);
+    if (built && at_ != words_.size()) {
+      return fail(Errc::kUsage, "'{}' is too much", printable(words_[at_]));
+    }
+    return built;
+  }
+
+ private:
+  [[nodiscard]] static Result<> unknown(std::string_view kind) {
+    static constexpr std::array<std::string_view, 10> kKinds{"dense", "conv2d",  "maxpool", "avgpool", "relu",
+                                                             "tanh",  "sigmoid", "dropout", "flatten", "residual:"};
+    const auto near = nearest(kind, kKinds);
+    return fail(Errc::kUsage, "no layer is called '{}'{}", printable(kind),
+                near ? fmt::format("; did you mean '{}'?", *near) : "");
+  }
+
+  Result<std::size_t> number(std::string_view what) {
+    const auto value = at_ < words_.size() ? parse_int(words_[at_]) : std::nullopt;
+    if (!value || *value < 1 || *value > kWidest) {
+      return fail(Errc::kUsage, "expected {}, a whole number from 1 to {}", what, kWidest);
+    }
+    ++at_;
+    return static_cast<std::size_t>(*value);
+  }
+
+  bool takes(std::string_view word) {
+    if (at_ == words_.size() || words_[at_] != word) return false;
+    ++at_;
+    return true;
+  }
+
+  /// A window of size over shape_; its output has the given channels.
+  Result<Window> window(std::size_t size, std::size_t stride, std::size_t padding, std::size_t channels) const {
+    Window w{shape_, {}, size, stride, padding};
+    if (shape_.height + 2 * padding < size || shape_.width + 2 * padding < size) {
+      return fail(Errc::kUsage, "a window of {} x {} is larger than its image of {} x {}", size, size, shape_.height,
+                  shape_.width);
+    }
+    w.output = {(shape_.height + 2 * padding - size) / stride + 1, (shape_.width + 2 * padding - size) / stride + 1,
+                channels};
+    return w;
+  }
+
+  Result<> dense(Initialisation drawn, Layers<T>& layers) {
+    const auto outputs = number("its width");
+    if (!outputs) return tl::unexpected(outputs.error());
+    layers.push_back(make_dense<T>(shape_.size(), *outputs, drawn));
+    shape_ = {1, 1, *outputs};
+    return {};
+  }
+
+  Result<> conv2d(Initialisation drawn, Layers<T>& layers) {
+    const auto channels = number("its channels");
+    if (!channels) return tl::unexpected(channels.error());
+    const auto size = number("the size of its window");
+    if (!size) return tl::unexpected(size.error());
+    std::size_t stride = 1;
+    if (takes("stride")) {
+      const auto given = number("its stride");
+      if (!given) return tl::unexpected(given.error());
+      stride = *given;
+    }
+    const bool is_same = takes("same");
+    if (is_same && *size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
+    const auto w = window(*size, stride, is_same ? *size / 2 : 0, *channels);
+    if (!w) return tl::unexpected(w.error());
+    layers.push_back(make_conv2d<T>(*w, drawn));
+    shape_ = w->output;
+    return {};
+  }
+
+  Result<> pool(Layers<T>& layers, std::unique_ptr<Layer<T>> (*make)(const Window&)) {
+    const auto size = number("the size of its window");
+    if (!size) return tl::unexpected(size.error());
+    std::size_t stride = *size;
+    if (takes("stride")) {
+      const auto given = number("its stride");
+      if (!given) return tl::unexpected(given.error());
+      stride = *given;
+    }
+    const auto w = window(*size, stride, 0, shape_.channels);
+    if (!w) return tl::unexpected(w.error());
+    layers.push_back(make(*w));
+    shape_ = w->output;
+    return {};
+  }
+
+  Result<> activation(Layers<T>& layers, std::unique_ptr<Layer<T>> (*make)(std::size_t)) const {
+    layers.push_back(make(shape_.size()));
+    return {};
+  }
+
+  Result<> dropout(Layers<T>& layers) {
+    const auto rate = at_ < words_.size() ? parse_double(words_[at_]) : std::nullopt;
+    if (!rate || *rate < 0 || *rate >= 1) return fail(Errc::kUsage, "expected its rate, from 0 to below 1");
+    ++at_;
+    layers.push_back(make_dropout<T>(shape_.size(), *rate, dropouts_++));
+    return {};
+  }
+
+  Result<> flatten() {
+    shape_ = {1, 1, shape_.size()};
+    return {};
+  }
+
+  Result<> residual(std::string_view text, Layers<T>& layers) {
+    const ImageShape before = shape_;
+    Layers<T> inner;
+    const std::vector<std::string_view> parts = split(text, ';');
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::string_view part = trim(parts[i]);
+      if (part.starts_with(kResidual)) return fail(Errc::kUsage, "a residual block has no residual block in it");
+      DLRUN_TRY(add(part, i + 1 < parts.size() ? parts[i + 1] : "", inner));
+    }
+    if (shape_ != before) {
+      return fail(Errc::kUsage,
+                  "its layers turn {} x {} x {} into {} x {} x {}: what they give is added to what they get",
+                  before.height, before.width, before.channels, shape_.height, shape_.width, shape_.channels);
+    }
+    if (inner.empty()) return fail(Errc::kUsage, "has no layer in it");
+    layers.push_back(make_residual<T>(shape_.size(), std::move(inner)));
+    return {};
+  }
+
+  ImageShape shape_;
+  std::uint64_t dropouts_ = 0;
+  std::vector<std::string_view> words_;  // of the layer that is read
+  std::size_t at_ = 0;                   // the next of them
+};
+
+}  // namespace
+
+template <typename T>
+Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageShape& input, std::size_t classes) {
+  Layers<T> layers;
+  Builder<T> builder(input);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (auto added = builder.add(trim(words[i]), i + 1 < words.size() ? words[i + 1] : "", layers); !added) {
+      return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(words[i]), added.error().message);
+    }
+  }
+  if (layers.empty() || builder.shape().size() != classes) {
+    return fail(Errc::kUsage, "the last layer gives {} values a sample, the data have {} classes",
+                builder.shape().size(), classes);
+  }
+  return layers;
+}
+template Result<Layers<float>> make_layers(std::span<const std::string>, const ImageShape&, std::size_t);
+template Result<Layers<double>> make_layers(std::span<const std::string>, const ImageShape&, std::size_t);
+
+Result<std::vector<std::string>> named_model(const std::string& name, std::span<const std::size_t> hidden,
+                                             std::size_t classes) {
+  std::vector<std::string> words;
+  if (name == "mlp") {
+    for (const std::size_t width : hidden) words.insert(words.end(), {fmt::format("dense {}", width), "relu"});
+  } else if (name == "cnn") {
+    words = {"conv2d 32 3", "relu", "conv2d 64 3", "relu", "maxpool 2", "flatten", "dense 128", "relu"};
+  } else {
+    return fail(Errc::kUsage, "--model {}: expected mlp or cnn", printable(name));
+  }
+  words.push_back(fmt::format("dense {}", classes));
+  return words;
+}
+
+}  // namespace dlrun::trainer

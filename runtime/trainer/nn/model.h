@@ -1,0 +1,34 @@
+#pragma once
+// From a list of layers in words, as a spec has it, to layers.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "runtime/trainer/nn/layer.h"
+
+namespace dlrun::trainer {
+
+/// Layers for images of the given shape, in words:
+///
+///   dense N                    conv2d CHANNELS SIZE [stride S] [same]      maxpool SIZE [stride S]
+///   relu | tanh | sigmoid      avgpool SIZE [stride S]                     dropout RATE
+///   flatten                    residual: LAYER; LAYER; ...
+///
+/// 'same' pads with zeros so that a stride of 1 keeps height and width. A pool's stride is its size unless given. dense
+/// flattens by itself. The last layer must give `classes` values. Weights before a relu are drawn by He's scheme, the
+/// others by Glorot's.
+/// Fails with kUsage: which layer, by number and words, and why it does not fit.
+template <typename T>
+[[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageShape& input,
+                                            std::size_t classes);
+
+/// What a named model stands for: mlp (dense layers of the hidden widths with relu between them) or cnn
+/// (conv2d 32 3, conv2d 64 3, maxpool 2, dense 128, each with relu). Both end with a dense layer of `classes`.
+/// Fails with kUsage for another name.
+[[nodiscard]] Result<std::vector<std::string>> named_model(const std::string& name, std::span<const std::size_t> hidden,
+                                                           std::size_t classes);
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,41 @@
+#!/bin/bash
+#SBATCH --job-name=layers                 # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/layers-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --mpi=pmix                              # launch.preset: trainer
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+)
+rank=(
+  "$agent" rank
+  --trusted                               # the program is dlrun's own
+)
+program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset digits                        # train.data.dataset
+  # train.layers
+  --layers
+  'conv2d 16 5 stride 2,relu,residual: conv2d 16 3 same; relu; conv2d 16 3 same,maxpool 2,dropout 0.5,dense 10'
+  --backend mpi                           # train.backend
+)
+exec "$agent" lead --runs /scratch/runs --name layers -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
