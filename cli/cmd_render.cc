@@ -1,5 +1,8 @@
 // dlrun render: the job script, for reading and for editing by hand.
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 
@@ -18,6 +21,22 @@ struct Options {
   std::string output;
 };
 
+/// A file is written whole or not at all, where a link leads to it too; what is no file (/dev/null, a pipe) is written
+/// to as it is, and never replaced.
+Result<> write_script(const std::filesystem::path& path, const std::string& script) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found) {
+    const auto target = std::filesystem::weakly_canonical(path, error);
+    return write_file_atomic(error ? path : target, script, 0755);
+  }
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (auto written = write_all(fd.get(), script); !written)
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), written.error().message);
+  return {};
+}
+
 Result<int> render(Cli& cli, const Options& options) {
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
@@ -34,7 +53,7 @@ Result<int> render(Cli& cli, const Options& options) {
     fmt::print("{}", text);
     return kExitOk;
   }
-  DLRUN_TRY(write_file_atomic(cli.current_dir / options.output, text, 0755));
+  DLRUN_TRY(write_script(cli.current_dir / options.output, text));
   return kExitOk;
 }
 

@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -63,6 +67,26 @@ TEST_CASE_FIXTURE(Fixture, "an invalid spec is exit code 2 and leaves nothing be
   CHECK(call({"run", "bad.yaml"}) == 2);
   CHECK(call({"render", "bad.yaml"}) == 2);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "runs"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "render -o writes through a link and into a pipe, and replaces neither") {
+  namespace fs = std::filesystem;
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
+  REQUIRE(write_file_atomic(folder.path() / "target.sh", "before").has_value());
+  fs::create_symlink("target.sh", folder.path() / "link.sh");
+  CHECK(call({"render", "x.yaml", "-o", "link.sh"}) == 0);
+  CHECK(fs::is_symlink(folder.path() / "link.sh"));
+  CHECK(read_file(folder.path() / "target.sh", 1U << 20U)->starts_with("#!/bin/bash"));
+
+  const auto pipe = (folder.path() / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  CHECK(call({"render", "x.yaml", "-o", "pipe"}) == 0);
+  CHECK(fs::is_fifo(pipe));
+  std::string head(11, ' ');
+  CHECK(::read(reader.get(), head.data(), head.size()) == 11);
+  CHECK(head == "#!/bin/bash");
+  CHECK(call({"render", "x.yaml", "-o", "."}) == 1);
 }
 
 TEST_CASE("every kind of failure has one of the documented exit codes") {
