@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "common/text.h"
 
 namespace dlrun {
 namespace {
@@ -18,6 +19,18 @@ constexpr const char* kFooter =
     "`last`.\n"
     "Exit codes: 0 ok, 1 dlrun could not go on (disk full and the like), 2 usage or invalid spec, 3 Slurm refused,\n"
     "4 the controller does not answer, 5 the run failed, 6 not found, 130 interrupted.";
+
+/// The parser's words, but for a first word that is no command: it only says that a command is missing.
+std::string told(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1].empty() || words[1].starts_with('-') || !app.get_subcommands().empty())
+    return error.what();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto meant = nearest(words[1], candidates);
+  return fmt::format("'{}' is no command of dlrun{}", printable(words[1]),
+                     meant ? fmt::format("; did you mean '{}'?", *meant) : "");
+}
 
 }  // namespace
 
@@ -65,7 +78,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
-    print_error(cli, error.what());
+    print_error(cli, told(*app, error, {argv, argv + argc}));
     fmt::print(stderr, "See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
                called.empty() ? "" : " ");
     return kExitUsage;

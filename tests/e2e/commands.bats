@@ -277,6 +277,12 @@ YAML
     done
 }
 
+@test "a word that is no command is told with the nearest one" {
+    run dl sumbit hello.yaml
+    [ "$status" -eq 2 ]
+    [[ $output == *"'sumbit' is no command of dlrun; did you mean 'submit'?"* ]]
+}
+
 @test "what does not exist is exit code 6" {
     run dl submit no-such.yaml
     [ "$status" -eq 6 ]
