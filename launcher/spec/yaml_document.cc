@@ -16,6 +16,8 @@ namespace {
 class EventStream {
  public:
   explicit EventStream(std::string_view text) {
+    // A byte order mark, as some editors write it. libyaml passes over it only when it is to guess the encoding.
+    if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark)) text.remove_prefix(kMark.size());
     is_ready_ = yaml_parser_initialize(&parser_) != 0;
     if (is_ready_) {
       yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);

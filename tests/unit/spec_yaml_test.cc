@@ -122,6 +122,12 @@ TEST_CASE("an empty text and comments alone are nothing, not an error") {
   CHECK(parsed("# only this\n").at(0).kind == Kind::kNull);
 }
 
+TEST_CASE("a byte order mark before the document is passed over") {
+  const auto document = parsed("\xEF\xBB\xBFname: x\n");
+  REQUIRE(document.at(document.root).items.size() == 2);
+  CHECK(document.at(document.at(document.root).items[0]).text == "name");
+}
+
 TEST_CASE("an alias is what its anchor was, and a redefined anchor the newer one") {
   const auto document = parsed("- &a x\n- &b [*a, *a]\n- &a y\n- *a\n- *b\n");
   const YamlNode& root = document.at(document.root);
