@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
+#include "cli/secrets.h"
 #include "common/subprocess.h"
 #include "launcher/executors/executor.h"
 #include "launcher/executors/scrub.h"
@@ -27,6 +28,8 @@ Result<int> check(Cli& cli, const Options& options) {
   if (!prepared) return tl::unexpected(prepared.error());
   const auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
+  const auto secrets = secrets_of_spec(cli, prepared->loaded);
+  if (!secrets) return tl::unexpected(secrets.error());
   const auto missing = check_files(prepared->loaded);
   print_diagnostics(cli, missing);
 
@@ -38,6 +41,7 @@ Result<int> check(Cli& cli, const Options& options) {
     if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
     request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
+    hide_secrets(request.env, *secrets);
     const auto words = make_slurm_cli(cli.env)->test(request);
     if (!words) return tl::unexpected(words.error());
     slurm_says = *words;

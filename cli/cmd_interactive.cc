@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/dependencies.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
+#include "cli/secrets.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -62,6 +64,11 @@ Result<int> interact(Cli& cli, const Options& options) {
   if (!has_terminal && options.command.empty()) {
     return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
+  const auto secrets = secrets_of_spec(cli, prepared->loaded);
+  if (!secrets) return tl::unexpected(secrets.error());
+  RunInspector inspector(cli.env);
+  const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
+  if (!dependency) return tl::unexpected(dependency.error());
   const auto folder = SessionFolder::make(prepared->plan.runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";
@@ -75,8 +82,11 @@ Result<int> interact(Cli& cli, const Options& options) {
   DLRUN_TRY(write_file_atomic(script, text, 0700));
 
   auto argv = session.argv;
-  auto child = ForegroundProcess::start(argv, scrubbed_for_slurm(cli.env, munge_is_available()), prepared->plan.folder,
-                                        OnSignal::kLeave);
+  if (*dependency) argv.insert(argv.begin() + 1, "--dependency=" + **dependency);  // behind `salloc`
+  // Slurm stores no environment of an allocation; it passes this one on to the session's step alone.
+  Env env = scrubbed_for_slurm(cli.env, munge_is_available());
+  for (const SecretValue& secret : *secrets) env.set(secret.name, secret.value);
+  auto child = ForegroundProcess::start(argv, env, prepared->plan.folder, OnSignal::kLeave);
   if (!child) {
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,

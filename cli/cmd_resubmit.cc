@@ -5,6 +5,7 @@
 #include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/script_file.h"
+#include "cli/secrets.h"
 #include "cli/select.h"
 #include "cli/submit_job.h"
 #include "common/files.h"
@@ -48,6 +49,9 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run) {
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
   job.submit.log_pattern = script.output;
+  auto secrets = secrets_of_script(cli, job.script, run.path);
+  if (!secrets) return tl::unexpected(secrets.error());
+  job.submit.secrets = std::move(*secrets);
   return job;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/prepare.h"
 #include "cli/recording.h"
 #include "cli/report.h"
+#include "cli/secrets.h"
 #include "cli/submission.h"
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
@@ -36,24 +37,37 @@ Result<int> run_here(Cli& cli, const Options& options) {
     print_note(cli, "nothing was written or started (--dry-run)");
     return kExitOk;
   }
+  const auto secrets = secrets_of_spec(cli, prepared->loaded);
+  if (!secrets) return tl::unexpected(secrets.error());
   print_diagnostics(cli, check_files(prepared->loaded));
   DLRUN_TRY(stage(cli, prepared->plan.runs_dir));
   const auto run = record_run(cli, *prepared, script);
   if (!run) return tl::unexpected(run.error());
 
+  std::string folder = prepared->plan.folder;
+  if (prepared->plan.snapshot) {
+    auto snapshot = snapshot_for(cli, prepared->plan, *run);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    folder = std::move(*snapshot);
+  }
   Submission submission;
   submission.token = random_hex(16);
   submission.job.cluster = kLocalCluster;
   submission.argv = {"bash", (run->path / "job.sh").string()};
   DLRUN_TRY(write_submission(run->path, submission));
-  const Env env = job_environment(cli, run->path, submission.token);
-  auto leader = ForegroundProcess::start(submission.argv, env, prepared->plan.folder, OnSignal::kTerminate);
-  if (!leader) return tl::unexpected(leader.error());
+  DLRUN_TRY(write_secrets(run->path, *secrets));
+  const Env env = job_environment(cli, run->path, submission.token, *secrets);
+  auto leader = ForegroundProcess::start(submission.argv, env, folder, OnSignal::kTerminate);
+  if (!leader) {
+    remove_secrets(run->path);
+    return tl::unexpected(leader.error());
+  }
   submission.job.id = local_job_id(leader->pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run->path, submission));
   print_note(cli, fmt::format("{} runs here; directory {}", run->id, run->path.string()));
   const auto end = leader->wait();
+  remove_secrets(run->path);  // lead does so, unless the script ended before it
   if (auto written = provenance.write(run->path); !written)
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   if (!end) return tl::unexpected(end.error());

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/dependencies.h"
 #include "cli/output.h"
 #include "cli/report.h"
+#include "cli/secrets.h"
 #include "cli/submit_job.h"
 #include "common/quoting.h"
 #include "launcher/executors/scrub.h"
@@ -49,8 +51,10 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm) {
   SubmitRequest request;
   request.script_text = job.script;
   if (job.submit.clusters) request.options = {"--clusters=" + *job.submit.clusters};
+  if (job.submit.dependency) request.options.push_back("--dependency=" + *job.submit.dependency);
   request.directory = job.submit.directory;
   request.env = scrubbed_for_slurm(cli.env, munge_is_available());
+  hide_secrets(request.env, job.submit.secrets);
   const auto words = slurm.test(request);
   if (!words) return tl::unexpected(words.error());
   fmt::print("{}\n", *words);
@@ -63,11 +67,16 @@ Result<int> submit(Cli& cli, const Options& options) {
   }
   // git looks at the code while we plan and sbatch does its work.
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
-  const auto job = make_job(cli, options.spec);
+  auto job = make_job(cli, options.spec);
   if (!job) return tl::unexpected(job.error());
+  RunInspector inspector(cli.env);
+  if (job->prepared) {
+    auto dependency = dependency_of(cli, inspector, job->prepared->loaded, job->prepared->plan);
+    if (!dependency) return tl::unexpected(dependency.error());
+    job->submit.dependency = std::move(*dependency);
+  }
   if (options.dry_run) return show_what_would_be_done(cli, *job, options.json);
   if (job->prepared) print_diagnostics(cli, check_files(job->prepared->loaded));
-  RunInspector inspector(cli.env);
   if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(JobId{}));
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});
 }

@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/index.h"
+#include "launcher/runs/snapshot.h"
 
 namespace dlrun {
 namespace {
@@ -69,6 +70,15 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, c
     ++count;
   }
   return record(cli, runs_dir, name, std::span(files).first(count));
+}
+
+Result<std::string> snapshot_for(const Cli& cli, const LaunchPlan& plan, const RunDirectory& run) {
+  const auto snapshot = take_snapshot(plan.folder, run.path, plan.runs_dir, cli.env);
+  if (snapshot) return snapshot->folder.string();
+  std::error_code ignored;
+  std::filesystem::remove_all(run.path, ignored);
+  if (const auto index = RunIndex::of_user(cli.env)) std::filesystem::remove(index->directory() / run.id, ignored);
+  return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);
 }
 
 }  // namespace dlrun

@@ -22,4 +22,8 @@ namespace dlrun {
 [[nodiscard]] Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, const std::string& name,
                                                 const std::filesystem::path& of_run);
 
+/// code.snapshot: the folder in the run's copy of the source tree where the job starts. On failure the run is taken
+/// back.
+[[nodiscard]] Result<std::string> snapshot_for(const Cli& cli, const LaunchPlan& plan, const RunDirectory& run);
+
 }  // namespace dlrun

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/interrupt.h"
+#include "cli/secrets.h"
 #include "common/text.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/runs/log_file.h"
@@ -38,6 +39,8 @@ bool is_outcome_open(const Error& error) {
 Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
                                               const SubmitPlan& plan) {
   std::vector<std::string> words = {"--comment=dlrun:" + token + (plan.comment ? " " + *plan.comment : "")};
+  if (plan.chdir) words.push_back("--chdir=" + *plan.chdir);
+  if (plan.dependency) words.push_back("--dependency=" + *plan.dependency);
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
   if (!plan.log_pattern) {
     const auto folder = escape_pattern(run.string());
@@ -47,8 +50,10 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
   return words;
 }
 
-Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token) {
+Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token,
+                    const std::vector<SecretValue>& secrets) {
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
+  hide_secrets(env, secrets);
   env.set("DLRUN_RUN", run.string());
   env.set("DLRUN_TOKEN", token);
   return env;
@@ -64,12 +69,13 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   request.script = run.path / "job.sh";
   request.options = *words;
   request.directory = plan.directory;
-  request.env = job_environment(cli, run.path, submission.token);
+  request.env = job_environment(cli, run.path, submission.token, plan.secrets);
   submission.argv = {"sbatch", "--parsable"};
   submission.argv.insert(submission.argv.end(), words->begin(), words->end());
   submission.argv.push_back(request.script.string());
 
   const Interrupt interrupt;
+  DLRUN_TRY(write_secrets(run.path, plan.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_open(job.error())) {
@@ -84,6 +90,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
     if (settled->state == Submission::State::kSubmitted)
       return SubmitOutcome{std::move(*settled), interrupt.requested()};
     if (interrupt.requested()) {
+      remove_secrets(run.path);
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
     }
     // The controller answers and knows no such job.
@@ -91,6 +98,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   }
   if (!job) {
     if (!is_outcome_open(job.error())) {
+      remove_secrets(run.path);
       submission.state = Submission::State::kRefused;
       submission.message = job.error().message;
       DLRUN_TRY(write_submission(run.path, submission));

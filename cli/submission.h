@@ -8,6 +8,7 @@
 #include "launcher/executors/executor.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/runs/secrets.h"
 
 namespace dlrun {
 
@@ -17,6 +18,9 @@ struct SubmitPlan {
       log_pattern;                     ///< the user's own output file, sbatch's pattern; else the run's slurm-JOB.out
   std::filesystem::path directory;     ///< the job's working directory
   std::optional<std::string> comment;  ///< the user's own, kept behind ours
+  std::optional<std::string> chdir;    ///< where the job starts, in place of what the script says
+  std::optional<std::string> dependency;  ///< sbatch's, where runs are waited for
+  std::vector<SecretValue> secrets;       ///< leave the environment and travel in the run's own file
 };
 
 /// The words for sbatch that dlrun adds to the script: the comment that finds the job again, and where its output goes.
@@ -24,8 +28,9 @@ struct SubmitPlan {
 [[nodiscard]] Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
                                                             const SubmitPlan& plan);
 
-/// The job's environment: the submitter's, scrubbed, with the run and the token.
-[[nodiscard]] Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token);
+/// The job's environment: the submitter's, scrubbed, without secrets, with the run and the token.
+[[nodiscard]] Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token,
+                                  const std::vector<SecretValue>& secrets);
 
 /// Writes the intent, calls sbatch, writes the job. When sbatch's answer is lost the token is looked up, and only where
 /// the controller knows no such job is it sent again, once and with the same token (the claim lets only one of two

@@ -9,6 +9,7 @@
 #include "cli/recording.h"
 #include "cli/report.h"
 #include "cli/script_file.h"
+#include "cli/secrets.h"
 #include "cli/watch.h"
 #include "common/files.h"
 #include "launcher/plan/render.h"
@@ -97,6 +98,9 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
     job.submit.log_pattern = script.output;
     job.submit.directory = cli.current_dir;
     job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
+    auto secrets = secrets_of_script(cli, job.script, {});
+    if (!secrets) return tl::unexpected(secrets.error());
+    job.submit.secrets = std::move(*secrets);
     return job;
   }
   auto prepared = prepare(cli, options, Target::kSlurm);
@@ -111,6 +115,9 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   job.submit.clusters = plan.clusters;
   job.submit.directory = plan.folder;
   job.submit.comment = value_of(plan, "--comment");
+  auto secrets = secrets_of_spec(cli, prepared->loaded);
+  if (!secrets) return tl::unexpected(secrets.error());
+  job.submit.secrets = std::move(*secrets);
   if (plan.output_given) job.submit.log_pattern = value_of(plan, "--output");
   job.prepared = std::move(*prepared);
   return job;
@@ -121,7 +128,13 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
   DLRUN_TRY(stage(cli, job.runs_dir));
   const auto run = record(cli, job);
   if (!run) return tl::unexpected(run.error());
-  const auto outcome = submit_once(cli, *run, job.submit, inspector.executor_of(JobId{}));
+  SubmitPlan submit = job.submit;
+  if (job.prepared && job.prepared->plan.snapshot) {
+    auto snapshot = snapshot_for(cli, job.prepared->plan, *run);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    submit.chdir = std::move(*snapshot);
+  }
+  const auto outcome = submit_once(cli, *run, submit, inspector.executor_of(JobId{}));
   if (auto written = provenance.write(run->path); !written) {
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }

@@ -46,6 +46,7 @@ class Planner {
     plan_.target = inputs.target;
     plan_.name = spec_.name.value_or("job");
     plan_.folder = start_folder(loaded);
+    plan_.snapshot = spec_.code_snapshot.value_or(false);
     plan_.runs_dir = inputs.runs_dir;
     plan_.agent = inputs.agent_path;
     plan_.trusted = preset_.trusted;
@@ -115,6 +116,11 @@ class Planner {
   }
 
   void check_local() {
+    for (std::string_view key : {"after.ok", "after.any", "after.notok"}) {
+      if (spec_.origins.contains(key))
+        error(key,
+              fmt::format("{}: dlrun run starts at once and cannot wait for others; give --set {}=null", key, key));
+    }
     if (runtime_ != "none") {
       error("container.image",
             "container.image: dlrun run starts the ranks on this machine itself, without a container; give --set "
@@ -165,6 +171,7 @@ class Planner {
   void rank_variables() {
     for (const auto& [name, value] : preset_.env)
       plan_.rank_env.push_back({name, value, "launch.preset: " + preset_.name});
+    plan_.secrets = spec_.environment.secrets;
   }
 
   void program() {
@@ -225,6 +232,7 @@ class Planner {
         add_directive(row.option, *value, row.path);
       }
     }
+    after();
     for (const SlurmOption& option : spec_.slurm) {
       if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
     }
@@ -240,6 +248,25 @@ class Planner {
       add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before, "checkpoint.signal_before");
     add_directive("--open-mode", "append", "a requeue keeps the log");
     add_directive("--no-requeue", std::nullopt, "no retry");
+  }
+
+  /// Job ids stand in the script. The jobs of runs are known at submission only.
+  void after() {
+    const auto add = [&](std::string_view type, std::string_view key, const std::vector<std::string>& runs) {
+      for (const std::string& run : runs) plan_.after.push_back({std::string(type), run, std::string(key)});
+    };
+    add("afterok", "after.ok", spec_.after.ok);
+    add("afterany", "after.any", spec_.after.any);
+    add("afternotok", "after.notok", spec_.after.notok);
+    if (plan_.after.empty()) return;
+    std::vector<std::string> words;
+    for (const PlannedDependency& one : plan_.after) {
+      if (one.is_job_id()) words.push_back(one.type + ":" + one.run);
+    }
+    if (words.size() == plan_.after.size()) add_directive("--dependency", join(words, ","), "after");
+    const bool is_users = std::any_of(spec_.slurm.begin(), spec_.slurm.end(),
+                                      [](const SlurmOption& option) { return option.name == "kill-on-invalid-dep"; });
+    if (!is_users) add_directive("--kill-on-invalid-dep", "yes", "after");
   }
 
   void add_directive(std::string_view option, std::optional<std::string> value, std::string_view key) {
@@ -310,6 +337,10 @@ class Planner {
 };
 
 }  // namespace
+
+bool PlannedDependency::is_job_id() const {
+  return !run.empty() && run[0] != '_' && run.find_first_not_of("0123456789_") == std::string::npos;
+}
 
 std::vector<std::string> LaunchPlan::program_argv() const {
   std::vector<std::string> argv;

@@ -52,6 +52,14 @@ struct Requested {
   std::optional<std::int64_t> time_seconds;
 };
 
+/// One thing that the job waits for.
+struct PlannedDependency {
+  std::string type;  ///< Slurm's word: afterok, afterany, afternotok
+  std::string run;   ///< a Slurm job id, or the name of a run
+  std::string key;
+  [[nodiscard]] bool is_job_id() const;
+};
+
 enum class Target { kSlurm, kLocal };
 
 /// Everything dlrun decided. The script is its only rendering; plan.json is the same as data.
@@ -59,8 +67,10 @@ struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
   std::string folder;                     ///< where the job starts: slurm.chdir, else the spec's
+  bool snapshot = false;                  ///< submit and run copy the source tree, and the job starts in the copy
   std::string runs_dir, agent;            ///< absolute
   std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
+  std::vector<PlannedDependency> after;   ///< as given; submit finds the jobs of runs
   bool output_given = false;              ///< resources.output is the user's: submit leaves it alone
   std::optional<std::string> clusters;    ///< -M of every query about the run
   Prologue prologue;
@@ -68,6 +78,7 @@ struct LaunchPlan {
   std::vector<PlannedOption> step;        ///< srun's options, in order
   std::vector<PlannedOption> container;   ///< those of them that put a task into its container
   std::vector<PlannedVariable> rank_env;  ///< --env NAME=TEMPLATE of the rank agent
+  std::vector<SecretSource> secrets;      ///< --secret NAME of the rank agent; the values travel in the run's own file
   bool trusted = false;                   ///< the program is dlrun's own
   std::vector<PlannedWords> program;
   bool forward_usr1 = false;     ///< checkpoint.signal_before is given

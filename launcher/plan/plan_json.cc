@@ -24,6 +24,13 @@ using Json = nlohmann::ordered_json;
   return list;
 }
 
+[[nodiscard]] Json of_secrets(const std::vector<SecretSource>& secrets) {
+  Json list = Json::array();
+  for (const SecretSource& secret : secrets)
+    list.push_back({{"name", secret.name}, {"file", secret.file.empty() ? Json() : Json(secret.file)}});
+  return list;
+}
+
 [[nodiscard]] Json of_number(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json();
 }
@@ -35,14 +42,19 @@ std::string plan_json(const LaunchPlan& plan) {
   const Requested& q = plan.requested;
   Json program = Json::array();
   for (const PlannedWords& group : plan.program) program.push_back({{"words", group.words}, {"key", group.key}});
+  Json after = Json::array();
+  for (const PlannedDependency& one : plan.after)
+    after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
   const Json json{
       {"name", plan.name},
       {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
       {"folder", plan.folder},
+      {"snapshot", plan.snapshot},
       {"runs_dir", plan.runs_dir},
       {"agent", plan.agent},
       {"clusters", plan.clusters ? Json(*plan.clusters) : Json()},
       {"directives", of_options(plan.directives)},
+      {"after", after},
       {"output_given", plan.output_given},
       {"prologue",
        {{"purge_modules", p.purge_modules},
@@ -58,6 +70,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"step", of_options(plan.step)},
       {"container", of_options(plan.container)},
       {"rank_env", of_variables(plan.rank_env)},
+      {"secrets", of_secrets(plan.secrets)},
       {"trusted", plan.trusted},
       {"program", program},
       {"forward_usr1", plan.forward_usr1},

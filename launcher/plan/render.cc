@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kLongestCommandLine = 100;
 
 /// Options that a batch job has and an allocation has not.
-constexpr std::array<std::string_view, 8> kBatchOnly{"--output", "--error", "--open-mode", "--no-requeue",
-                                                     "--signal", "--input", "--batch",     "--propagate"};
+constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error",     "--open-mode",
+                                                     "--no-requeue", "--signal",    "--input",
+                                                     "--batch",      "--propagate", "--kill-on-invalid-dep"};
 
 [[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
   return "agent=" + shell_quote(plan.agent) + "\n";
@@ -45,6 +46,7 @@ constexpr std::array<std::string_view, 8> kBatchOnly{"--output", "--error", "--o
   for (const PlannedVariable& variable : plan.rank_env) {
     text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
   }
+  for (const SecretSource& secret : plan.secrets) text.line("  --secret " + secret.name, "environment.secrets");
   text.line(")");
   return text.take();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "launcher/runs/secrets.h"
 
 namespace dlrun {
 namespace {
@@ -193,6 +194,16 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run, std::c
   return std::move(all.front());
 }
 
+namespace {
+
+/// Known to be over, not guessed.
+bool is_over(const RunStatus& status) {
+  return !status.is_last_known && (status.state == RunState::kCompleted || status.state == RunState::kFailed ||
+                                   status.state == RunState::kCancelled || status.state == RunState::kRefused);
+}
+
+}  // namespace
+
 std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::filesystem::path> runs,
                                                          std::chrono::milliseconds max_age) {
   std::vector<Result<RunFacts>> facts;
@@ -248,6 +259,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
       if (auto again = read_events(runs[i]); again) one->record = std::move(*again);
     }
     result.emplace_back(assess(std::move(*one)));
+    if (is_over(*result.back())) remove_secrets(runs[i]);  // lead does, unless it was killed or never began
   }
   return result;
 }

@@ -62,6 +62,7 @@ struct TypeOf {
   std::string operator()(Access<std::vector<SlurmOption>>) const {
     return "map of long option names: text, a list, or true for a bare option";
   }
+  std::string operator()(Access<std::vector<SecretSource>>) const { return "list of NAME or {name, file}"; }
   std::string operator()(Access<std::vector<Mount>>) const {
     return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
   }

@@ -146,6 +146,29 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   return preset;
 }
 
+/// A secret's value in another key would stand in the script.
+void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request, const LoadedSpec& loaded) {
+  const auto check = [&](std::string_view text, const Origin& where) {
+    for (const SecretSource& secret : builder.spec().environment.secrets) {
+      if (uses_variable(text, secret.name)) {
+        builder.report(error_about(
+            where, fmt::format("{} is a secret: its value must not reach the script; let the program read ${}",
+                               secret.name, secret.name)));
+      }
+    }
+  };
+  if (builder.spec().environment.secrets.empty()) return;
+  const auto check_file = [&](const std::string& name, const std::string& text) {
+    const auto document = parse_yaml(text);
+    if (!document) return;
+    for (const YamlNode& node : document->nodes) check(node.text, {Origin::Kind::kFile, name, node.line, node.column});
+  };
+  check_file(loaded.file, loaded.text);
+  for (const SpecFile& base : loaded.bases) check_file(base.name, base.text);
+  for (const std::string& set : request.sets)
+    check(set, {Origin::Kind::kSet, set, 1, static_cast<int>(set.find('=')) + 2});
+}
+
 /// The run's name where the spec gives none: the file's, as far as it is one.
 void default_name(SpecBuilder& builder, const LoadRequest& request) {
   if (builder.spec().name || builder.refused().contains("name")) return;
@@ -269,6 +292,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   YamlLimits left;
   if (apply_file(builder, {request.file, loaded.text}, folder, left)) {
     apply_bases(builder, request, loaded, left);
+    refuse_secrets_in_values(builder, request, loaded);
     apply_environment(builder, request.env, current_dir);
     loaded.site = apply_site(builder, request);
     loaded.preset = find_preset(builder, request);

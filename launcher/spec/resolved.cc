@@ -77,11 +77,22 @@ class YamlWriter {
   return "[" + text + "]";
 }
 
+[[nodiscard]] std::string flow_secrets(const std::vector<SecretSource>& secrets) {
+  std::string text;
+  for (const SecretSource& secret : secrets) {
+    text += text.empty() ? "" : ", ";
+    text += secret.file.empty()
+                ? yaml_string(secret.name)
+                : fmt::format("{{\"name\": {}, \"file\": {}}}", yaml_string(secret.name), yaml_string(secret.file));
+  }
+  return "[" + text + "]";
+}
+
 [[nodiscard]] std::string flow_mounts(const std::vector<Mount>& mounts) {
   std::string text;
   for (const Mount& mount : mounts) {
-    text += fmt::format("{}{{source: {}, target: {}, flags: {}}}", text.empty() ? "" : ", ", yaml_string(mount.source),
-                        yaml_string(mount.target), flow_list(mount.flags));
+    text += fmt::format("{}{{\"source\": {}, \"target\": {}, \"flags\": {}}}", text.empty() ? "" : ", ",
+                        yaml_string(mount.source), yaml_string(mount.target), flow_list(mount.flags));
   }
   return "[" + text + "]";
 }
@@ -101,6 +112,8 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
       if (!(*list)(spec).empty()) add(key, flow_list((*list)(spec)));
     } else if (const auto* mounts = std::get_if<Access<std::vector<Mount>>>(&row.field)) {
       if (!(*mounts)(spec).empty()) add(key, flow_mounts((*mounts)(spec)));
+    } else if (const auto* secrets = std::get_if<Access<std::vector<SecretSource>>>(&row.field)) {
+      if (!(*secrets)(spec).empty()) add(key, flow_secrets((*secrets)(spec)));
     } else if (const auto* variables = std::get_if<Access<NamedValues>>(&row.field)) {
       for (const auto& [name, value] : (*variables)(spec)) add(key + "." + name, yaml_string(value));
     } else if (const auto* options = std::get_if<Access<std::vector<SlurmOption>>>(&row.field)) {

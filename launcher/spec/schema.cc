@@ -142,6 +142,14 @@ struct SchemaOf {
             {"propertyNames", {{"pattern", kOptionName}, {"not", {{"enum", refused}}}}},
             {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
   }
+  Json operator()(Access<std::vector<SecretSource>>) const {
+    const Json name = text(kVariableName);
+    const Json map{{"type", "object"},
+                   {"properties", {{"name", name}, {"file", scalar(kPrintable)}}},
+                   {"required", {"name", "file"}},
+                   {"additionalProperties", false}};
+    return {{"type", "array"}, {"items", any_of({name, map})}};
+  }
   Json operator()(Access<std::vector<Mount>>) const {
     const Json flag = scalar("^[A-Za-z0-9=_-]+$");
     const Json map{{"type", "object"},

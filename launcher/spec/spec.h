@@ -58,12 +58,19 @@ struct Resources {
   std::optional<std::string> clusters, hint, distribution, output, error, signal;
 };
 
+/// A variable that only the program may see.
+struct SecretSource {
+  std::string name;
+  std::string file;  ///< absolute; empty: the submitter's environment has it
+};
+
 struct Environment {
   std::optional<bool> modules_purge;
   std::vector<std::string> modules_use, modules_load;
   std::optional<std::string> conda_module, conda_name;
   std::optional<std::string> venv;
   NamedValues vars;
+  std::vector<SecretSource> secrets;
   std::optional<std::string> setup;
 };
 
@@ -90,6 +97,11 @@ struct CheckpointSpec {
   std::optional<std::string> signal_before;  ///< seconds before the time limit, in Slurm's or our forms
 };
 
+/// What must have happened to others before this job starts: runs, by any of their names, and Slurm job ids.
+struct AfterSpec {
+  std::vector<std::string> ok, any, notok;
+};
+
 struct JobSpec {
   std::optional<std::string> name, site;
   std::optional<std::string> base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
@@ -100,6 +112,8 @@ struct JobSpec {
   Launch launch;
   TrainSpec train;
   CheckpointSpec checkpoint;
+  AfterSpec after;
+  std::optional<bool> code_snapshot;
   Origins origins;
 };
 

@@ -123,6 +123,14 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
   return result += text;
 }
 
+bool uses_variable(std::string_view text, std::string_view name) {
+  const std::string reference = fmt::format("${{{}}}", name);
+  for (auto at = text.find(reference); at != std::string_view::npos; at = text.find(reference, at + 1)) {
+    if (at == 0 || text[at - 1] != '$') return true;
+  }
+  return false;
+}
+
 Origin SpecBuilder::origin(const Layer& layer, const YamlNode& node) const {
   Origin where{layer.source.kind, layer.source.name, node.line, node.column};
   if (node.line == 1) where.column += layer.source.column_shift;

@@ -84,6 +84,9 @@ class SpecBuilder {
 /// anything else between the braces.
 [[nodiscard]] Result<std::string> substitute_variables(std::string_view text, const Env& env);
 
+/// True when text holds ${name} as substitute_variables would replace it.
+[[nodiscard]] bool uses_variable(std::string_view text, std::string_view name);
+
 /// The line-th line of text (from 1), without its end.
 [[nodiscard]] std::string line_of(std::string_view text, int line);
 

@@ -63,7 +63,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "environment.conda.name", FIELD(environment.conda_name), .format = Format::kMaybePath, .help = "The conda environment: a name or a prefix.", .example = "custom-env"},
   {.path = "environment.venv", FIELD(environment.venv), .format = Format::kPath, .help = "A Python virtual environment.", .example = "./venv"},
   {.path = "environment.vars", FIELD(environment.vars), .format = Format::kLines, .help = "Variables of the job; every value arrives byte for byte.", .example = "{OMP_NUM_THREADS: 4}"},
-  {.path = "environment.secrets", .help = "Variables that no file, argument or log shows."},
+  {.path = "environment.secrets", FIELD(environment.secrets), .help = "Variables that only the program sees: NAME takes its value from your environment at submission, {name, file} from a file. Never in the script, an argument, a log or what Slurm stores.", .example = "[WANDB_API_KEY, {name: HF_TOKEN, file: ~/.cache/huggingface/token}]"},
   {.path = "environment.setup", FIELD(environment.setup), .format = Format::kLines, .help = "Shell lines that run once, on the first node, before the ranks. A line that fails ends the job.", .example = "nvidia-smi -L"},
   {.path = "environment.setup_node", .help = "Shell lines that run once on every node."},
 
@@ -122,6 +122,12 @@ constexpr KeyRow kKeys[] = {
   {.path = "checkpoint.keep", FIELD(checkpoint.keep), .min = 0, .max = 1e6, .option = "--checkpoint-keep", .help = "How many of the newest are kept; 0: none is written.", .fallback = "3", .example = "3"},
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before), .format = Format::kDuration, .help = "USR1 reaches the program this long before the time limit.", .example = "120s"},
 
+  {.path = "after.ok", FIELD(after.ok), .help = "Start when these have succeeded: runs by name, id or path, or Slurm job ids. A job whose wait can never end is cancelled.", .example = "[preprocess, \"4711\"]"},
+  {.path = "after.any", FIELD(after.any), .help = "Start when these have ended, however they did.", .example = "last"},
+  {.path = "after.notok", FIELD(after.notok), .help = "Start when these have failed.", .example = "[train]"},
+
+  {.path = "code.snapshot", FIELD(code_snapshot), .help = "Copy the source tree into the run and start the job there, so that editing on does not change a job that waits: of a git repository what git does not ignore, else the spec's folder. Commit and diff are recorded in any case.", .fallback = "false", .example = "true"},
+
   // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
   {.path = "retry.max", .help = "How often a failed run starts again."},
   {.path = "retry.on", .help = "The causes it starts again for."},
@@ -133,14 +139,10 @@ constexpr KeyRow kKeys[] = {
   {.path = "sweep.random", .help = "How many random points to try."},
   {.path = "sweep.seed", .help = "Seeds the random points."},
   {.path = "sweep.max_parallel", .help = "How many points run at once."},
-  {.path = "after.ok", .help = "Runs or jobs that must have succeeded."},
-  {.path = "after.any", .help = "Runs or jobs that must have ended."},
-  {.path = "after.notok", .help = "Runs or jobs that must have failed."},
   {.path = "notify.webhook", .help = "Where to send notifications."},
   {.path = "notify.on", .help = "What to notify of."},
   {.path = "track.mlflow", .help = "An MLflow server."},
   {.path = "track.tensorboard", .help = "Write TensorBoard events."},
-  {.path = "code.snapshot", .help = "Copy the source tree into the run."},
 };
 #undef FIELD
 // clang-format on

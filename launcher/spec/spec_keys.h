@@ -38,10 +38,11 @@ template <typename T>
 using Access = T& (*)(JobSpec&);
 
 /// The member that a key sets. monostate: the key belongs to a part of dlrun that is not built yet.
-using Field = std::variant<std::monostate, Access<std::optional<std::string>>, Access<std::optional<std::int64_t>>,
-                           Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
-                           Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
-                           Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>>;
+using Field =
+    std::variant<std::monostate, Access<std::optional<std::string>>, Access<std::optional<std::int64_t>>,
+                 Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
+                 Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
+                 Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>>;
 
 struct KeyRow {
   std::string_view path = {};

@@ -41,7 +41,7 @@ class Validator {
   [[nodiscard]] bool has(std::string_view key) const { return spec_.origins.contains(key) || refused_.contains(key); }
 
   void check_exclusive_keys() {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExclusive{{
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kExclusive{{
         {"resources.gres", "resources.gpus_per_node"},
         {"resources.cpus_per_gpu", "resources.cpus_per_task"},
         {"resources.mem_per_cpu", "resources.mem"},
@@ -50,9 +50,16 @@ class Validator {
         {"resources.signal", "checkpoint.signal_before"},
         {"environment.venv", "environment.conda.name"},
         {"resources.hint", "launch.cpu_bind"},
+        {"slurm.chdir", "code.snapshot"},
     }};
     for (const auto& [one, other] : kExclusive) {
       if (has(one) && has(other)) error(one, fmt::format("{} and {} exclude each other", one, other));
+    }
+    for (std::size_t i = 0; i < spec_.environment.secrets.size(); ++i) {
+      const std::string& name = spec_.environment.secrets[i].name;
+      if (has("environment.vars." + name))
+        error(fmt::format("environment.secrets[{}]", i),
+              fmt::format("{} is a secret and cannot stand in environment.vars, which the script shows", name));
     }
     if (spec_.environment.conda_module && !has("environment.conda.name")) {
       error("environment.conda.module", "environment.conda.name is missing: which environment is to be activated?");

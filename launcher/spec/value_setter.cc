@@ -36,7 +36,7 @@ constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"wrap", "the script is dlrun's"},
     {"kill-on-bad-exit", "it is srun's"},
     {"het-group", "heterogeneous jobs are not supported"},
-    {"dependency", "after is not supported yet"},
+    {"dependency", "use after: {ok: [RUN]}"},
     {"hold", "nothing would start it; submit when it may run"},
     {"uid", "a job is its submitter's own"},
     {"gid", "a job is its submitter's own"},
@@ -209,23 +209,15 @@ struct ValueSetter {
   void operator()(Access<std::vector<SlurmOption>>) const { each_entry(); }
 
   void operator()(Access<std::vector<Mount>> member) const {
-    if (node.kind != YamlNode::Kind::kSequence) {
-      return refuse({Errc::kInvalid, fmt::format("expected a list of mounts, not {}", kind_name(node))});
-    }
-    std::vector<Mount> mounts;
-    bool is_fine = true;
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const YamlNode& item = layer.document.at(node.items[i]);
-      auto mount = item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
-      if (mount) {
-        builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, i), builder.origin(layer, item));
-        mounts.push_back(std::move(*mount));
-      } else {
-        refuse(mount.error(), &item);
-        is_fine = false;
-      }
-    }
-    if (is_fine) put(member, Result<std::vector<Mount>>(std::move(mounts)), node);
+    each_item(member, "a list of mounts", [this](const YamlNode& item, const std::vector<Mount>&) {
+      return item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
+    });
+  }
+
+  void operator()(Access<std::vector<SecretSource>> member) const {
+    each_item(
+        member, "a list of variables' names",
+        [this](const YamlNode& item, const std::vector<SecretSource>& before) { return secret_of(item, before); });
   }
 
   /// One variable, or one option of Slurm.
@@ -304,6 +296,61 @@ struct ValueSetter {
     }
     if (builder.settled_.contains(key())) return;  // a stronger layer said null
     for (const auto& [name, value] : builder.entries(layer, node, key())) entry(*name, name->text, *value);
+  }
+
+  /// A list whose items keep origins of their own: "container.mounts[0]".
+  template <typename Item, typename Read>
+  void each_item(Access<std::vector<Item>> member, std::string_view expected, Read read) const {
+    if (node.kind != YamlNode::Kind::kSequence)
+      return refuse({Errc::kInvalid, fmt::format("expected {}, not {}", expected, kind_name(node))});
+    std::vector<Item> found;
+    bool is_fine = true;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const YamlNode& node_of_item = layer.document.at(node.items[i]);
+      Result<Item> item = read(node_of_item, found);
+      if (item) {
+        builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, i), builder.origin(layer, node_of_item));
+        found.push_back(std::move(*item));
+      } else {
+        refuse(item.error(), &node_of_item);
+        is_fine = false;
+      }
+    }
+    if (is_fine) put(member, Result<std::vector<Item>>(std::move(found)), node);
+  }
+
+  [[nodiscard]] Result<SecretSource> secret_of(const YamlNode& item, const std::vector<SecretSource>& before) const {
+    SecretSource secret;
+    if (item.kind == YamlNode::Kind::kMap) {
+      for (const auto& [name, value] : builder.entries(layer, item, key())) {
+        auto text = builder.text(layer, row, *value, "text");
+        if (!text) return tl::unexpected(text.error());
+        if (name->text == "name") {
+          secret.name = *text;
+        } else if (name->text == "file") {
+          auto path = absolute_path(*text, layer.source.base_dir, builder.env_);
+          if (!path) return tl::unexpected(path.error());
+          secret.file = std::move(*path);
+        } else {
+          return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file", printable(name->text));
+        }
+      }
+      if (secret.name.empty() || secret.file.empty())
+        return fail(Errc::kInvalid, "a secret from a file is {{name: NAME, file: PATH}}");
+    } else {
+      auto text = builder.text(layer, row, item, "a variable's name, or {name, file}");
+      if (!text) return tl::unexpected(text.error());
+      secret.name = std::move(*text);
+    }
+    // A value given here by mistake must not be repeated.
+    if (!is_variable_name(secret.name))
+      return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
+    if (const auto why = why_not_variable(secret.name); !why.empty())
+      return fail(Errc::kInvalid, "'{}' {}", secret.name, why);
+    for (const SecretSource& other : before) {
+      if (other.name == secret.name) return fail(Errc::kInvalid, "'{}' is given twice", secret.name);
+    }
+    return secret;
   }
 
   [[nodiscard]] Result<Mount> checked(Mount mount) const {

@@ -24,6 +24,7 @@
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/run_claim.h"
+#include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
 #include "runtime/agent/step.h"
 #include "runtime/agent/store.h"
@@ -390,6 +391,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
   const auto end = lead.lead_attempt();
   if (!end) {
     events->record("ended", {{"state", "failed"}, {"code", kExitInternal}, {"message", end.error().message}});
+    remove_secrets(run->directory);
     std::ignore = events->drain(kLastWordsLimit);
     return refuse(end.error(), kExitInternal);
   }
@@ -398,6 +400,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
                              {"code", end->code},
                              {"message", end->message}});
   }
+  if (end->code != kExitRunTaken || end->reason != "signalled") remove_secrets(run->directory);
   wait_for_last_words(*loop, *events, out, err);
   if (auto failure = events->take_failure()) {
     return refuse({Errc::kIo, failure->message + "; the run's record is incomplete"}, end->code);

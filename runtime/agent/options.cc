@@ -104,6 +104,15 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
                                              return {};
                                            },
                                            {}},
+                                          {"--secret",
+                                           [&](std::string_view value) -> Result<> {
+                                             if (value.empty() || value.find('=') != std::string_view::npos) {
+                                               return fail(Errc::kUsage, "--secret takes a variable's name alone");
+                                             }
+                                             rank.secrets.emplace_back(value);
+                                             return {};
+                                           },
+                                           {}},
                                           {"--trusted", {}, [&] { rank.is_trusted = true; }}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
@@ -126,6 +135,7 @@ lead starts a step's ranks, watches them and keeps the run's record:
 rank runs one task's program:
   --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}
                           {nnodes} {addr} {master_addr} {master_port} {run} {attempt} {job} are filled in
+  --secret NAME           a variable for the program, from the run's secrets file
   --trusted               give the program the store
 )";
 

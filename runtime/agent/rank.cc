@@ -28,6 +28,7 @@
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_output.h"
 #include "runtime/agent/protocol.h"
+#include "runtime/agent/secrets.h"
 #include "runtime/agent/store_relay.h"
 
 namespace dlrun::agent {
@@ -243,6 +244,7 @@ Result<> Rank::start(const std::string& addr, const std::string& master_addr, in
                   .out = output_.program_out(),
                   .err = output_.program_err(),
                   .dies_with_us = true};
+  DLRUN_TRY(add_secrets(program.env, options_.secrets, fields.run));
   if (options_.is_trusted && link_) {
     auto store = StoreRelay::create(loop_, [this](const Json& message) { to_lead(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
@@ -486,6 +488,8 @@ int run_rank(const RankOptions& options, const Env& env) {
     auto own = env;
     const TemplateFields fields{.world = *world, .addr = "127.0.0.1", .master_addr = "127.0.0.1"};
     for (const auto& variable : options.templates) own.set(variable.name, variable.expand(fields));
+    if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)
+      return refuse(*world, added.error(), kExitUsage);
     const auto error = become_program(options.program, own);
     return refuse(*world, error, exit_code_of(error));
   }

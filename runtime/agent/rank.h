@@ -11,6 +11,7 @@ namespace dlrun::agent {
 
 struct RankOptions {
   std::vector<EnvTemplate> templates;
+  std::vector<std::string> secrets;  ///< names; see secrets.h
   bool is_trusted = false;
   std::vector<std::string> program;
 };

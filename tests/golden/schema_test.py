@@ -146,6 +146,8 @@ class Schema(unittest.TestCase):
                                     ["{purge: maybe}", "{loads: a}", "[[a]]"]),
             "environment.conda": (["custom-env", "{module: m, name: n}"], ["[a, b]", "{env: a}"]),
             "environment.vars": (['{A: 1, B: "x\\ny", C: true, D: 1.5}'], ["{1X: a}", "{DLRUN_RANK: 3}", "{UID: 1}", "{A: [1]}", "[A]"]),
+            "environment.secrets": (["[A, B_1]", "[A, {name: B, file: ~/b}]"], ["A", "[1A]", "[{name: A}]", "[{name: A, value: x}]", "[DLRUN_X]"]),
+            "after.ok": (["last", "[a, 12]", "12"], ["[[a]]", "{a: b}"]),
             "container.runtime": (["auto", "pyxis"], ["docker", "1"]),
             "container.mounts": (["[./a:/b, /x]", "[{source: ./a, target: /b, flags: [ro, rprivate]}]", "[/a:/b:ro+rprivate]"],
                                  ["/a:/b", '["a:/b:c:d"]', "[{source: /a, goal: /b}]", "[{target: /b}]", "[1, [2]]"]),

@@ -20,6 +20,8 @@
 #SBATCH --licenses=foo:2                  # resources.licenses
 #SBATCH --threads-per-core=1              # resources.threads_per_core
 #SBATCH --distribution=block:cyclic       # resources.distribution
+#SBATCH --dependency=afterok:12,afterok:13_4,afterany:14,afternotok:15  # after
+#SBATCH --kill-on-invalid-dep=yes         # after
 #SBATCH --mail-type=BEGIN,END             # slurm
 #SBATCH --mail-user=me@example.org        # slurm
 #SBATCH --contiguous                      # slurm
@@ -95,6 +97,8 @@ rank=(
   --env 'NODE_RANK={node_rank}'           # launch.preset: torch
   --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
   --env 'MASTER_PORT={master_port}'       # launch.preset: torch
+  --secret WANDB_API_KEY                  # environment.secrets
+  --secret HF_TOKEN                       # environment.secrets
 )
 program=(
   # launch.command

@@ -1,0 +1,135 @@
+#include "launcher/runs/snapshot.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostFiles = 20'000;
+constexpr std::size_t kMostBytes = 256U << 20U;
+
+struct Tree {
+  fs::path root;
+  std::vector<fs::path> files;  ///< relative to root
+};
+
+[[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env, std::vector<std::string> words) {
+  Command command;
+  command.argv = {"git", "-C", folder.string()};
+  command.argv.insert(command.argv.end(), words.begin(), words.end());
+  command.env = env;
+  for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}) command.env.unset(name);
+  command.env.set("GIT_OPTIONAL_LOCKS", "0");
+  command.timeout = std::chrono::seconds(30);
+  const auto done = run_command(command);
+  if (!done) return tl::unexpected(done.error());
+  if (done->exit_code != 0) return fail(Errc::kNotFound, "{}", trim(done->err));
+  return done->out;
+}
+
+/// The files of the repository around folder; nothing where there is none, or no git.
+[[nodiscard]] std::optional<Tree> git_tree(const fs::path& folder, const Env& env) {
+  const auto root = ask_git(folder, env, {"rev-parse", "--show-toplevel"});
+  if (!root) return std::nullopt;
+  Tree tree{fs::path(std::string(trim(*root))), {}};
+  const auto list = ask_git(tree.root, env, {"ls-files", "-z", "--cached", "--others", "--exclude-standard"});
+  if (!list) return std::nullopt;
+  for (const std::string_view name : split(*list, '\0')) {
+    if (!name.empty()) tree.files.emplace_back(name);
+  }
+  std::sort(tree.files.begin(), tree.files.end());
+  tree.files.erase(std::unique(tree.files.begin(), tree.files.end()), tree.files.end());
+  return tree;
+}
+
+[[nodiscard]] bool is_at_or_below(const fs::path& path, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
+[[nodiscard]] Result<Tree> plain_tree(const fs::path& folder, const fs::path& left_out) {
+  Tree tree{folder, {}};
+  std::error_code error;
+  for (auto at = fs::recursive_directory_iterator(folder, error); !error && at != fs::recursive_directory_iterator();
+       at.increment(error)) {
+    if (at->path().filename() == ".git" || is_at_or_below(at->path(), left_out)) {
+      at.disable_recursion_pending();
+      continue;
+    }
+    if (!at->is_directory(error) || at->is_symlink(error)) tree.files.push_back(at->path().lexically_relative(folder));
+    if (tree.files.size() > kMostFiles) break;
+  }
+  if (error) return fail(Errc::kIo, "{}: {}", folder.string(), error.message());
+  return tree;
+}
+
+[[nodiscard]] Result<Snapshot> copy_tree(const Tree& tree, const fs::path& left_out, const fs::path& copy) {
+  Snapshot snapshot;
+  std::size_t largest_bytes = 0;
+  fs::path largest;
+  std::error_code error;
+  for (const fs::path& name : tree.files) {
+    const fs::path from = tree.root / name, to = copy / name;
+    const auto kind = fs::symlink_status(from, error).type();
+    const bool is_link = kind == fs::file_type::symlink;
+    // A tracked file that was deleted, a submodule's folder, a socket: nothing to copy.
+    if ((!is_link && kind != fs::file_type::regular) || is_at_or_below(from, left_out)) continue;
+    if (!is_link) {
+      const auto bytes = static_cast<std::size_t>(fs::file_size(from, error));
+      if (error) return fail(Errc::kIo, "{}: {}", from.string(), error.message());
+      if (bytes > largest_bytes) largest_bytes = bytes, largest = name;
+      snapshot.bytes += bytes;
+    }
+    if (++snapshot.files > kMostFiles || snapshot.bytes > kMostBytes) {
+      return fail(
+          Errc::kInvalid,
+          "the source tree {} has more than {} files or {} MiB; keep data out of it by .gitignore (the largest file so "
+          "far: {}, {} MiB)",
+          tree.root.string(), kMostFiles, kMostBytes >> 20U, largest.string(), largest_bytes >> 20U);
+    }
+    DLRUN_TRY(make_private_directories(to.parent_path()));
+    if (is_link) {
+      fs::copy_symlink(from, to, error);
+    } else {
+      fs::copy_file(from, to, error);
+    }
+    if (error) return fail(Errc::kIo, "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+  }
+  return snapshot;
+}
+
+}  // namespace
+
+Result<Snapshot> take_snapshot(const fs::path& source_dir, const fs::path& run, const fs::path& runs_dir,
+                               const Env& env) {
+  std::error_code ignored;
+  const auto canonical = [&](const fs::path& path) {
+    auto made = fs::weakly_canonical(path, ignored);
+    return made.empty() ? path : made;
+  };
+  const fs::path source = canonical(source_dir), left_out = canonical(runs_dir), copy = run / "code";
+  auto git = git_tree(source, env);
+  auto tree = git ? Result<Tree>(std::move(*git)) : plain_tree(source, left_out);
+  if (!tree) return tl::unexpected(tree.error());
+  DLRUN_TRY(make_private_directories(copy));
+  auto snapshot = copy_tree(*tree, left_out, copy);
+  if (snapshot) {
+    snapshot->folder = (copy / source.lexically_relative(canonical(tree->root))).lexically_normal();
+    if (snapshot->folder.filename().empty()) snapshot->folder = snapshot->folder.parent_path();
+    if (auto made = make_private_directories(snapshot->folder); !made) snapshot = tl::unexpected(made.error());
+  }
+  if (!snapshot) fs::remove_all(copy, ignored);
+  return snapshot;
+}
+
+}  // namespace dlrun

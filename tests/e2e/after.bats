@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# A run that waits for other runs, and one that takes its code along.
+# timeout: 300
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    for name in first second; do
+        cat >"$dir/$name.yaml" <<YAML
+name: $name
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; touch $name; [[ ! -e fail ]]']}
+YAML
+    done
+    chown "$DLRUN_TESTBED_USER:" "$dir"/*.yaml
+}
+
+teardown() { cancel_jobs; }
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+state() { dl status "$1" --json | jq -r .state; }
+is_state() { [[ $(state "$1") == "$2" ]]; }
+job() { dl status "$1" --json | jq -r .job; }
+dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'; }
+
+@test "after.ok waits for a run by its name, and starts when it has succeeded" {
+    dl submit first.yaml
+    dl submit second.yaml --set 'after.ok=[first]'
+    [[ $(dependency second) == "afterok:$(job first)"* ]]
+    is_state second pending
+    as_user touch "$dir/go"
+    wait_until 60 is_state second completed
+    [ "$dir/second" -nt "$dir/first" ]
+}
+
+@test "after.ok of a run that fails: the job is cancelled, and does not wait for ever" {
+    dl submit first.yaml
+    dl submit second.yaml --set 'after.ok=[first]'
+    as_user touch "$dir/fail" "$dir/go"
+    wait_until 60 is_state first failed
+    wait_until 60 is_state second cancelled
+    [ ! -e "$dir/second" ]
+}
+
+@test "after.notok and after.any start behind a failure; a job id stands in the script" {
+    dl submit first.yaml
+    dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
+    as_user touch "$dir/fail" "$dir/go"
+    wait_until 60 is_state first failed
+    wait_until 60 is_state second failed
+    [ -e "$dir/second" ]
+    run dl render second.yaml --set 'after.ok=[12, "13_4"]'
+    [[ $output == *"#SBATCH --dependency=afterok:12,afterok:13_4"* ]]
+}
+
+@test "a run that is over is judged at submission: satisfied, or refused with its place" {
+    as_user touch "$dir/go"
+    dl submit first.yaml --watch
+    dl submit second.yaml --set 'after.ok=first'
+    [[ $(dependency second) != *"$(job first)"* ]]
+    wait_until 60 is_state second completed
+    run dl submit second.yaml --set 'after.notok=[first]' --set 'after.any=[no-such]'
+    [ "$status" -eq 2 ]
+    [[ $output == *"--set after.notok=[first]"*"is completed: this job would never start"* ]]
+    [[ $output == *"no run 'no-such'"* ]]
+    run dl run second.yaml --set 'after.ok=[first]'
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot wait for others"* ]]
+}
+
+@test "with code.snapshot the job runs the code as it was at submission" {
+    as_user bash -c "echo 'echo version one' >'$dir/work.sh'"
+    dl submit first.yaml --set code.snapshot=true --set 'launch.command=[bash, -c, "until [[ -e '"$dir"'/go ]]; do sleep 0.1; done; bash work.sh"]'
+    as_user bash -c "echo 'echo version two' >'$dir/work.sh'"
+    as_user touch "$dir/go"
+    wait_until 60 is_state first completed
+    [[ $(dl logs first) == *"version one"* ]]
+    dl run first.yaml --set code.snapshot=true --set 'launch.command=[bash, -c, "bash work.sh; pwd"]'
+    [[ $(dl logs last) == *"version two"*"/code"* ]]
+}

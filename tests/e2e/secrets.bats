@@ -1,0 +1,130 @@
+#!/usr/bin/env bats
+# A secret reaches the job's program and nothing else: a canary is looked for wherever a job leaves traces.
+# timeout: 300
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    canary=canary-$RANDOM$RANDOM$RANDOM
+    filed=filed-$RANDOM$RANDOM$RANDOM
+    printf '%s\n' "$filed" >"$dir/token"
+    chmod 600 "$dir/token"
+    cat >"$dir/secret.yaml" <<'YAML'
+name: secret
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+environment:
+  secrets: [MY_KEY, {name: MY_TOKEN, file: token}]
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "rank $DLRUN_RANK: $(printf %s "$MY_KEY,$MY_TOKEN" | sha256sum)"; until [[ -e go ]]; do sleep 0.2; done']
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/secret.yaml" "$dir/token"
+    # A pattern file, since a pattern in grep's arguments would be found there.
+    printf '%s\n' "$canary" "$filed" >"$BATS_TEST_TMPDIR/patterns"
+    expected=$(printf %s "$canary,$filed" | sha256sum)
+}
+
+teardown() { cancel_jobs; }
+
+# The canary is exported in dlrun's own environment, by a file: not even this test has it in an argument.
+dl() {
+    printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
+    chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
+    as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
+}
+is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
+path() { dl status last --json | jq -r .path; }
+ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
+
+# holders FOLDER...: every file below that holds one of the secrets; the token's own file is not one of dlrun's.
+holders() { grep -rlaFf "$BATS_TEST_TMPDIR/patterns" "$@" 2>/dev/null | grep -v "^$dir/token$" || true; }
+# keeps_quiet COMMAND...: it succeeds, and its output holds none of the secrets.
+keeps_quiet() {
+    local text
+    text=$("$@") && [[ $text != *"$canary"* && $text != *"$filed"* ]]
+}
+
+@test "a secret reaches every rank, and no argument, script, comment, log, record or file of Slurm holds it" {
+    dl submit secret.yaml
+    wait_until 60 ranks_said
+    run=$(path) job=$(dl status last --json | jq -r .job)
+
+    # Arguments and environments of all processes: only the program's own environment has it.
+    local told
+    told=$(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/cmdline 2>/dev/null) || true
+    [ -z "$told" ]
+    local programs=0
+    while read -r environ; do
+        comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
+        [[ $comm == bash || $comm == sleep || $comm == sha256sum ]] || { echo "in the environment of $comm" >&2 && false; }
+        tr '\0' '\n' <"$environ" | grep -q '^DLRUN_RANK='
+        programs=$((programs + 1))
+    done < <(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/environ 2>/dev/null)
+    ((programs >= 4)) # where they belong they are
+
+    # What Slurm says and keeps: the job, its script, the controller's and the nodes' state, every log.
+    keeps_quiet scontrol show job "$job"
+    keeps_quiet scontrol write batch_script "$job" -
+    [ -z "$(holders "$DLRUN_TESTBED_DIR" --exclude-dir=home --exclude-dir=prefix)" ]
+
+    # The run: one file, for its owner alone. The index, the user's home, /tmp of every node.
+    [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
+    [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
+    [ -z "$(holders /tmp --exclude-dir=bats-run*)" ]
+    for node in n1 n2; do [ -z "$("$testbed/on_node" "$node" grep -rlaFf - /tmp <"$BATS_TEST_TMPDIR/patterns" || true)" ]; done
+
+    as_user touch "$dir/go"
+    wait_until 60 is_state completed
+    [ ! -e "$run/secrets" ]
+    [ -z "$(holders "$DLRUN_TESTBED_HOME" "$DLRUN_TESTBED_DIR/log")" ]
+}
+
+@test "dlrun run gives secrets to its ranks in the same way" {
+    as_user touch "$dir/go"
+    dl run secret.yaml --set resources.nodes=1 --set resources.tasks_per_node=4
+    ranks_said
+    [ ! -e "$(path)/secrets" ]
+    [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
+}
+
+@test "a secret that is not set, or whose file is missing, is told with its place before anything is queued" {
+    run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' - "$dir"
+    [ "$status" -eq 2 ]
+    [[ $output == *"secret.yaml:4:13: error: environment.secrets: secret MY_KEY is not set"* ]]
+    [[ $output == *"secret.yaml:4:21: error: environment.secrets: secret MY_TOKEN: "*"No such file"* ]]
+    [ ! -e "$dir/runs" ]
+    no_jobs
+}
+
+@test "a secret's value in another key is refused: it would stand in the script" {
+    run dl render secret.yaml --set 'environment.vars.COPY=${MY_KEY}'
+    [ "$status" -eq 2 ]
+    [[ $output == *"MY_KEY is a secret"* && $output != *"$canary"* ]]
+}
+
+@test "a rendered script that was edited and submitted brings its secrets along; cancelling a job that waits removes them" {
+    dl render secret.yaml -o job.sh
+    keeps_quiet cat "$dir/job.sh"
+    grep -q -- '--secret MY_KEY' "$dir/job.sh"
+    sed -i 's/--secret MY_TOKEN/--env MY_TOKEN='"$filed"'/' "$dir/job.sh"
+    dl submit job.sh
+    wait_until 60 ranks_said
+    text=$(scontrol write batch_script "$(dl status last --json | jq -r .job)" -)
+    [[ $text != *"$canary"* ]]
+    dl cancel last
+    wait_until 60 is_state cancelled
+
+    dl submit secret.yaml --set resources.begin=now+1hour
+    waiting=$(path)
+    [ -e "$waiting/secrets" ]
+    dl cancel last
+    wait_until 30 is_state cancelled
+    [ ! -e "$waiting/secrets" ]
+}
+
+@test "sbatch refuses: the secrets go, too" {
+    run dl submit secret.yaml --set resources.partition=nope
+    [ "$status" -eq 3 ]
+    [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
+}

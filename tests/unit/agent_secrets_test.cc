@@ -1,0 +1,78 @@
+#include <sys/stat.h>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "runtime/agent/secrets.h"
+#include "tests/unit/temporary_directory.h"
+
+using namespace dlrun;
+using namespace dlrun::agent;
+
+namespace {
+
+struct Run {
+  TemporaryDirectory folder;
+  Env env;
+  void write(std::string_view text, mode_t mode = 0600) {
+    REQUIRE(write_file_atomic(folder.path() / "secrets", text, mode).has_value());
+  }
+  Result<> add(const std::vector<std::string>& names) { return add_secrets(env, names, folder.path()); }
+  std::string message(const std::vector<std::string>& names) {
+    const auto added = add(names);
+    REQUIRE_FALSE(added.has_value());
+    return added.error().message;
+  }
+};
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Run, "values arrive byte for byte, and only those that are asked for") {
+  using namespace std::string_literals;
+  write("A=x=y\nz \"'$\xff\0AB=other\0EMPTY=\0C=not asked\0"s);
+  REQUIRE(add({"A", "AB", "EMPTY"}).has_value());
+  CHECK(env.get_or("A", "") == "x=y\nz \"'$\xff");
+  CHECK(env.get_or("AB", "") == "other");
+  CHECK(env.has("EMPTY"));
+  CHECK_FALSE(env.has("C"));
+}
+
+TEST_CASE_FIXTURE(Run, "the file's value beats the environment's, which serves where there is no file") {
+  env.set("A", "inherited");
+  REQUIRE(add({"A"}).has_value());
+  CHECK(env.get_or("A", "") == "inherited");
+  write(std::string_view("A=filed\0", 8));
+  REQUIRE(add({"A"}).has_value());
+  CHECK(env.get_or("A", "") == "filed");
+}
+
+TEST_CASE_FIXTURE(Run, "a secret that nobody has is named, and nothing starts without it") {
+  write(std::string_view("A=value\0", 8));
+  const auto said = message({"A", "B"});
+  CHECK(has(said, "secret B is neither in"));
+  CHECK_FALSE(has(said, "value"));
+}
+
+TEST_CASE_FIXTURE(Run, "a file that others could have read or planted is refused") {
+  write(std::string_view("A=value\0", 8), 0640);
+  CHECK(has(message({"A"}), "is open to others (mode 640)"));
+  std::filesystem::rename(folder.path() / "secrets", folder.path() / "target");
+  REQUIRE(::chmod((folder.path() / "target").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("target", folder.path() / "secrets");
+  CHECK(has(message({"A"}), "secrets: "));
+  std::filesystem::remove(folder.path() / "secrets");
+  std::filesystem::create_directory(folder.path() / "secrets");
+  CHECK(has(message({"A"}), "not a regular file"));
+  CHECK(add({}).has_value());
+}
+
+TEST_CASE_FIXTURE(Run, "removing twice is no error") {
+  write(std::string_view("A=value\0", 8));
+  remove_secrets(folder.path());
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "secrets"));
+  remove_secrets(folder.path());
+}

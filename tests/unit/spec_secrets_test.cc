@@ -1,0 +1,79 @@
+// environment.secrets in a spec: names and files, never values.
+
+#include <doctest/doctest.h>
+
+#include "launcher/plan/plan.h"
+#include "launcher/plan/render.h"
+#include "launcher/spec/load.h"
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+namespace {
+
+LoadRequest request(std::string_view secrets, std::vector<std::string> sets = {}) {
+  LoadRequest made;
+  made.file = "exp.yaml";
+  made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " + std::string(secrets) + "\n";
+  made.sets = std::move(sets);
+  made.current_dir = "/exp";
+  made.env.set("HOME", "/home/u");
+  made.env.set("TOKEN", "canary-value");
+  return made;
+}
+
+std::string refused(const LoadRequest& made) {
+  const auto result = load_spec(made);
+  REQUIRE_FALSE(result.has_value());
+  return format_diagnostics(result.error());
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST_CASE("secrets are names, or names with a file; the script has the names alone") {
+  const auto loaded = load_spec(request("[TOKEN, {name: OTHER, file: ~/.other}]"));
+  REQUIRE(loaded.has_value());
+  REQUIRE(loaded->spec.environment.secrets.size() == 2);
+  CHECK(loaded->spec.environment.secrets[1].file == "/home/u/.other");
+  const auto plan = make_plan(*loaded, {"/runs", "/runs/a/dlrun-agent", "/runs/a/dlrun-trainer", Target::kSlurm});
+  REQUIRE(plan.has_value());
+  for (const std::string& text :
+       {*render_script(*plan), render_local_script(*plan), plan_json(*plan), resolved_yaml(*loaded)}) {
+    CHECK(has(text, "TOKEN"));
+    CHECK_FALSE(has(text, "canary-value"));
+  }
+  CHECK(has(*render_script(*plan), "  --secret TOKEN  "));
+}
+
+TEST_CASE("what is no name of a variable is refused, and not repeated") {
+  const std::string said = refused(request("[\"sk-12345\"]"));
+  CHECK(has(said, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
+  CHECK_FALSE(has(said.substr(0, said.find('\n')), "sk-12345"));
+  CHECK(has(refused(request("[DLRUN_TOKEN]")), "dlrun's own variables"));
+  CHECK(has(refused(request("[A, A]")), "'A' is given twice"));
+  CHECK(has(refused(request("[{name: A}]")), "a secret from a file is {name: NAME, file: PATH}"));
+  CHECK(has(refused(request("[{name: A, value: x}]")), "unknown key 'value'"));
+  CHECK(has(refused(request("TOKEN")), "expected a list of variables' names, not a single value"));
+}
+
+TEST_CASE("a secret cannot stand in a variable, nor its value in another key") {
+  CHECK(has(refused(request("[TOKEN]", {"environment.vars.TOKEN=x"})),
+            "TOKEN is a secret and cannot stand in environment.vars"));
+  std::string said = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
+  CHECK(has(said, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
+  CHECK_FALSE(has(said, "canary-value"));
+  CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})), "--set launch.command="));
+  CHECK(load_spec(request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());
+  CHECK(load_spec(request("[TOKEN]\n  setup: login ${HOME}")).has_value());
+}
+
+TEST_CASE("a variable is used where it would be replaced") {
+  CHECK(uses_variable("a ${X}", "X"));
+  CHECK(uses_variable("$${X} ${X}", "X"));
+  CHECK_FALSE(uses_variable("$${X}", "X"));
+  CHECK_FALSE(uses_variable("$X ${XY}", "X"));
+}
+
+}  // namespace
+}  // namespace dlrun
