@@ -59,6 +59,7 @@ void add_schema(CLI::App& root, Action& action);
 void add_explain(CLI::App& root, Action& action);
 void add_diff(CLI::App& root, Action& action);
 void add_resubmit(CLI::App& root, Action& action);
+void add_man(CLI::App& root, Action& action);
 void add_completion(CLI::App& root, Action& action);
 
 /// The whole tree of commands.

@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "common/text.h"
 #include "launcher/spec/key_help.h"
+#include "launcher/spec/key_reference.h"
 
 namespace dlrun {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::size_t kShownValue = 72;  ///< columns of a value in the table; -
 
 struct Options {
   SpecOptions spec;
-  bool json = false;
+  bool json = false, markdown = false;
 };
 
 [[nodiscard]] Json text_or_null(std::string_view text) {
@@ -162,6 +163,12 @@ Result<int> explain_spec(Cli& cli, const Options& options) {
 
 Result<int> explain(Cli& cli, const Options& options) {
   const std::string& what = options.spec.file;
+  if (options.markdown) {
+    if (options.json || !what.empty())
+      return fail(Errc::kUsage, "--markdown prints the reference of all keys; give it alone");
+    fmt::print("{}", key_reference_markdown());
+    return kExitOk;
+  }
   if (what.empty()) return explain_keys(cli, keys_below(""), options.json);
   if (const auto rows = keys_below(what); !rows.empty()) return explain_keys(cli, rows, options.json);
   std::error_code error;
@@ -180,6 +187,7 @@ void add_explain(CLI::App& root, Action& action) {
                  "A key such as resources.nodes, a section, or a YAML file; else all keys");
   add_set_option(command, options->spec);
   command.flag("--json", options->json, "Print a JSON array");
+  command.flag("--markdown", options->markdown, "Print docs/keys.md, the reference of all keys");
   command.on_call([options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
 }
 

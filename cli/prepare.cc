@@ -23,15 +23,19 @@ std::filesystem::path folder_of(const Cli& cli, const std::string& file) {
   return (cli.current_dir / file).lexically_normal().parent_path();
 }
 
+std::vector<std::filesystem::path> config_folders(const Cli& cli) {
+  auto folders = config_directories(cli.env);
+  folders.push_back(cli.bin_dir.parent_path() / "share" / "dlrun");
+  return folders;
+}
+
 namespace {
 
 LoadRequest request_for(const Cli& cli, const std::string& file) {
   LoadRequest request;
   request.file = file;
   request.current_dir = cli.current_dir;
-  request.config_dirs = config_directories(cli.env);
-  // An installed tree brings its sites and presets along, wherever it was moved to.
-  request.config_dirs.push_back(cli.bin_dir.parent_path() / "share" / "dlrun");
+  request.config_dirs = config_folders(cli);
   return request;
 }
 

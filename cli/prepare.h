@@ -39,6 +39,9 @@ struct Prepared {
 /// Copies the agent and the trainer beside the runs where they are missing.
 [[nodiscard]] Result<> stage(const Cli& cli, const std::string& runs_dir);
 
+/// Where sites/ and presets/ are looked for: the user's folders, then an installed tree's, wherever it was moved to.
+[[nodiscard]] std::vector<std::filesystem::path> config_folders(const Cli& cli);
+
 /// The folder that relative paths of the spec start at; absolute.
 [[nodiscard]] std::filesystem::path folder_of(const Cli& cli, const std::string& file);
 

@@ -13,8 +13,8 @@ namespace dlrun {
 /// Those of a spec. What is missing is printed with its place, and the Error then has no message.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli, const LoadedSpec& loaded);
 
-/// Those that a rendered script names (`--secret NAME`): from the files that the plan of of_run gives them, where it is a
-/// run's script, else from the environment.
+/// Those that a rendered script names (`--secret NAME`): from the files that the plan of of_run gives them, where it is
+/// a run's script, else from the environment.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(const Cli& cli, std::string_view script,
                                                                  const std::filesystem::path& of_run);
 

@@ -1,16 +1,46 @@
-# Made by `dlrun completion bash` from the tree of commands; a test keeps it equal.
+# Made by `dlrun completion bash` from the tree of commands and the key table; a test keeps it equal.
 # shellcheck shell=bash
+_dlrun_set() {
+  local key=$1 word=$2 prefix=$3 words=''
+  case $key in
+    resources.hint) words='compute_bound memory_bound multithread nomultithread' ;;
+    container.runtime) words='auto pyxis enroot apptainer none' ;;
+    train.data.dataset) words='mnist idx digits' ;;
+    train.model) words='mlp cnn' ;;
+    train.optimizer.name) words='adam adamw sgd nesterov rmsprop lars lamb' ;;
+    train.lr_scaling) words='none linear sqrt' ;;
+    train.lr_decay) words='constant linear cosine step polynomial' ;;
+    train.shard) words='sample epoch' ;;
+    train.backend) words='auto mpi gloo nccl single' ;;
+    train.device) words='cpu cuda' ;;
+    resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|code.snapshot) words='true false' ;;
+    site) words=$(dlrun completion --list sites 2>/dev/null) ;;
+    launch.preset) words=$(dlrun completion --list presets 2>/dev/null) ;;
+    base|resources.output|resources.error|environment.modules.use|environment.conda.name|environment.venv|container.image|container.save|train.data.path) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
+  esac
+  compopt +o filenames # which would quote the '='
+  mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$words" -- "$word")
+}
 _dlrun() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i
+  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot='
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain man completion --help --version' -- "$word")
     return
   fi
-  local options='' runs='' words=''
+  if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
+    _dlrun_set "$previous" '' ''
+    return
+  fi
+  if ((COMP_CWORD > 3)) && [[ $previous == '=' && ${COMP_WORDS[COMP_CWORD-3]} == --set ]]; then
+    _dlrun_set "${COMP_WORDS[COMP_CWORD-2]}" "$word" ''
+    return
+  fi
+  local options='' runs='' words='' files=''
   case $command in
     submit) options='-h --help --set --runs --watch --dry-run --test-only --json' ;;
     render) options='-h --help --set --runs -o --output' ;;
@@ -25,16 +55,25 @@ _dlrun() {
     diff) options='-h --help' runs=1 ;;
     resubmit) options='-h --help --watch --force --json' runs=1 ;;
     schema) options='-h --help' ;;
-    explain) options='-h --help --set --json' ;;
-    completion) options='-h --help' words='bash zsh fish' ;;
+    explain) options='-h --help --set --json --markdown' words=${keys//[=]/} files=1 words=${words//. / } ;;
+    man) options='-h --help' ;;
+    completion) options='-h --help --list' words='bash zsh fish' ;;
   esac
   case $command:$previous in
     submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set)
+      if [[ $word == *=* ]]; then
+        _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="
+      else
+        mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$word")
+        compopt -o nospace +o filenames
+      fi
+      return ;;
   esac
   if [[ $word == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
   elif [[ -n $words ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "$words" ${files:+-f} -- "$word")
   elif [[ -n $runs ]]; then
     local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs
     mapfile -t COMPREPLY < <(compgen -W "last $(command ls -t "$state" 2>/dev/null | head -n 200)" -- "$word")

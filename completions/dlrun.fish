@@ -1,9 +1,54 @@
-# Made by `dlrun completion fish` from the tree of commands; a test keeps it equal.
+# Made by `dlrun completion fish` from the tree of commands and the key table; a test keeps it equal.
 function __dlrun_runs
     set -l state $HOME/.local/state
     set -q XDG_STATE_HOME; and set state $XDG_STATE_HOME
     echo last
     command ls -t $state/dlrun/runs 2>/dev/null
+end
+
+function __dlrun_keys
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot=
+end
+
+function __dlrun_set
+    set -l token (commandline -ct)
+    if not string match -q '*=*' -- $token
+        __dlrun_keys
+        return
+    end
+    set -l key (string split -m1 = -- $token)[1]
+    set -l words
+    switch $key
+        case resources.hint
+            set words compute_bound memory_bound multithread nomultithread
+        case container.runtime
+            set words auto pyxis enroot apptainer none
+        case train.data.dataset
+            set words mnist idx digits
+        case train.model
+            set words mlp cnn
+        case train.optimizer.name
+            set words adam adamw sgd nesterov rmsprop lars lamb
+        case train.lr_scaling
+            set words none linear sqrt
+        case train.lr_decay
+            set words constant linear cosine step polynomial
+        case train.shard
+            set words sample epoch
+        case train.backend
+            set words auto mpi gloo nccl single
+        case train.device
+            set words cpu cuda
+        case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint code.snapshot
+            set words true false
+        case site
+            set words (dlrun completion --list sites 2>/dev/null)
+        case launch.preset
+            set words (dlrun completion --list presets 2>/dev/null)
+        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv container.image container.save train.data.path
+            set words (__fish_complete_path (string split -m1 = -- $token)[2])
+    end
+    test (count $words) -gt 0; and printf "$key=%s\n" $words
 end
 
 complete -c dlrun -f
@@ -21,9 +66,10 @@ complete -c dlrun -n __fish_use_subcommand -a diff -d 'What was edited in a rend
 complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit a run`s script again, as a new run'
 complete -c dlrun -n __fish_use_subcommand -a schema -d 'Print the JSON Schema of a spec, with which editors complete and check it'
 complete -c dlrun -n __fish_use_subcommand -a explain -d 'Say what a key means, or what a spec`s values are and where each came from'
+complete -c dlrun -n __fish_use_subcommand -a man -d 'Print the manual page: dlrun man | man -l -'
 complete -c dlrun -n __fish_use_subcommand -a completion -d 'Print a completion script'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from submit' -l set -x -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from submit' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l watch -d 'Follow the log until the job ends; exit with 0 or 5'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l dry-run -d 'Print what would be done; write and submit nothing'
@@ -31,22 +77,22 @@ complete -c dlrun -n '__fish_seen_subcommand_from submit' -l test-only -d 'Ask S
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l json -d 'Print a JSON object'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -F
 complete -c dlrun -n '__fish_seen_subcommand_from render' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from render' -l set -x -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from render' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -s o -l output -rF -d 'Write it to a file instead'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -F
 complete -c dlrun -n '__fish_seen_subcommand_from check' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from check' -l set -x -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from check' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -l json -d 'Print a JSON object'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -F
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l set -x -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l dry-run -d 'Print what would be done'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -F
 complete -c dlrun -n '__fish_seen_subcommand_from run' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from run' -l set -x -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from run' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l dry-run -d 'Print the script; write and start nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l json -d 'Print a JSON object at the end'
@@ -79,8 +125,12 @@ complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -l json -d 'Print a 
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from schema' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from explain' -l set -x -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from explain' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -l json -d 'Print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from explain' -l markdown -d 'Print docs/keys.md, the reference of all keys'
+complete -c dlrun -n '__fish_seen_subcommand_from explain' -a '(__dlrun_keys | string trim -r -c .=)'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -F
+complete -c dlrun -n '__fish_seen_subcommand_from man' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from completion' -l list -x -d 'Print the names that a shell completes with: sites or presets'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'

@@ -42,7 +42,12 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 class Planner {
  public:
   Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
-      : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), specs_folder_(loaded.folder), inputs_(inputs) {
+      : spec_(loaded.spec),
+        site_(loaded.site),
+        preset_(loaded.preset),
+        file_(loaded.file),
+        specs_folder_(loaded.folder),
+        inputs_(inputs) {
     plan_.target = inputs.target;
     plan_.name = spec_.name.value_or("job");
     plan_.folder = start_folder(loaded);

@@ -310,6 +310,10 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   return loaded;
 }
 
+std::vector<std::string> spec_config_names(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
+  return config_names(folder, dirs);
+}
+
 std::vector<std::filesystem::path> config_directories(const Env& env) {
   std::vector<std::filesystem::path> directories;
   if (const std::string own = env.get_or("DLRUN_CONFIG", ""); !own.empty()) directories.emplace_back(own);

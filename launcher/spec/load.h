@@ -68,6 +68,10 @@ struct EffectiveValue {
 /// In the key table's order.
 [[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& spec);
 
+/// The names of sites or presets ("sites", "presets"): built-in, and in dirs; sorted.
+[[nodiscard]] std::vector<std::string> spec_config_names(std::string_view folder,
+                                                         const std::vector<std::filesystem::path>& dirs);
+
 /// Every effective value as YAML, each with its origin as a comment: the run's resolved.yaml.
 [[nodiscard]] std::string resolved_yaml(const LoadedSpec& loaded);
 

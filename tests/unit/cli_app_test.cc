@@ -11,8 +11,11 @@
 
 #include "cli/cli.h"
 #include "cli/completion.h"
+#include "cli/man_page.h"
 #include "cli/output.h"
 #include "common/files.h"
+#include "launcher/spec/key_reference.h"
+#include "launcher/spec/schema.h"
 #include "tests/unit/temporary_directory.h"
 
 using namespace dlrun;
@@ -114,18 +117,29 @@ TEST_CASE("tables align by what is seen, and carry no colour unless asked") {
   CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}, false) == "A     B\nlong  x\nü     y\n");
 }
 
-TEST_CASE("the completions in the tree are those that dlrun prints") {
+namespace {
+
+/// A file of the tree that dlrun itself makes.
+void check_made(const std::filesystem::path& file, const std::string& text) {
+  CAPTURE(file.string());
+  const auto path = std::filesystem::path(DLRUN_SOURCE_DIR) / file;
+  if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, text, 0644).has_value());
+  const auto kept = read_file(path, 1U << 20U);
+  REQUIRE(kept.has_value());
+  CHECK_MESSAGE(*kept == text, "refresh with DLRUN_UPDATE_GOLDEN=1");
+}
+
+}  // namespace
+
+TEST_CASE("completions, manual page, key reference and schema in the tree are those that dlrun prints") {
   Action action;
   const auto app = make_app(action);
   for (const std::string shell : {"bash", "zsh", "fish"}) {
-    CAPTURE(shell);
     const auto script = completion_script(*app, shell);
     REQUIRE(script.has_value());
-    const std::filesystem::path file =
-        std::filesystem::path(DLRUN_SOURCE_DIR) / "completions" / (shell == "zsh" ? "_dlrun" : "dlrun." + shell);
-    if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(file, *script, 0644).has_value());
-    const auto kept = read_file(file, 1U << 20U);
-    REQUIRE(kept.has_value());
-    CHECK_MESSAGE(*kept == *script, "refresh with DLRUN_UPDATE_GOLDEN=1");
+    check_made(shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell, *script);
   }
+  check_made("docs/dlrun.1", man_page(*app));
+  check_made("docs/keys.md", key_reference_markdown());
+  check_made("docs/exp.schema.json", spec_schema());
 }

@@ -1,0 +1,53 @@
+#include "launcher/spec/key_reference.h"
+
+#include <fmt/format.h>
+
+#include "launcher/spec/key_help.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kHead =
+    R"(<!-- Made by `dlrun explain --markdown` from the key table; a test keeps it equal. -->
+# Keys of a spec
+
+Every key of `exp.yaml`. `dlrun explain KEY` says the same in a terminal; `dlrun schema` is the same for editors. A key of a part that is not built is
+refused by name, never ignored.
+
+- A relative path starts at the folder of the file that says it; `~` is the home directory.
+- `${NAME}` in any value is replaced at submission from your environment; a variable that is not set is an error. `$${` is a literal `${`.
+- A key without a value counts as not given; a written `null` also takes away what a weaker source says: a value, an entry, or a whole section.
+- `base: FILE` inherits: maps merge, lists and values of the spec replace those of the base. The base may have a base of its own.
+- `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` one entry of a map.
+- Stronger first: `--set`, the spec, its base, your environment (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`), the site.
+  `dlrun explain exp.yaml` lists every effective value with where it came from.
+)";
+
+}  // namespace
+
+std::string key_reference_markdown() {
+  std::string text(kHead), later;
+  std::string_view section = "-";
+  for (const KeyRow& row : spec_keys()) {
+    if (!row.is_supported()) {
+      later += fmt::format("{}`{}`", later.empty() ? "" : ", ", row.path);
+      continue;
+    }
+    const std::string_view top = row.path.substr(0, row.path.find('.'));
+    const std::string_view of = top == row.path ? "" : top;
+    if (of != section) {
+      section = of;
+      text += fmt::format("\n## {}\n", section.empty() ? std::string("The run") : fmt::format("`{}`", section));
+    }
+    const KeyHelp help = describe_key(row);
+    text += fmt::format("\n**`{}`** {}  \n{}", row.path, row.help, help.type);
+    if (!help.range.empty()) text += fmt::format(" · {}", help.range);
+    if (!row.fallback.empty()) text += fmt::format(" · default: {}", row.fallback);
+    if (!help.makes.empty()) text += fmt::format(" · makes `{}`", help.makes);
+    text += fmt::format(" · `{}`\n", help.example);
+  }
+  if (!later.empty()) text += fmt::format("\n## Not supported yet\n\n{}.\n", later);
+  return text;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,141 @@
+"""The completions as a person gets them: a real shell on a terminal of its own, a line that is typed, the TAB key. (fish is asked
+by its own `complete -C`, which says what TAB would offer.)
+
+usage: completion_test.py DLRUN SHELL [unittest's options]     SHELL: bash, zsh or fish
+"""
+
+import os
+import pathlib
+import pty
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DLRUN = pathlib.Path(sys.argv.pop(1)).resolve()
+SHELL = sys.argv.pop(1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIMIT_SECONDS = 60
+
+START = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"],
+             f"PS1='$ '; bind 'set bell-style none'; bind 'set page-completions off'; bind 'set completion-query-items 0';"
+             f" source {ROOT}/completions/dlrun.bash"),
+    "zsh": (["zsh", "-f", "-i"],
+            f"PS1='$ '; unsetopt zle_bracketed_paste prompt_sp beep; autoload -Uz compinit && compinit -u -D; source {ROOT}/completions/_dlrun"),
+}
+
+
+def environment(home):
+    return {"HOME": str(home), "XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config", "TERM": "dumb",
+            "PATH": f"{DLRUN.parent}:/usr/bin:/bin", "INPUTRC": "/dev/null", "LC_ALL": "C.UTF-8", "COLUMNS": "200"}
+
+
+class Terminal:
+    """A shell on a pseudo-terminal. What is typed ahead is read in its order, so nothing has to wait for an echo."""
+
+    def __init__(self, home, setup=""):
+        argv, start = START[SHELL]
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.chdir(home)
+            os.execvpe(argv[0], argv, environment(home))
+        self.pid = pid
+        self.send(f"{start}; {setup or ':'}; printf 'rea''dy\\n'\n")
+        self.read_until("ready")
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def read_until(self, mark):
+        text, end = "", time.monotonic() + LIMIT_SECONDS
+        while mark not in text:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                raise AssertionError(f"no {mark!r} within {LIMIT_SECONDS} s; the terminal shows:\n{text}")
+            text += os.read(self.fd, 65536).decode(errors="replace")
+        return text
+
+    def close(self):
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+class Completion(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.home = pathlib.Path(folder.name)
+        (self.home / "state/dlrun/runs").mkdir(parents=True)
+        (self.home / "state/dlrun/runs/digits-20260101-120000-abcd").write_text("{}")
+        (self.home / "config/dlrun/sites").mkdir(parents=True)
+        (self.home / "config/dlrun/sites/mylab.yaml").write_text("help: Ours.\n")
+        (self.home / "data-folder").mkdir()
+
+    def words(self, typed, setup=""):
+        """The words of the command line after `typed` and TAB."""
+        if SHELL == "fish":
+            done = subprocess.run(["fish", "--no-config", "-c", f"source {ROOT}/completions/dlrun.fish; complete -C $argv[1]", typed],
+                                  capture_output=True, text=True, cwd=self.home, env=environment(self.home), timeout=LIMIT_SECONDS)
+            offered = [line.split("\t")[0] for line in done.stdout.splitlines()]
+            self.assertEqual(len(offered), 1, (typed, offered, done.stderr))
+            return typed.split()[:-1] + offered
+        terminal = Terminal(self.home, setup)
+        try:
+            # To the line's start, a printf before it, and Enter: the shell itself tells the words.
+            terminal.send(typed + "\t" + "\x01printf '<%s>' \x05; printf 'do''ne\\n'\n")
+            text = terminal.read_until("done\r\n")
+        finally:
+            terminal.close()
+        return re.findall("<([^<>]*)>", text[text.rindex("<dlrun>"):])
+
+    def listed(self, typed):
+        """All that the shell offers at the second TAB."""
+        terminal = Terminal(self.home)
+        try:
+            terminal.send(typed + "\t\t" + "\x15printf 'do''ne\\n'\n")
+            return terminal.read_until("done\r\n").split()
+        finally:
+            terminal.close()
+
+    def completes(self, typed, expected, setup=""):
+        self.assertEqual(" ".join(self.words(typed, setup)).strip(), expected)
+
+    def test_commands_and_options(self):
+        self.completes("dlrun subm", "dlrun submit")
+        self.completes("dlrun submit --dry", "dlrun submit --dry-run")
+
+    def test_keys_for_set(self):
+        self.completes("dlrun submit x.yaml --set resources.hi", "dlrun submit x.yaml --set resources.hint=")
+        self.completes("dlrun check x.yaml --set environment.va", "dlrun check x.yaml --set environment.vars.")
+
+    def test_values_for_set(self):
+        for typed, value in (("resources.hint=multi", "multithread"), ("container.writable=t", "true"), ("launch.preset=tr", "trainer"),
+                             ("site=test", "testbed"), ("site=myl", "mylab"), ("train.data.path=data-f", "data-folder")):
+            with self.subTest(typed=typed):
+                key = typed.split("=")[0]
+                self.assertEqual(self.words(f"dlrun run x.yaml --set {typed}")[-1].rstrip("/"), f"{key}={value}")
+
+    def test_runs_keys_and_shells(self):
+        self.completes("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
+        self.completes("dlrun explain resources.partit", "dlrun explain resources.partition")
+        self.completes("dlrun completion fi", "dlrun completion fish")
+
+    @unittest.skipUnless(SHELL == "bash", "bash's alone")
+    def test_bash_lists_what_is_possible(self):
+        offered = self.listed("dlrun submit x.yaml --set train.")
+        for key in ("train.lr=", "train.batch=", "train.optimizer.name="):
+            self.assertIn(key, offered)
+        self.assertNotIn("resources.nodes=", offered)
+
+    @unittest.skipUnless(SHELL == "bash", "bash's alone")
+    def test_bash_where_equals_does_not_break_words(self):
+        self.completes("dlrun run x.yaml --set resources.hint=multi", "dlrun run x.yaml --set resources.hint=multithread",
+                       "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}")
+
+
+if __name__ == "__main__":
+    unittest.main()
