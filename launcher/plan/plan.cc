@@ -153,6 +153,7 @@ class Planner {
     p.conda_name = e.conda_name.value_or("");
     p.venv = e.venv.value_or("");
     p.setup = e.setup.value_or("");
+    p.setup_node = e.setup_node.value_or("");
     const auto is_users = [&](std::string_view name) {
       return std::any_of(e.vars.begin(), e.vars.end(), [&](const auto& variable) { return variable.first == name; });
     };

@@ -44,6 +44,7 @@ struct Prologue {
   std::string conda_module, conda_name, venv;
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
   std::string setup;                  ///< the user's shell lines
+  std::string setup_node;             ///< those that run on every node
 };
 
 /// What was asked of Slurm, for GPU-hours; a number that the spec leaves to Slurm is absent.

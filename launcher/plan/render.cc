@@ -38,6 +38,18 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   return text.take();
 }
 
+/// Its own step: one shell on each node, before the ranks.
+[[nodiscard]] std::string setup_node_text(const LaunchPlan& plan) {
+  if (plan.prologue.setup_node.empty()) return "";
+  const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
+  if (plan.target == Target::kLocal) return "\n# environment.setup_node\n" + shell + "\n";
+  return "\n# environment.setup_node: once on every node\n"
+         "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 --export=ALL "
+         "--mpi=none "
+         "\\\n  --kill-on-bad-exit=1 " +
+         shell + "\n";
+}
+
 [[nodiscard]] std::string rank_text(const LaunchPlan& plan) {
   ScriptText text;
   text.line("rank=(");
@@ -106,6 +118,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   text += kShellcheck;
   text += kStrict;
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
+  text += setup_node_text(plan);
   text += "\n" + agent_line(plan) + step_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }
@@ -116,6 +129,7 @@ std::string render_local_script(const LaunchPlan& plan) {
   text += kShellcheck;
   text += kStrict;
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
+  text += setup_node_text(plan);
   text += "\n" + agent_line(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }

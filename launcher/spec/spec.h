@@ -71,7 +71,7 @@ struct Environment {
   std::optional<std::string> venv;
   NamedValues vars;
   std::vector<SecretSource> secrets;
-  std::optional<std::string> setup;
+  std::optional<std::string> setup, setup_node;
 };
 
 struct Launch {

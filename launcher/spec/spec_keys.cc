@@ -65,7 +65,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "environment.vars", FIELD(environment.vars), .format = Format::kLines, .help = "Variables of the job; every value arrives byte for byte.", .example = "{OMP_NUM_THREADS: 4}"},
   {.path = "environment.secrets", FIELD(environment.secrets), .help = "Variables that only the program sees: NAME takes its value from your environment at submission, {name, file} from a file. Never in the script, an argument, a log or what Slurm stores.", .example = "[WANDB_API_KEY, {name: HF_TOKEN, file: ~/.cache/huggingface/token}]"},
   {.path = "environment.setup", FIELD(environment.setup), .format = Format::kLines, .help = "Shell lines that run once, on the first node, before the ranks. A line that fails ends the job.", .example = "nvidia-smi -L"},
-  {.path = "environment.setup_node", .help = "Shell lines that run once on every node."},
+  {.path = "environment.setup_node", FIELD(environment.setup_node), .format = Format::kLines, .help = "Shell lines that run once on every node before the ranks, such as staging to the node's own disk. A line that fails ends the job.", .example = "cp -r $SCRATCH/data $TMPDIR/"},
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice, .choices = "auto pyxis enroot apptainer none", .help = "How the image is run.", .fallback = "auto, the site's", .example = "pyxis"},
   {.path = "container.image", FIELD(container.image), .format = Format::kImage, .option = "--container-image", .help = "A registry name as enroot writes it (nvcr.io#nvidia/pytorch:24.05-py3), or a path of a .sqsh image.", .example = "nvcr.io#nvidia/pytorch:24.05-py3"},

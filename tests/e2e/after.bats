@@ -79,3 +79,14 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     dl run first.yaml --set code.snapshot=true --set 'launch.command=[bash, -c, "bash work.sh; pwd"]'
     [[ $(dl logs last) == *"version two"*"/code"* ]]
 }
+
+@test "environment.setup_node runs once on every node, before the ranks; a line that fails ends the job" {
+    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
+        --set 'environment.setup_node="hostname >>nodes; echo staged >/tmp/staged"' \
+        --set 'launch.command=[bash, -c, "cat /tmp/staged"]'
+    [ "$(sort "$dir/nodes" | tr '\n' ' ')" = "n1 n2 " ]
+    [ "$(dl logs first | grep -c '^staged$')" -eq 4 ]
+    run dl submit first.yaml --watch --set 'environment.setup_node="false; true"'
+    [ "$status" -eq 5 ]
+    [[ $output == *"the ranks were not started"* ]]
+}

@@ -67,6 +67,11 @@ export EMPTY=''                           # environment.vars
 nvidia-smi -L
 echo "$SLURM_JOB_ID"
 
+# environment.setup_node: once on every node
+srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --export=ALL --mpi=none \
+  --kill-on-bad-exit=1 bash -eo pipefail -c 'cp -r "$SCRATCH/it'\''s" /tmp/
+'
+
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 step=(
   srun
