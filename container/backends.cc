@@ -5,8 +5,9 @@
 namespace dlrun {
 namespace {
 
-[[nodiscard]] const std::array<const ContainerBackend*, 2>& backends() {
-  static const std::array<const ContainerBackend*, 2> table{&pyxis_backend(), &no_container_backend()};
+[[nodiscard]] const std::array<const ContainerBackend*, 4>& backends() {
+  static const std::array<const ContainerBackend*, 4> table{&pyxis_backend(), &enroot_backend(), &apptainer_backend(),
+                                                            &no_container_backend()};
   return table;
 }
 

@@ -6,6 +6,8 @@
 namespace dlrun {
 
 [[nodiscard]] const ContainerBackend& pyxis_backend();
+[[nodiscard]] const ContainerBackend& enroot_backend();
+[[nodiscard]] const ContainerBackend& apptainer_backend();
 [[nodiscard]] const ContainerBackend& no_container_backend();
 
 }  // namespace dlrun

@@ -15,6 +15,7 @@ namespace dlrun {
 struct Mount {
   std::string source, target;      ///< absolute
   std::vector<std::string> flags;  ///< ro, rprivate, ...
+  bool is_own = false;             ///< dlrun's own, not the user's
 };
 
 /// The keys `container.*` of a spec.
@@ -29,6 +30,8 @@ struct ContainerStep {
   ContainerSpec spec;
   std::vector<Mount> own_mounts;  ///< the runs folder, the agent: each is left out where a user's mount has its target
   std::vector<std::string> env_names;  ///< variables whose job value must beat the image's
+  std::vector<std::string> job_names;  ///< those of them that the script exports
+  bool has_gpus = false;               ///< GPUs may be there
 };
 
 /// One srun option: name, value (none: a flag) and the spec's key that made it.
@@ -36,6 +39,18 @@ struct ContainerOption {
   std::string option;
   std::optional<std::string> value;
   std::string key;
+};
+
+/// Words of bash, quoted as they need to be, and the spec's key that made them.
+struct ContainerLine {
+  std::string text, key;
+};
+
+/// What a script needs where srun has no plugin that enters the container.
+struct ContainerEntry {
+  std::string batch;                 ///< lines of bash, before the step starts
+  std::string session;               ///< the same for `interactive`, which is on its node already
+  std::vector<ContainerLine> words;  ///< between srun's options and the command; empty: srun enters by its own options
 };
 
 /// A word of the user's own about the container's options (launch.srun), without the leading dashes.
@@ -63,6 +78,10 @@ class ContainerBackend {
   /// out of user_options.
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const = 0;
+  /// Nothing where step_options() is all.
+  [[nodiscard]] virtual ContainerEntry entry(const ContainerStep&) const { return {}; }
+  /// Whether a variable's value arrives byte for byte; the rank agent sets one that does not.
+  [[nodiscard]] virtual bool carries(std::string_view) const { return true; }
 };
 
 /// Nothing for a name that no backend has.

@@ -1,8 +1,9 @@
 #pragma once
-// Mounts as text, for the backends.
+// Mounts and shell text, for the backends.
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "container/container.h"
@@ -17,5 +18,9 @@ namespace dlrun {
 
 /// The user's mounts, then dlrun's own but for those whose target the user's have.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
+
+/// text with every @NAME@ replaced by its value.
+[[nodiscard]] std::string filled(std::string_view text,
+                                 const std::vector<std::pair<std::string_view, std::string>>& values);
 
 }  // namespace dlrun

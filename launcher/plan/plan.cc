@@ -302,7 +302,15 @@ class Planner {
 
     std::vector<ContainerUserOption> users;
     for (const SlurmOption& option : spec_.launch.srun) users.emplace_back(option.name, option.value);
-    for (ContainerOption& option : find_container_backend(runtime_)->step_options(container_step(), users)) {
+    const ContainerBackend& backend = *find_container_backend(runtime_);
+    ContainerStep container = container_step();
+    for (const PlannedVariable& variable : plan_.prologue.vars) {
+      if (backend.carries(variable.value)) continue;
+      plan_.rank_vars.push_back(variable);
+      std::erase(container.job_names, variable.name);
+    }
+    plan_.entry = backend.entry(container);
+    for (ContainerOption& option : backend.step_options(container, users)) {
       plan_.container.push_back({std::move(option.option), std::move(option.value), std::move(option.key)});
     }
     for (const auto& [name, value] : users) add("--" + name, value, "launch.srun");
@@ -310,11 +318,11 @@ class Planner {
   }
 
   [[nodiscard]] ContainerStep container_step() const {
-    ContainerStep step{spec_.container, {}, {}};
+    ContainerStep step{spec_.container, {}, {}, {}, gpus_per_node(spec_).value_or(1) > 0};
     const auto mount = [&](const std::string& path) {
       const bool is_there = std::any_of(step.own_mounts.begin(), step.own_mounts.end(),
                                         [&](const Mount& m) { return is_at_or_below(path, m.target); });
-      if (!is_there) step.own_mounts.push_back({path, path, {}});
+      if (!is_there) step.own_mounts.push_back({path, path, {}, true});
     };
     mount(inputs_.runs_dir);
     mount(inputs_.agent_path.substr(0, inputs_.agent_path.rfind('/')));
@@ -326,6 +334,7 @@ class Planner {
       // What an image says of its own GPUs is for the image to say.
       if (variable.key != "container on GPUs") step.env_names.push_back(variable.name);
     }
+    step.job_names = step.env_names;
     for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
     step.env_names.insert(step.env_names.end(), kAgentVariables.begin(), kAgentVariables.end());
     return step;

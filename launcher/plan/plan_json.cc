@@ -45,6 +45,8 @@ std::string plan_json(const LaunchPlan& plan) {
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
+  Json enter = Json::array();
+  for (const ContainerLine& line : plan.entry.words) enter.push_back({{"text", line.text}, {"key", line.key}});
   const Json json{
       {"name", plan.name},
       {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
@@ -70,6 +72,8 @@ std::string plan_json(const LaunchPlan& plan) {
       {"shares_cpus", plan.shares_cpus},
       {"step", of_options(plan.step)},
       {"container", of_options(plan.container)},
+      {"entry", {{"batch", plan.entry.batch}, {"session", plan.entry.session}, {"words", enter}}},
+      {"rank_vars", of_variables(plan.rank_vars)},
       {"rank_env", of_variables(plan.rank_env)},
       {"secrets", of_secrets(plan.secrets)},
       {"trusted", plan.trusted},

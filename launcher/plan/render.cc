@@ -50,11 +50,31 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
          shell + "\n";
 }
 
+/// The words that put a command into its container, where srun's options do not.
+[[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
+  if (plan.entry.words.empty()) return "";
+  ScriptText text;
+  text.line("enter=(");
+  for (const ContainerLine& line : plan.entry.words) text.line("  " + line.text, line.key);
+  text.line(")");
+  return text.take();
+}
+
+/// A value as a template of the rank agent that expands to it.
+[[nodiscard]] std::string literal_template(std::string_view value) {
+  std::string text;
+  for (const char c : value) text += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);
+  return text;
+}
+
 [[nodiscard]] std::string rank_text(const LaunchPlan& plan) {
   ScriptText text;
   text.line("rank=(");
   text.line("  \"$agent\" rank");
   if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
+  for (const PlannedVariable& variable : plan.rank_vars) {
+    text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)), variable.key);
+  }
   for (const PlannedVariable& variable : plan.rank_env) {
     text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
   }
@@ -86,6 +106,7 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   if (plan.forward_usr1) text += " --forward-usr1";
   text += " -- ";
   if (plan.target == Target::kSlurm) text += "\"${step[@]}\" ";
+  if (!plan.entry.words.empty()) text += "\"${enter[@]}\" ";
   return text + "\"${rank[@]}\" -- \"${program[@]}\"\n";
 }
 
@@ -119,7 +140,8 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   text += kStrict;
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
   text += setup_node_text(plan);
-  text += "\n" + agent_line(plan) + step_text(plan) + rank_text(plan) + program_text(plan);
+  if (!plan.entry.batch.empty()) text += "\n" + plan.entry.batch;
+  text += "\n" + agent_line(plan) + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }
 
@@ -156,7 +178,8 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   for (std::string& word : salloc_words(plan)) result.argv.push_back(std::move(word));
   result.argv.insert(result.argv.end(), step.begin(), step.end());
 
-  const bool is_plain_shell = command.empty() && plan.container.empty();
+  const bool enters = !plan.entry.words.empty();
+  const bool is_plain_shell = command.empty() && plan.container.empty() && !enters;
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
@@ -168,6 +191,8 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   result.argv.insert(result.argv.end(), {"bash", script_path});
   result.script += "set -eo pipefail\n" + prologue;
   std::vector<std::string> last;
+  if (!plan.rank_vars.empty()) last.emplace_back("env");
+  for (const PlannedVariable& variable : plan.rank_vars) last.push_back(variable.name + "=" + variable.value);
   if (!plan.container.empty()) {
     last = step;
     for (const PlannedOption& option : plan.container) last.push_back(option.word());
@@ -177,7 +202,11 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   } else {
     last.insert(last.end(), command.begin(), command.end());
   }
-  result.script += "exec " + shell_quote_all(last) + "\n";
+  if (enters) {  // not exec: the script has a container to remove
+    result.script += plan.entry.session + enter_text(plan) + "\"${enter[@]}\" " + shell_quote_all(last) + "\n";
+  } else {
+    result.script += "exec " + shell_quote_all(last) + "\n";
+  }
   return result;
 }
 

@@ -157,10 +157,8 @@ class Validator {
     }
     const ContainerBackend* backend = find_container_backend(runtime);
     if (backend == nullptr) {
-      const bool is_known = runtime == "enroot" || runtime == "apptainer";
       return error(c.runtime && *c.runtime != "auto" ? "container.runtime" : "container.image",
-                   fmt::format("container.runtime: {} {}", runtime,
-                               is_known ? "is not supported yet" : "is not a runtime that dlrun knows"));
+                   fmt::format("container.runtime: '{}' is not a runtime that dlrun knows", printable(runtime)));
     }
     if (!c.image && !c.name) error("container.runtime", "container.image is missing");
     for (const ContainerProblem& problem : backend->problems(c)) {

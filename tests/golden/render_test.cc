@@ -116,11 +116,13 @@ TEST_CASE("local scripts and interactive sessions have goldens") {
   for (const char* name : {"digits.yaml", "mnist-mlp.yaml", "plain.yaml"}) {
     golden::check(script_of(name, ".local.sh"), render_local_script(plan_of(load(examples / name), Target::kLocal)));
   }
-  for (const char* name : {"grete-conda.yaml", "torch-ddp.yaml"}) {
-    const auto shell = render_interactive(plan_of(load(examples / name), Target::kSlurm), {}, "/scratch/runs/s.sh");
+  const auto specs = golden::folder() / "specs";
+  for (const auto& file : {examples / "grete-conda.yaml", examples / "torch-ddp.yaml", specs / "enroot.yaml",
+                           specs / "enroot-named.yaml", specs / "apptainer.yaml"}) {
+    const auto shell = render_interactive(plan_of(load(file), Target::kSlurm), {}, "/scratch/runs/s.sh");
     std::string text = shell.script + "# called by:\n";
     for (const std::string& word : shell.argv) text += "# " + word + "\n";
-    golden::check(script_of(name, ".interactive.sh"), text);
+    golden::check(script_of(file, ".interactive.sh"), text);
   }
 }
 

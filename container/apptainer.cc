@@ -1,0 +1,117 @@
+// apptainer (or singularity under its name): every task starts it on its own. The host's variables, /tmp and devices
+// are there by themselves; the home directory and the folder it was started in are not wanted and left out.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/quoting.h"
+#include "common/text.h"
+#include "container/backends.h"
+#include "container/mounts.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kEnter = R"sh(enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
+  local name image=$1 options=()
+  shift
+  # The job's variables are inside anyway; those named here beat the image's own, too.
+  for name in @NAMES@; do
+    if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  cd / # the home directory is mounted where a task starts in it
+  exec apptainer @VERB@ "${options[@]}" "$image" "${@:2}"
+}
+)sh";
+
+class Apptainer final : public ContainerBackend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "apptainer"; }
+
+  [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
+
+  [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
+    std::vector<ContainerProblem> found = mount_problems(spec, *this);
+    const auto add = [&](std::string key, std::string message, bool is_warning = false) {
+      found.push_back({std::move(key), std::move(message), is_warning});
+    };
+    for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
+      for (const std::string& flag : spec.mounts[i].flags) {
+        if (flag == "ro" || flag == "rw") continue;
+        add(fmt::format("container.mounts[{}]", i),
+            fmt::format("container.mounts: apptainer knows the flags ro and rw, not '{}'", printable(flag)));
+      }
+    }
+    if (spec.image) check_image(*spec.image, add);
+    if (!spec.image && spec.name)
+      add("container.name", "container.name: apptainer keeps no containers; give container.image");
+    if (spec.image && spec.name) add("container.name", "container.name: apptainer keeps no containers");
+    if (spec.save) add("container.save", "container.save: apptainer cannot save a container; build an image instead");
+    return found;
+  }
+
+  [[nodiscard]] std::vector<ContainerOption> step_options(const ContainerStep&,
+                                                          std::vector<ContainerUserOption>&) const override {
+    return {};
+  }
+
+  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+    const ContainerSpec& spec = step.spec;
+    std::vector<std::string> names = step.job_names;
+    names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
+    ContainerEntry entry;
+    entry.batch = fmt::format("# container.runtime: apptainer. Every task starts it.\nimage={}  # container.image\n",
+                              shell_quote(spec.image.value_or("")));
+    entry.batch +=
+        filled(kEnter, {{"@NAMES@", join(names, " ")}, {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
+    entry.session = entry.batch;
+    const auto add = [&](std::string text, std::string key) {
+      entry.words.push_back({std::move(text), std::move(key)});
+    };
+    add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container \"$image\"",
+        "container.runtime");
+    for (const Mount& mount : all_mounts(step)) {
+      std::string text = mount.source + ":" + mount.target;
+      if (!mount.flags.empty()) text += ":" + join(mount.flags, ",");
+      add("--bind " + shell_quote(text), mount.is_own ? "the run's and the agent's folders" : "container.mounts");
+    }
+    if (!spec.mount_home.value_or(false)) add("--no-home", "container.mount_home");
+    if (spec.remap_root.value_or(false)) add("--fakeroot", "container.remap_root");
+    if (spec.writable.value_or(false)) add("--writable-tmpfs", "container.writable");
+    if (step.has_gpus) add("--nv", "NVIDIA's driver, where the node has one");
+    add("--pwd " + shell_quote(spec.workdir.value_or("/")), "container.workdir");
+    add("--", "");
+    return entry;
+  }
+
+ private:
+  template <typename Add>
+  static void check_image(const std::string& image, const Add& add) {
+    if (image.find("://") != std::string::npos) {
+      add("container.image",
+          fmt::format(
+              "container.image: every task would fetch '{0}' by itself; `apptainer pull image.sif {0}` once, and give "
+              "./image.sif",
+              printable(image)),
+          true);
+    } else if (image.front() != '/') {
+      add("container.image",
+          fmt::format(
+              "container.image: apptainer reads '{}' as a file of the folder it starts in; write ./FILE for one beside "
+              "the spec, docker://NAME for a registry",
+              printable(image)));
+    }
+  }
+};
+
+}  // namespace
+
+const ContainerBackend& apptainer_backend() {
+  static const Apptainer backend;
+  return backend;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# Jobs in containers with enroot alone, the installed one or the testbed's stand-in.
+# timeout: 300
+
+load helpers
+load containers
+
+setup_file() {
+    containers_are_there
+    images=$(BATS_TEST_DESCRIPTION=images fresh_dir)
+    make_root "$BATS_FILE_TMPDIR/root"
+    make_image "$BATS_FILE_TMPDIR/root" "$images/tiny.sqsh"
+    export images
+}
+
+setup() {
+    dir=$(fresh_dir)
+    install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/odd ä"
+    echo from-data >"$dir/data/file"
+    cat >"$dir/job.yaml" <<YAML
+name: boxed
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+container:
+  runtime: enroot
+  image: $images/tiny.sqsh
+launch: {preset: plain, command: [cat, /etc/os-release]}
+YAML
+    chown -R "$DLRUN_TESTBED_USER:" "$dir"
+}
+
+teardown() { cancel_jobs; }
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+# inside SHELL-LINE [ARGUMENTS...]: what rank 0 prints in the container; the job's words, where it fails
+inside() {
+    local line=$1
+    shift
+    dl submit job.yaml --set "launch.command=[sh, -c, '${line//\'/\'\'}']" "$@" >&2
+    dl wait last >&2 || { dl logs last >&2 && return 1; }
+    dl logs last --rank 0
+}
+# as the user on a node
+on_node() {
+    local node=$1
+    shift
+    "$testbed/on_node" "$node" setpriv --reuid="$DLRUN_TESTBED_USER" --regid="$DLRUN_TESTBED_USER" --clear-groups \
+        env HOME="$DLRUN_TESTBED_HOME" "$@"
+}
+containers_of() { on_node "$1" enroot list; }
+no_container_is_left() {
+    local node
+    for node in n1 n2; do ! containers_of "$node" | grep -q ^dlrun- || return 1; done
+}
+
+@test "ranks on two nodes see the image, Slurm's variables and each other's run, and no container is left" {
+    run dl submit job.yaml --watch --set 'launch.command=[sh, -c, "cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID"]'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(dl logs last | grep -c '^ID=dlrun-test')" -eq 4 ]
+    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
+    wait_until 30 no_container_is_left
+}
+
+@test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
+    root=$BATS_TEST_TMPDIR/root
+    cp -a "$BATS_FILE_TMPDIR/root" "$root"
+    copy_program "$DLRUN_BUILD_DIR/bin/mpi_ring" "$root"
+    libraries=/usr/lib/$(uname -m)-linux-gnu
+    # What Open MPI and PMIx load when they run, with the libraries of that.
+    for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi /etc/openmpi; do
+        mkdir -p "$root$folder" && cp -aL "$folder/." "$root$folder"
+    done
+    find "$root$libraries"/{openmpi,pmix2} -name '*.so' -print0 | xargs -0 ldd 2>/dev/null | grep -o ' /[^ ]*' | sort -u |
+        while read -r library; do install -D "$library" "$root$library"; done
+    make_image "$root" "$dir/mpi.sqsh"
+    run dl submit job.yaml --watch --set "container.image=$dir/mpi.sqsh" --set launch.preset=mpi --set launch.command='[/mpi_ring]'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for line in "rank 0 of 4 on n1: 1" "rank 1 of 4 on n1: 2" "rank 2 of 4 on n2: 3" "rank 3 of 4 on n2: 4"; do [[ $output == *"$line"* ]]; done
+    [[ $output != *"Operation not permitted"* ]]
+}
+
+@test "variables arrive byte for byte and beat the image's, also of several lines and within quotes" {
+    run inside 'printf "<%s><%s><%s><%s><%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"' --set environment.vars.IN_BOTH=job \
+        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' --set "environment.vars.QUOTED='\"q\"'"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *$'<job><image><one\nEVIL=1 {two}><"q"><>'* ]]
+}
+
+@test "mounts hold with their flags, the root is read-only, the home absent, the work directory as asked for" {
+    as_user touch canary
+    run inside "pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro; ls $DLRUN_TESTBED_HOME/canary || echo no-home; test -d '/odd ä' && echo odd-there; id -u" \
+        --set "container.mounts=['$dir/data:/mnt:ro', '$dir/odd ä:/odd ä']" --set container.workdir=/tmp
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for line in /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"; do grep -Fqx -- "$line" <<<"$output"; done
+    run inside "touch /new && ls /new; ls $DLRUN_TESTBED_HOME/canary; id -u" --set container.writable=true --set container.mount_home=true --set container.remap_root=true
+    echo "$output"
+    for line in /new "$DLRUN_TESTBED_HOME/canary" 0; do grep -Fqx -- "$line" <<<"$output"; done
+}
+
+started() { [[ $(dl logs last) == *waiting* ]]; }
+wait_in_container() {
+    dl submit job.yaml --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"
+    wait_until 60 started
+    [ -n "$(containers_of n1)" ]
+}
+
+@test "a cancelled job leaves no container" {
+    wait_in_container
+    dl cancel last
+    wait_until 60 no_container_is_left
+}
+
+@test "a job whose lead is killed leaves no container" {
+    wait_in_container
+    job=$(dl status last --json | jq -r .job)
+    lead=$(pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-agent lead' | while read -r pid; do
+        ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$job" || echo "$pid"; done | head -n 1)
+    kill -9 "$lead"
+    wait_until 60 no_container_is_left
+}
+
+@test "what a job of an earlier day left is removed by the next on that node, and a running job's is not" {
+    on_node n1 enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
+    on_node n1 enroot create --name mine "$images/tiny.sqsh"
+    wait_in_container
+    first=$(containers_of n1 | grep '^dlrun-')
+    [[ $first != *999999* ]]
+    run inside 'echo second' --set resources.nodes=1 --set resources.nodelist=n1
+    [ "$status" -eq 0 ]
+    containers_of n1 | grep -Fx "$first"
+    containers_of n1 | grep -Fx mine
+    on_node n1 enroot remove --force mine
+}
+
+@test "a named container is made once on a node, and kept" {
+    run inside 'echo kept >/note' --set container.name=keep-e --set container.writable=true --set resources.nodes=1 --set resources.nodelist=n3
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run inside 'cat /note' --set container.name=keep-e --set resources.nodes=1 --set resources.nodelist=n3
+    [[ $output == *kept* ]]
+    on_node n3 enroot remove --force keep-e
+}
+
+@test "an image that cannot be unpacked ends the job before the ranks, with enroot's words" {
+    echo nonsense >"$dir/bad.sqsh"
+    chmod a+r "$dir/bad.sqsh"
+    run dl submit job.yaml --watch --set "container.image=$dir/bad.sqsh"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"dlrun: the container could not be made: failed on n"* ]]
+    wait_until 30 no_container_is_left
+}
+
+@test "interactive enters the container on the first node, and removes it" {
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *ID=dlrun-test*job* ]]
+    wait_until 30 no_container_is_left
+}

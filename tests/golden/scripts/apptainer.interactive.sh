@@ -1,0 +1,50 @@
+#!/bin/bash
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export OMP_NUM_THREADS=4                  # environment.vars
+# container.runtime: apptainer. Every task starts it.
+image='/home/user/exp 1/pytorch.sif'  # container.image
+enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
+  local name image=$1 options=()
+  shift
+  # The job's variables are inside anyway; those named here beat the image's own, too.
+  for name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
+    if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  cd / # the home directory is mounted where a task starts in it
+  exec apptainer exec "${options[@]}" "$image" "${@:2}"
+}
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$image"  # container.runtime
+  --bind '/home/user/exp 1/data:/data:ro'  # container.mounts
+  --bind /scratch/runs:/scratch/runs      # the run's and the agent's folders
+  --no-home                               # container.mount_home
+  --writable-tmpfs                        # container.writable
+  --nv                                    # NVIDIA's driver, where the node has one
+  --pwd /workspace                        # container.workdir
+  --
+)
+"${enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+# called by:
+# salloc
+# --job-name=apptainer
+# --nodes=2
+# --ntasks-per-node=4
+# --cpus-per-task=8
+# --gpus-per-node=4
+# --time=00:10:00
+# --chdir=/home/user/exp 1
+# srun
+# --overlap
+# --nodes=1
+# --ntasks=1
+# --export=ALL
+# --mpi=none
+# --pty
+# --cpus-per-task=32
+# bash
+# /scratch/runs/s.sh

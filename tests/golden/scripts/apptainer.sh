@@ -1,0 +1,67 @@
+#!/bin/bash
+#SBATCH --job-name=apptainer              # name
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=4               # resources.gpus_per_node
+#SBATCH --cpus-per-task=8                 # resources.cpus_per_task
+#SBATCH --gpus-per-node=4                 # resources.gpus_per_node
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/apptainer-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export OMP_NUM_THREADS=4                  # environment.vars
+
+# container.runtime: apptainer. Every task starts it.
+image='/home/user/exp 1/pytorch.sif'  # container.image
+enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
+  local name image=$1 options=()
+  shift
+  # The job's variables are inside anyway; those named here beat the image's own, too.
+  for name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
+    if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  cd / # the home directory is mounted where a task starts in it
+  exec apptainer exec "${options[@]}" "$image" "${@:2}"
+}
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=8                       # resources.cpus_per_task
+)
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$image"  # container.runtime
+  --bind '/home/user/exp 1/data:/data:ro'  # container.mounts
+  --bind /scratch/runs:/scratch/runs      # the run's and the agent's folders
+  --no-home                               # container.mount_home
+  --writable-tmpfs                        # container.writable
+  --nv                                    # NVIDIA's driver, where the node has one
+  --pwd /workspace                        # container.workdir
+  --
+)
+rank=(
+  "$agent" rank
+  --env 'RANK={rank}'                     # launch.preset: torch
+  --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
+  --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
+  --env 'LOCAL_WORLD_SIZE={local_world_size}'  # launch.preset: torch
+  --env 'NODE_RANK={node_rank}'           # launch.preset: torch
+  --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
+  --env 'MASTER_PORT={master_port}'       # launch.preset: torch
+)
+program=(
+  python train.py                         # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name apptainer -- "${step[@]}" "${enter[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,58 @@
+#!/bin/bash
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+image=/images/a.sqsh  # container.image
+enter_container() { # ENROOT-OPTIONS... -- COMMAND...
+  local name options=()
+  export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n
+  # The host's files that say this to PMIx are not in the image.
+  if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
+  if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
+  if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
+  # Each task has a user namespace of its own: none may read another's memory.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  for name in $(compgen -e); do
+    case $name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
+    esac
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  exec enroot start "${options[@]}" keep "${@:2}"
+}
+hold_container() { # IMAGE
+  local name=keep locks=/tmp/dlrun-$UID
+  mkdir -m 700 "$locks" 2>/dev/null || true
+  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
+  exec 9>"$locks/container-$name"
+  flock 9
+  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
+    enroot remove --force "$name" </dev/null >/dev/null 2>&1
+    echo "failed on $SLURMD_NODENAME" && exit 1
+  fi
+  exec 9>&-
+  echo ready
+}
+(hold_container "$image") >&2
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
+  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --
+)
+"${enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+# called by:
+# salloc
+# --job-name=enroot-named
+# --nodes=1
+# --ntasks-per-node=1
+# --time=00:10:00
+# --chdir=/home/user/exp 1
+# srun
+# --overlap
+# --nodes=1
+# --ntasks=1
+# --export=ALL
+# --mpi=none
+# --pty
+# bash
+# /scratch/runs/s.sh

@@ -1,0 +1,85 @@
+#!/bin/bash
+#SBATCH --job-name=enroot-named           # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=1               # resources.tasks_per_node
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/enroot-named-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
+# task enters it.
+image=/images/a.sqsh  # container.image
+hold_container() { # IMAGE
+  local name=keep locks=/tmp/dlrun-$UID
+  mkdir -m 700 "$locks" 2>/dev/null || true
+  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
+  exec 9>"$locks/container-$name"
+  flock 9
+  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
+    enroot remove --force "$name" </dev/null >/dev/null 2>&1
+    echo "failed on $SLURMD_NODENAME" && exit 1
+  fi
+  exec 9>&-
+  echo ready
+}
+enter_container() { # ENROOT-OPTIONS... -- COMMAND...
+  local name options=()
+  export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n
+  # The host's files that say this to PMIx are not in the image.
+  if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
+  if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
+  if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
+  # Each task has a user namespace of its own: none may read another's memory.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  for name in $(compgen -e); do
+    case $name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
+    esac
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  exec enroot start "${options[@]}" keep "${@:2}"
+}
+coproc holders {
+  exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$image"
+}
+# Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
+# shellcheck disable=SC2034
+exec {made_on}<&"${holders[0]}" {held}>"/proc/self/fd/${holders[1]}"
+for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
+  made=''
+  read -r -u "$made_on" made || made='srun ended'
+  if [[ $made != ready ]]; then echo "dlrun: the container could not be made: $made" >&2 && exit 1; fi
+done
+exec {made_on}<&-
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+)
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
+  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  ./train                                 # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name enroot-named -- "${step[@]}" "${enter[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,60 @@
+#!/bin/bash
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+export PLAIN=4                            # environment.vars
+export LINES_OF_TEXT='one
+two {three}
+'                                         # environment.vars
+image='/home/user/exp 1/pytorch.sqsh'  # container.image
+enter_container() { # ENROOT-OPTIONS... -- COMMAND...
+  local name options=()
+  export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y
+  # The host's files that say this to PMIx are not in the image.
+  if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
+  if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
+  if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
+  # Each task has a user namespace of its own: none may read another's memory.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  for name in $(compgen -e); do
+    case $name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | PLAIN) options+=(--env "$name") ;;
+    esac
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  exec enroot start --rc <(echo 'exec "$@"') "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
+}
+trap 'exit 129' HUP
+trap 'exit 143' TERM
+trap 'enroot remove --force "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME"' EXIT
+enroot create --name "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "$image" </dev/null >&2
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
+  --mount '/home/user/exp\0401/data:/data:x-create=auto,rbind,ro,rprivate'  # container.mounts
+  --mount /scratch/x:/scratch/x           # container.mounts
+  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --
+  sh -c 'cd "$0" && exec "$@"' /workspace  # container.workdir
+)
+"${enter[@]}" env 'LINES_OF_TEXT=one
+two {three}
+' sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+# called by:
+# salloc
+# --job-name=enroot
+# --nodes=2
+# --ntasks-per-node=2
+# --cpus-per-task=4
+# --time=00:10:00
+# --chdir=/home/user/exp 1
+# srun
+# --overlap
+# --nodes=1
+# --ntasks=1
+# --export=ALL
+# --mpi=none
+# --pty
+# --cpus-per-task=8
+# bash
+# /scratch/runs/s.sh

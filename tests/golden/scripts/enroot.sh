@@ -1,0 +1,109 @@
+#!/bin/bash
+#SBATCH --job-name=enroot                 # name
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --cpus-per-task=4                 # resources.cpus_per_task
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/enroot-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+export PLAIN=4                            # environment.vars
+export LINES_OF_TEXT='one
+two {three}
+'                                         # environment.vars
+
+# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
+# task enters it.
+image='/home/user/exp 1/pytorch.sqsh'  # container.image
+hold_container() { # IMAGE
+  local name="dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" jobs old
+  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; exit 143' TERM
+  # What is left of jobs that were killed before they could remove it, and of this one's last attempt.
+  if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
+    for old in $(enroot list </dev/null); do
+      if [[ $old =~ ^dlrun-([0-9]+)-"$SLURMD_NODENAME"$ ]]; then
+        if [[ $old == "$name" ]] || ! grep -qx "${BASH_REMATCH[1]}" <<<"$jobs"; then enroot remove --force "$old" </dev/null || true; fi
+      fi
+    done
+  fi
+  set -m # a process group of its own, to be ended whole
+  enroot create --name "$name" "$1" </dev/null >&2 &
+  set +m
+  if ! wait "$!"; then
+    enroot remove --force "$name" </dev/null >/dev/null 2>&1
+    echo "failed on $SLURMD_NODENAME" && exit 1
+  fi
+  trap 'true' TERM
+  echo ready
+  cat <&0 >/dev/null & # until the job's last program has ended, or TERM
+  wait "$!" || kill "$!" 2>/dev/null
+  # Ranks may still be saving.
+  while scontrol listpids "$SLURM_JOB_ID" | grep -Eqv "^ *(PID|[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) )"; do sleep 0.5; done
+  enroot remove --force "$name"
+}
+enter_container() { # ENROOT-OPTIONS... -- COMMAND...
+  local name options=()
+  export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y
+  # The host's files that say this to PMIx are not in the image.
+  if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
+  if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
+  if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
+  # Each task has a user namespace of its own: none may read another's memory.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  for name in $(compgen -e); do
+    case $name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | PLAIN) options+=(--env "$name") ;;
+    esac
+  done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  exec enroot start --rc <(echo 'exec "$@"') "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
+}
+coproc holders {
+  exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$image"
+}
+# Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
+# shellcheck disable=SC2034
+exec {made_on}<&"${holders[0]}" {held}>"/proc/self/fd/${holders[1]}"
+for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
+  made=''
+  read -r -u "$made_on" made || made='srun ended'
+  if [[ $made != ready ]]; then echo "dlrun: the container could not be made: $made" >&2 && exit 1; fi
+done
+exec {made_on}<&-
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=4                       # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: mpi
+)
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
+  --mount '/home/user/exp\0401/data:/data:x-create=auto,rbind,ro,rprivate'  # container.mounts
+  --mount /scratch/x:/scratch/x           # container.mounts
+  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --
+  sh -c 'cd "$0" && exec "$@"' /workspace  # container.workdir
+)
+rank=(
+  "$agent" rank
+  --env 'LINES_OF_TEXT=one
+two {{three}}
+'                                         # environment.vars
+)
+program=(
+  ./train --fast                          # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name enroot -- "${step[@]}" "${enter[@]}" "${rank[@]}" -- "${program[@]}"

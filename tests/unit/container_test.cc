@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "container/backends.h"
+#include "container/mounts.h"
+
+namespace dlrun {
+namespace {
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+ContainerStep step_of(std::string image) {
+  ContainerStep step;
+  step.spec.image = std::move(image);
+  return step;
+}
+
+std::string words(const ContainerEntry& entry) {
+  std::string text;
+  for (const ContainerLine& line : entry.words) text += line.text + "\n";
+  return text;
+}
+
+std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) {
+  std::string text;
+  for (const ContainerProblem& problem : backend.problems(spec)) {
+    if (!problem.is_warning) text += problem.key + ": " + problem.message + "\n";
+  }
+  return text;
+}
+
+TEST_CASE("enroot: mounts are lines of an fstab, with the options that make their target") {
+  ContainerStep step = step_of("/a.sqsh");
+  step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
+  step.own_mounts.push_back({"/runs", "/runs", {}, true});
+  step.own_mounts.push_back({"/other", "/in side", {}, true});  // the user's has its target
+  const std::string text = words(enroot_backend().entry(step));
+  CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));
+  CHECK(has(text, "--mount /runs:/runs\n"));
+  CHECK_FALSE(has(text, "/other"));
+}
+
+TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
+  ContainerStep step = step_of("/a.sqsh");
+  step.job_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
+  const ContainerEntry entry = enroot_backend().entry(step);
+  CHECK(has(entry.batch, "| TOKEN_OF_MINE) options+=(--env \"$name\")"));
+  CHECK(has(entry.session, "| TOKEN_OF_MINE)"));
+  CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern has it already
+}
+
+TEST_CASE("enroot: what its file of variables would change is not carried") {
+  CHECK(enroot_backend().carries("a 'b' \"c\" $d = {e}"));
+  CHECK_FALSE(enroot_backend().carries("one\ntwo"));
+  CHECK_FALSE(enroot_backend().carries("\"quoted\""));
+  CHECK(pyxis_backend().carries("one\ntwo"));
+}
+
+TEST_CASE("enroot: home, root and writing are always said, so that a site's configuration cannot surprise") {
+  ContainerStep step = step_of("/a.sqsh");
+  CHECK(has(enroot_backend().entry(step).batch, "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
+  step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
+  CHECK(has(enroot_backend().entry(step).batch, "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
+}
+
+TEST_CASE("enroot: the image's entry point runs only when it is asked for") {
+  ContainerStep step = step_of("/a.sqsh");
+  CHECK(has(enroot_backend().entry(step).batch, "--rc <(echo 'exec \"$@\"')"));
+  step.spec.entrypoint = true;
+  CHECK_FALSE(has(enroot_backend().entry(step).batch, "--rc"));
+}
+
+TEST_CASE("enroot: a registry's name, an apptainer image and save are refused with what to do instead") {
+  ContainerSpec spec;
+  for (const char* image : {"nvcr.io#nvidia/pytorch:24.05-py3", "images/a.sqsh", "/a.sif"}) {
+    CAPTURE(image);
+    spec.image = image;
+    CHECK(has(refusal(enroot_backend(), spec),
+              "container.image: enroot without pyxis makes containers from .sqsh files"));
+  }
+  spec.image = "/a.sqsh";
+  CHECK(refusal(enroot_backend(), spec).empty());
+  spec.save = "/out.sqsh";
+  CHECK(has(refusal(enroot_backend(), spec), "use pyxis"));
+}
+
+TEST_CASE("apptainer: options for each key, and flags that it does not know are refused") {
+  ContainerStep step = step_of("/a.sif");
+  step.has_gpus = true;
+  step.job_names = {"A", "B"};
+  step.spec.mounts.push_back({"/d", "/in", {"ro"}});
+  std::string text = words(apptainer_backend().entry(step));
+  for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"}) CHECK(has(text, word));
+  CHECK(has(apptainer_backend().entry(step).batch, "for name in A B DLRUN_RUN DLRUN_JOB; do"));
+  step.has_gpus = false;
+  step.spec.mount_home = step.spec.writable = step.spec.remap_root = true;
+  step.spec.workdir = "/w x";
+  text = words(apptainer_backend().entry(step));
+  CHECK_FALSE(has(text, "--nv"));
+  CHECK_FALSE(has(text, "--no-home"));
+  for (const char* word : {"--fakeroot\n", "--writable-tmpfs\n", "--pwd '/w x'\n"}) CHECK(has(text, word));
+
+  step.spec.mounts[0].flags = {"rprivate"};
+  CHECK(has(refusal(apptainer_backend(), step.spec), "not 'rprivate'"));
+  step.spec.save = "/x";
+  step.spec.name = "n";
+  CHECK(has(refusal(apptainer_backend(), step.spec), "keeps no containers"));
+  CHECK(has(refusal(apptainer_backend(), step.spec), "cannot save"));
+}
+
+TEST_CASE("apptainer: an image in a registry is warned of, a name without a scheme is refused") {
+  ContainerSpec spec;
+  spec.image = "docker://ubuntu";
+  REQUIRE(apptainer_backend().problems(spec).size() == 1);
+  CHECK(apptainer_backend().problems(spec)[0].is_warning);
+  spec.image = "nvcr.io#nvidia/pytorch";
+  CHECK(has(refusal(apptainer_backend(), spec), "docker://NAME"));
+}
+
+TEST_CASE("every backend is found by its name") {
+  for (const char* name : {"pyxis", "enroot", "apptainer", "none"}) {
+    REQUIRE(find_container_backend(name) != nullptr);
+    CHECK(find_container_backend(name)->name() == name);
+  }
+  CHECK(find_container_backend("docker") == nullptr);
+}
+
+}  // namespace
+}  // namespace dlrun
