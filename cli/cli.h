@@ -60,6 +60,9 @@ void add_explain(CLI::App& root, Action& action);
 void add_diff(CLI::App& root, Action& action);
 void add_resubmit(CLI::App& root, Action& action);
 void add_man(CLI::App& root, Action& action);
+void add_site(CLI::App& root, Action& action);
+void add_init(CLI::App& root, Action& action);
+void add_doctor(CLI::App& root, Action& action);
 void add_completion(CLI::App& root, Action& action);
 
 /// The whole tree of commands.

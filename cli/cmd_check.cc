@@ -60,7 +60,7 @@ Result<int> check(Cli& cli, const Options& options) {
     print_json(json);
     return kExitOk;
   }
-  fmt::print("{}: {}\n", options.spec.file, paint(cli.colour_out, Colour::kGreen, "valid"));
+  fmt::print("{}: {}\n", prepared->loaded.file, paint(cli.colour_out, Colour::kGreen, "valid"));
   fmt::print("  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name, prepared->loaded.site.name,
              prepared->loaded.site.source, plan.runs_dir);
   if (const auto hours = cost(plan.requested); !hours.empty()) fmt::print("  cost      {}\n", hours);

@@ -48,6 +48,7 @@ CompletedCommand describe(const CLI::App& app) {
       if (name.find("SPEC") != std::string::npos) command.takes_file = true;
       if (name.find("KEY") != std::string::npos) command.takes_key = true;
       if (name.find("SITE") != std::string::npos) command.takes_site = true;
+      if (name.find("ACTION") != std::string::npos) command.words = {"list", "show"};
       if (name.find("SHELL") != std::string::npos) command.words = {"bash", "zsh", "fish"};
       continue;
     }

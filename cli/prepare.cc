@@ -1,10 +1,36 @@
 #include "cli/prepare.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
 #include "cli/command_line.h"
 #include "cli/output.h"
+#include "common/files.h"
 #include "launcher/executors/slurm_conf.h"
+#include "launcher/spec/yaml_document.h"
 
 namespace dlrun {
+namespace {
+
+/// One byte above a spec's limit is read at most: load_spec then says what the limit is.
+[[nodiscard]] Result<std::string> read_standard_input() {
+  const std::size_t most = YamlLimits{}.bytes + 1;
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (text.size() < most) {
+    const ssize_t count = ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), most - text.size()));
+    if (count == 0) break;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+}  // namespace
 
 void add_set_option(Subcommand& command, SpecOptions& options) {
   command.option("--set", options.sets, "Override a key of the spec, e.g. resources.nodes=4; repeatable")
@@ -13,7 +39,7 @@ void add_set_option(Subcommand& command, SpecOptions& options) {
 }
 
 void add_spec_options(Subcommand& command, SpecOptions& options) {
-  command.option("SPEC", options.file, "The experiment, a YAML file").required();
+  command.option("SPEC", options.file, "The experiment, a YAML file; - is standard input").required();
   add_set_option(command, options);
   command.option("--runs", options.runs, "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
       .type_name("DIR");
@@ -41,16 +67,28 @@ LoadRequest request_for(const Cli& cli, const std::string& file) {
 
 }  // namespace
 
-Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
+Result<LoadRequest> load_request(const Cli& cli, const SpecOptions& options) {
   LoadRequest request = request_for(cli, options.file);
   request.sets = options.sets;
   request.env = cli.env;
   request.cluster_name = slurm_cluster_name(cli.env);
-  std::error_code error;
-  if (!std::filesystem::exists(cli.current_dir / options.file, error)) {
-    return fail(Errc::kNotFound, "{}: no such file", options.file);
+  if (options.file == "-") {
+    request.file = "<stdin>";
+    auto text = read_standard_input();
+    if (!text) return tl::unexpected(text.error());
+    request.text = std::move(*text);
+    return request;
   }
-  auto loaded = load_spec(request);
+  std::error_code error;
+  if (!std::filesystem::exists(cli.current_dir / options.file, error))
+    return fail(Errc::kNotFound, "{}: no such file", options.file);
+  return request;
+}
+
+Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
+  const auto request = load_request(cli, options);
+  if (!request) return tl::unexpected(request.error());
+  auto loaded = load_spec(*request);
   if (!loaded) {
     print_diagnostics(cli, loaded.error());
     return fail(Errc::kInvalid, "");

@@ -20,8 +20,11 @@ struct SpecOptions {
 
 /// Adds --set.
 void add_set_option(Subcommand& command, SpecOptions& options);
-/// Adds SPEC, --set and --runs.
+/// Adds SPEC (- is standard input), --set and --runs.
 void add_spec_options(Subcommand& command, SpecOptions& options);
+
+/// What load_spec is to do with the words of the command line. Reads standard input where the spec is '-'.
+[[nodiscard]] Result<LoadRequest> load_request(const Cli& cli, const SpecOptions& options);
 
 struct Prepared {
   LoadedSpec loaded;

@@ -29,7 +29,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain man completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain man site init doctor completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -57,10 +57,13 @@ _dlrun() {
     schema) options='-h --help' ;;
     explain) options='-h --help --set --json --markdown' words=${keys//[=]/} files=1 words=${words//. / } ;;
     man) options='-h --help' ;;
+    site) options='-h --help --json' words=$(dlrun completion --list sites 2>/dev/null) words='list show' ;;
+    init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --module --conda --venv --preset -o --output --force -y --yes' ;;
+    doctor) options='-h --help --site-file --json' ;;
     completion) options='-h --help --list' words='bash zsh fish' ;;
   esac
   case $command:$previous in
-    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | init:--venv | init:-o | init:--output) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="
@@ -68,6 +71,9 @@ _dlrun() {
         mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$word")
         compopt -o nospace +o filenames
       fi
+      return ;;
+    init:--site)
+      mapfile -t COMPREPLY < <(compgen -W "$(dlrun completion --list sites 2>/dev/null)" -- "$word")
       return ;;
   esac
   if [[ $word == -* ]]; then

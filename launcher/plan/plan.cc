@@ -283,8 +283,8 @@ class Planner {
     const auto add = [&](std::string_view option, std::optional<std::string> value, std::string_view key) {
       plan_.step.push_back({std::string(option), std::move(value), std::string(key)});
     };
-    add("--export", "ALL", "");
-    add("--kill-on-bad-exit", "1", "");
+    add("--export", "ALL", "what this script exports reaches the ranks");
+    add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
     if (spec_.resources.cpus_per_gpu) {
       add("--cpus-per-gpu", fmt::format("{}", *spec_.resources.cpus_per_gpu), "resources.cpus_per_gpu");
     } else if (spec_.resources.cpus_per_task) {
@@ -294,7 +294,7 @@ class Planner {
     }
     if (spec_.launch.mpi) {
       add("--mpi", spec_.launch.mpi, "launch.mpi");
-    } else if (preset_.wants_mpi && (!preset_.is_trainer || backend() == "mpi")) {
+    } else if (preset_.wants_mpi && (!preset_.is_trainer || backend() == "mpi") && site_.mpi != "default") {
       add("--mpi", site_.mpi.empty() ? "pmix" : site_.mpi, "launch.preset: " + preset_.name);
     }
     if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind");

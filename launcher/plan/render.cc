@@ -33,7 +33,8 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   text.line("step=(");
   text.line("  srun");
   for (const PlannedOption& option : plan.step) text.line("  " + shell_quote(option.word()), option.key);
-  if (plan.shares_cpus) text.line("  --cpus-per-task=\"$((cpus > 0 ? cpus : 1))\"");
+  if (plan.shares_cpus)
+    text.line("  --cpus-per-task=\"$((cpus > 0 ? cpus : 1))\"", "srun no longer takes it from the job");
   text.line(")");
   return text.take();
 }

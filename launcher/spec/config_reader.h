@@ -1,11 +1,7 @@
 #pragma once
-// Site profiles and presets: small YAML maps with a fixed set of keys, the user's file before the built-in one.
-// Private to the loading of specs.
+// Site profiles and presets as files: the user's before the built-in one. Private to the loading of specs.
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +9,6 @@
 
 #include "launcher/spec/diagnostic.h"
 #include "launcher/spec/preset.h"
-#include "launcher/spec/site_profile.h"
 #include "launcher/spec/yaml_document.h"
 
 namespace dlrun {
@@ -32,14 +27,11 @@ struct ConfigFile {
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& diagnostics);
 
-/// The names of FOLDER's files, built-in and in dirs, sorted.
+/// The names of FOLDER's files: those of the first directory, then those that the second adds, and at last the
+/// built-in ones; sorted within each.
 [[nodiscard]] std::vector<std::string> config_names(std::string_view folder,
                                                     const std::vector<std::filesystem::path>& dirs);
 
-/// The site's facts; a wrong one is reported and left at its default. defaults_id: the map of spec keys it sets, if
-/// any.
-[[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name, std::optional<YamlId>& defaults_id,
-                                    std::vector<Diagnostic>& diagnostics);
 [[nodiscard]] Preset read_preset(const ConfigFile& file, std::string_view name, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace dlrun

@@ -1,6 +1,7 @@
 #include "launcher/spec/diagnostic.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -59,6 +60,17 @@ constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the ca
 
 }  // namespace
 
+namespace {
+
+/// Where to look: file, line and column.
+[[nodiscard]] std::string position(const Origin& origin) {
+  std::string text = printable(origin.source);
+  if (origin.line > 0) text += fmt::format(":{}:{}", origin.line, origin.column);
+  return text;
+}
+
+}  // namespace
+
 std::string describe(const Origin& origin) {
   switch (origin.kind) {
     case Origin::Kind::kDefault:
@@ -67,20 +79,23 @@ std::string describe(const Origin& origin) {
       return "env " + origin.source;
     case Origin::Kind::kSet:
       return "--set " + printable(origin.source);
+    case Origin::Kind::kSite: {
+      const std::string name = std::filesystem::path(origin.source).stem().string();
+      return fmt::format("site {} ({}{})", printable(name), printable(origin.source),
+                         origin.line > 0 ? fmt::format(":{}", origin.line) : "");
+    }
     case Origin::Kind::kFile:
-    case Origin::Kind::kSite:
     case Origin::Kind::kPreset:
       break;
   }
-  std::string text = printable(origin.source);
-  if (origin.line > 0) text += fmt::format(":{}:{}", origin.line, origin.column);
-  return text;
+  return position(origin);
 }
 
 std::string format_diagnostic(const Diagnostic& diagnostic) {
   const bool is_error = diagnostic.severity == Diagnostic::Severity::kError;
-  std::string text = fmt::format("{}: {}: {}\n", describe(diagnostic.where), is_error ? "error" : "warning",
-                                 printable(diagnostic.message));
+  const bool is_site = diagnostic.where.kind == Origin::Kind::kSite;
+  std::string text = fmt::format("{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
+                                 is_error ? "error" : "warning", printable(diagnostic.message));
   if (diagnostic.where.line > 0 && !diagnostic.line_text.empty()) {
     const auto [shown, under] = excerpt(diagnostic.line_text, diagnostic.where.column);
     text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, under);

@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
+#include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/validate.h"
 
@@ -74,7 +75,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 }
 
 /// The site by spec, by $DLRUN_SITE, by the cluster's name, else the generic one.
-[[nodiscard]] SiteProfile apply_site(SpecBuilder& builder, const LoadRequest& request) {
+[[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site) {
@@ -83,34 +84,27 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   } else if (const std::string from_env = request.env.get_or("DLRUN_SITE", ""); !from_env.empty()) {
     name = from_env;
     origin = {Origin::Kind::kEnv, "DLRUN_SITE", 0, 0};
-  } else if (!request.cluster_name.empty()) {
-    for (const std::string& candidate : config_names("sites", request.config_dirs)) {
-      Diagnostics ignored;
-      std::optional<YamlId> defaults;
-      const auto file = find_config("sites", candidate, request.config_dirs, ignored);
-      if (!file) continue;
-      const auto clusters = read_site(*file, candidate, defaults, ignored).cluster_names;
-      if (std::find(clusters.begin(), clusters.end(), request.cluster_name) != clusters.end()) name = candidate;
-    }
+  } else {
+    // A job for another cluster (-M) is that cluster's.
+    const std::string clusters = builder.spec().resources.clusters.value_or("");
+    Diagnostics problems;
+    name = match_site(clusters.empty() ? request.cluster_name : clusters, request.config_dirs, problems).value_or(name);
+    for (Diagnostic& problem : problems) builder.report(std::move(problem));
   }
-  Diagnostics problems;
-  const auto file = is_slug(name) ? find_config("sites", name, request.config_dirs, problems) : std::nullopt;
-  SiteProfile site;
-  site.name = name;
-  if (file) {
-    std::optional<YamlId> defaults;
-    site = read_site(*file, name, defaults, problems);
-    const SpecSource source{Origin::Kind::kSite, file->source, file->text, request.current_dir.string(), 0};
-    if (defaults) builder.apply_at(file->document, *defaults, "", source);
-  } else if (problems.empty()) {
-    const auto names = config_names("sites", request.config_dirs);
-    problems.push_back(
-        error_about(origin, fmt::format("there is no site '{}'; known: {}", printable(name), join(names, " "))));
+  auto site = apply_site(builder, name, request.config_dirs, request.current_dir.string());
+  if (!site) {
+    const auto names = site_names(request.config_dirs);
+    const std::vector<std::string_view> candidates(names.begin(), names.end());
+    const auto similar = nearest(name, candidates);
+    builder.report(error_about(
+        origin, fmt::format("there is no site '{}'; {}", printable(name),
+                            similar ? fmt::format("did you mean '{}'?", *similar) : "known: " + join(names, " "))));
+    site.emplace();
+    site->profile.name = name;
   }
-  for (Diagnostic& problem : problems) builder.report(std::move(problem));
   builder.spec().site = name;
   if (origin.kind != Origin::Kind::kDefault) builder.spec().origins.try_emplace("site", origin);
-  return site;
+  return std::move(*site);
 }
 
 [[nodiscard]] Preset find_preset(SpecBuilder& builder, const LoadRequest& request) {
@@ -264,6 +258,8 @@ void apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& l
 std::string line_under(const LoadedSpec& loaded, const Origin& where) {
   if (where.line == 0) return "";
   if (where.kind == Origin::Kind::kSet) return line_of(where.source, where.line);
+  if (where.kind == Origin::Kind::kSite && where.source == loaded.site_file.name)
+    return line_of(loaded.site_file.text, where.line);
   if (where.kind != Origin::Kind::kFile) return "";
   if (where.source == loaded.file) return line_of(loaded.text, where.line);
   for (const SpecFile& base : loaded.bases) {
@@ -294,7 +290,9 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     apply_bases(builder, request, loaded, left);
     refuse_secrets_in_values(builder, request, loaded);
     apply_environment(builder, request.env, current_dir);
-    loaded.site = apply_site(builder, request);
+    Site site = choose_site(builder, request);
+    loaded.site_file = {site.profile.source, std::move(site.text)};
+    loaded.site = std::move(site.profile);
     loaded.preset = find_preset(builder, request);
     default_name(builder, request);
     loaded.folder = folder;

@@ -42,6 +42,7 @@ struct LoadedSpec {
   std::string folder;                ///< the spec's, absolute: where the job starts
   std::string text;                  ///< the file as it was read, for the run's spec.yaml
   std::vector<SpecFile> bases;       ///< what it inherits from, nearest first
+  SpecFile site_file;                ///< the site's
   std::vector<Diagnostic> warnings;  ///< in order of position
 };
 

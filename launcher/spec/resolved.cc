@@ -7,43 +7,10 @@
 #include "common/text.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/spec_keys.h"
+#include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
 namespace {
-
-/// A double-quoted YAML scalar: any text on one line, in which nothing is replaced when it is read again.
-[[nodiscard]] std::string yaml_string(std::string_view text) {
-  std::string result = "\"";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '$' && text.substr(i, 2) == "${") result += '$';
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (c == '\n') {
-      result += "\\n";
-    } else if (c == '\t') {
-      result += "\\t";
-    } else if (is_control(c)) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // YAML and JSON
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
-
-/// Bare where YAML cannot read it as anything but this text, or as this number.
-[[nodiscard]] std::string scalar(std::string_view text) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '/' || c == '-';
-  };
-  const bool is_bare = !text.empty() && text[0] != '-' && text[0] != '.' &&
-                       std::all_of(text.begin(), text.end(), is_plain) && text != "null" && text != "Null" &&
-                       text != "NULL";
-  return is_bare ? std::string(text) : yaml_string(text);
-}
 
 /// Rows of output: a path's names, a value, its origin. Sections are opened as paths need them.
 class YamlWriter {
@@ -120,7 +87,7 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
       for (const SlurmOption& option : (*options)(spec))
         add(key + "." + option.name, option.value ? yaml_string(*option.value) : "true");
     } else if (const auto text = option_text(row, spec)) {
-      add(key, scalar(*text));
+      add(key, yaml_text(*text));
     }
   }
   return values;

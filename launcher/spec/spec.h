@@ -22,7 +22,7 @@ struct Origin {
   int column = 0;      ///< from 1
 };
 
-/// "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT", "site generic", "default"
+/// "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT", "site juwels (sites/juwels.yaml:12)", "default"
 [[nodiscard]] std::string describe(const Origin& origin);
 
 /// Key to origin, for every value that was set: "resources.nodes" -> exp.yaml:4:10.

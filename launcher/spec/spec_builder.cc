@@ -7,6 +7,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/units.h"
+#include "launcher/spec/validate.h"
 #include "launcher/spec/value_setter.h"
 
 namespace dlrun {
@@ -203,6 +204,13 @@ std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
   spec_.origins.erase("base");
   settled_.erase("base");
   return taken;
+}
+
+void SpecBuilder::keep_out_alternatives() {
+  for (const auto& [one, other] : exclusive_keys()) {
+    if (spec_.origins.contains(one)) settle(std::string(other));
+    if (spec_.origins.contains(other)) settle(std::string(one));
+  }
 }
 
 void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const std::string& section) {

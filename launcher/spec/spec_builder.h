@@ -36,6 +36,9 @@ class SpecBuilder {
   /// The subtree at id as the value of a section, of a key, or of an entry of a free map ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path, const SpecSource& source);
 
+  /// A key that excludes one that is set already counts as settled: a weaker layer's value for it is no contradiction.
+  void keep_out_alternatives();
+
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
 
   /// Takes `base` out of the spec again, so that the file it names may have one of its own.

@@ -112,6 +112,26 @@ Result<> check_memory(std::string_view text) {
   return {};
 }
 
+std::optional<std::int64_t> memory_mib(std::string_view text) {
+  if (!check_memory(text)) return std::nullopt;
+  const auto end = text.find_first_not_of("0123456789");
+  const auto number = parse_digits(text.substr(0, end));
+  if (!number || *number == 0) return std::nullopt;
+  switch (end == std::string_view::npos ? 'M' : text[end]) {
+    case 'K':
+    case 'k':
+      return (*number + 1023) / 1024;
+    case 'G':
+    case 'g':
+      return *number * 1024;
+    case 'T':
+    case 't':
+      return *number * 1024 * 1024;
+    default:
+      return *number;
+  }
+}
+
 Result<NodeRange> parse_nodes(std::string_view text) {
   const auto parts = split(text, '-');
   const auto first = parse_digits(parts[0]);

@@ -24,6 +24,10 @@ namespace dlrun {
 /// Memory in Slurm's units: digits and at most one of K M G T; 0 is all of a node's.
 [[nodiscard]] Result<> check_memory(std::string_view text);
 
+/// The same in MiB, rounded up; Slurm's unit where none is given is M. Nothing for what is not a memory size, and for
+/// 0.
+[[nodiscard]] std::optional<std::int64_t> memory_mib(std::string_view text);
+
 /// "2" or "2-4".
 [[nodiscard]] Result<NodeRange> parse_nodes(std::string_view text);
 [[nodiscard]] std::string format_nodes(const NodeRange& nodes);

@@ -22,6 +22,7 @@ class Validator {
     check_exclusive_keys();
     check_counts();
     check_gpus();
+    check_partition();
     check_time();
     check_container();
     check_launch();
@@ -41,18 +42,7 @@ class Validator {
   [[nodiscard]] bool has(std::string_view key) const { return spec_.origins.contains(key) || refused_.contains(key); }
 
   void check_exclusive_keys() {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kExclusive{{
-        {"resources.gres", "resources.gpus_per_node"},
-        {"resources.cpus_per_gpu", "resources.cpus_per_task"},
-        {"resources.mem_per_cpu", "resources.mem"},
-        {"resources.mem_per_gpu", "resources.mem"},
-        {"resources.mem_per_gpu", "resources.mem_per_cpu"},
-        {"resources.signal", "checkpoint.signal_before"},
-        {"environment.venv", "environment.conda.name"},
-        {"resources.hint", "launch.cpu_bind"},
-        {"slurm.chdir", "code.snapshot"},
-    }};
-    for (const auto& [one, other] : kExclusive) {
+    for (const auto& [one, other] : exclusive_keys()) {
       if (has(one) && has(other)) error(one, fmt::format("{} and {} exclude each other", one, other));
     }
     for (std::size_t i = 0; i < spec_.environment.secrets.size(); ++i) {
@@ -79,28 +69,21 @@ class Validator {
       error("resources.ntasks",
             fmt::format("resources.ntasks is {}, fewer than the {} nodes", *r.ntasks, r.nodes->min));
     }
-    const auto partition = site_.partitions.find(r.partition.value_or(site_.default_partition));
-    if (partition != site_.partitions.end() && r.nodes && partition->second.max_nodes &&
-        r.nodes->min > *partition->second.max_nodes) {
-      warn("resources.nodes", fmt::format("resources.nodes is {}, but partition '{}' gives at most {}", r.nodes->min,
-                                          partition->first, *partition->second.max_nodes));
-    }
   }
 
   void check_gpus() {
     const Resources& r = spec_.resources;
     const std::string key = r.gpus_per_node ? "resources.gpus_per_node" : "resources.gres";
     const auto gpus = gpus_per_node(spec_);
+    if (r.gpus && r.nodes && site_.max_gpus_per_node && r.gpus->count > *site_.max_gpus_per_node * r.nodes->max) {
+      error("resources.gpus",
+            fmt::format("resources.gpus is {} on {} nodes, but site '{}' has at most {} GPUs per node", r.gpus->count,
+                        r.nodes->max, site_.name, *site_.max_gpus_per_node));
+    }
     if (!gpus || *gpus == 0) return;
     if (site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node) {
       return error(key, fmt::format("{} is {}, but site '{}' has at most {} GPUs per node", key, *gpus, site_.name,
                                     *site_.max_gpus_per_node));
-    }
-    const auto partition = site_.partitions.find(r.partition.value_or(site_.default_partition));
-    if (partition != site_.partitions.end() && partition->second.gpus_per_node &&
-        *gpus > *partition->second.gpus_per_node) {
-      warn(key, fmt::format("{} is {}, but partition '{}' has {} GPUs per node", key, *gpus, partition->first,
-                            *partition->second.gpus_per_node));
     }
     const auto ranks = ranks_per_node(spec_);
     if (ranks && *ranks % *gpus != 0 && *gpus % *ranks != 0) {
@@ -111,6 +94,58 @@ class Validator {
     } else if (ranks && *ranks > 1 && *ranks < *gpus) {
       warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
            fmt::format("{} tasks on {} GPUs of a node: fewer tasks than GPUs", *ranks, *gpus));
+    }
+  }
+
+  /// What the site's file says of the job's partition. Warnings: the cluster may have grown since, and Slurm decides.
+  void check_partition() {
+    const Resources& r = spec_.resources;
+    const std::string name = r.partition.value_or(site_.default_partition);
+    const auto found = site_.partitions.find(name);
+    if (found == site_.partitions.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& [known, profile] : site_.partitions) names.push_back(known);
+      if (const auto similar = r.partition ? nearest(name, names) : std::nullopt) {
+        warn("resources.partition", fmt::format("site '{}' knows no partition '{}'; did you mean '{}'?", site_.name,
+                                                printable(name), *similar));
+      }
+      return;
+    }
+    const PartitionProfile& partition = found->second;
+    const auto tell = [&](std::string_view key, std::string_view asked, std::string_view has_text) {
+      warn(key,
+           fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name, site_.name, has_text));
+    };
+    const auto count = [](std::int64_t number, std::string_view unit) {
+      return number == 0 ? fmt::format("no {}s", unit) : fmt::format("{} {}{}", number, unit, number == 1 ? "" : "s");
+    };
+    const std::string_view gpu_key = r.gpus_per_node ? "resources.gpus_per_node" : "resources.gres";
+    if (const auto gpus = gpus_per_node(spec_); gpus && partition.gpus_per_node && *gpus > *partition.gpus_per_node) {
+      const bool is_told = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
+      if (!is_told) tell(gpu_key, fmt::format("{}", *gpus), count(*partition.gpus_per_node, "GPU") + " per node");
+    }
+    if (r.gpus_per_node && !r.gpus_per_node->type.empty() && !partition.gpu_types.empty() &&
+        std::find(partition.gpu_types.begin(), partition.gpu_types.end(), r.gpus_per_node->type) ==
+            partition.gpu_types.end()) {
+      tell(gpu_key, format_gpus(*r.gpus_per_node), "GPUs of type " + join(partition.gpu_types, ", "));
+    }
+    if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
+      tell("resources.nodes", fmt::format("{}", r.nodes->min),
+           fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
+    }
+    const auto ranks = ranks_per_node(spec_);
+    if (ranks && r.cpus_per_task && partition.cpus_per_node && *ranks * *r.cpus_per_task > *partition.cpus_per_node) {
+      tell("resources.cpus_per_task", fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
+           count(*partition.cpus_per_node, "CPU") + " per node");
+    }
+    if (const auto memory = memory_mib(r.mem.value_or("0"));
+        memory && partition.mem_per_node_mib && *memory > *partition.mem_per_node_mib) {
+      tell("resources.mem", *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
+    }
+    if (const auto limit = r.time ? parse_time_limit(*r.time) : std::nullopt;
+        limit && *limit && partition.max_time_seconds && **limit > *partition.max_time_seconds) {
+      tell("resources.time", format_time_limit(**limit),
+           fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
     }
   }
 
@@ -220,6 +255,21 @@ class Validator {
 
 std::vector<Diagnostic> validate(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused) {
   return Validator(loaded, refused).run();
+}
+
+std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kExclusive{{
+      {"resources.gres", "resources.gpus_per_node"},
+      {"resources.cpus_per_gpu", "resources.cpus_per_task"},
+      {"resources.mem_per_cpu", "resources.mem"},
+      {"resources.mem_per_gpu", "resources.mem"},
+      {"resources.mem_per_gpu", "resources.mem_per_cpu"},
+      {"resources.signal", "checkpoint.signal_before"},
+      {"environment.venv", "environment.conda.name"},
+      {"resources.hint", "launch.cpu_bind"},
+      {"slurm.chdir", "code.snapshot"},
+  }};
+  return kExclusive;
 }
 
 std::string container_runtime(const JobSpec& spec, const SiteProfile& site) {

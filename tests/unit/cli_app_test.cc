@@ -64,6 +64,21 @@ TEST_CASE_FIXTURE(Fixture, "help and an empty list are no errors") {
   CHECK(call({"ls"}) == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "sites are listed and shown; an unknown one is exit code 6, one with a mistake 2") {
+  CHECK(call({"site", "list"}) == 0);
+  CHECK(call({"site", "list", "--json"}) == 0);
+  CHECK(call({"site", "show"}) == 0);
+  CHECK(call({"site", "show", "juwels", "--json"}) == 0);
+  CHECK(call({"site", "show", "no-such-site"}) == 6);
+  CHECK(call({"site", "show", "./no-such-file.yaml"}) == 6);
+  CHECK(call({"site", "list", "juwels"}) == 2);
+  CHECK(call({"site", "frobnicate"}) == 2);
+  REQUIRE(write_file_atomic(folder.path() / "mine.yaml", "help: fine\n").has_value());
+  CHECK(call({"site", "show", "mine.yaml"}) == 0);
+  REQUIRE(write_file_atomic(folder.path() / "mine.yaml", "gpu_stile: gres\n").has_value());
+  CHECK(call({"site", "show", "mine.yaml"}) == 2);
+}
+
 TEST_CASE_FIXTURE(Fixture, "an invalid spec is exit code 2 and leaves nothing behind") {
   REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n").has_value());
   CHECK(call({"submit", "bad.yaml"}) == 2);

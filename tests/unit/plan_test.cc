@@ -100,6 +100,16 @@ TEST_CASE("a site that wants gres rewrites gpus_per_node") {
   CHECK(word_of(plan->directives, "--gpus-per-node").empty());
 }
 
+TEST_CASE("a site whose srun has its own MPI default gets no --mpi, unless the spec says one") {
+  LoadedSpec spec = loaded("resources: {time: 1m}\nlaunch: {preset: mpi, command: [x]}");
+  for (const auto& [site, option] : {std::pair("", "--mpi=pmix"), {"pmi2", "--mpi=pmi2"}, {"default", ""}}) {
+    spec.site.mpi = site;
+    CHECK(word_of(make_plan(spec, inputs())->step, "--mpi") == option);
+  }
+  spec.spec.launch.mpi = "pmix";
+  CHECK(word_of(make_plan(spec, inputs())->step, "--mpi") == "--mpi=pmix");
+}
+
 TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its CPUs") {
   for (const char* cpus : {"cpus_per_task: 3, ", "cpus_per_gpu: 2, gpus: 4, ", ""}) {
     const auto plan = planned("resources: {" + std::string(cpus) + "time: 1m}\nlaunch: {command: [x]}");

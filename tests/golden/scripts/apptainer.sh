@@ -37,8 +37,8 @@ enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=8                       # resources.cpus_per_task
 )
 enter=(

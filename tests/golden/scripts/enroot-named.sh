@@ -67,9 +67,9 @@ tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
-  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
 )
 enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime

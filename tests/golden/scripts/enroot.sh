@@ -84,8 +84,8 @@ exec {made_on}<&-
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=4                       # resources.cpus_per_task
   --mpi=pmix                              # launch.preset: mpi
 )

@@ -75,8 +75,8 @@ srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=10                      # resources.cpus_per_task
   --mpi=pmi2                              # launch.mpi
   --cpu-bind=cores                        # launch.cpu_bind

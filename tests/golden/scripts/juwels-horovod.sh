@@ -28,6 +28,8 @@ fi
 module load GCC/8.3.0                     # environment.modules.load
 module load TensorFlow/1.13.1-GPU-Python-3.6.8  # environment.modules.load
 module load Keras/2.2.4-GPU-Python-3.6.8  # environment.modules.load
+export GLOO_SOCKET_IFNAME=ib0             # site juwels
+export NCCL_SOCKET_IFNAME=ib0             # site juwels
 export PMIX_MCA_gds=hash                  # launch.preset: mpi
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
@@ -36,10 +38,9 @@ tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
-  --mpi=pmix                              # launch.preset: mpi
-  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
 )
 rank=(
   "$agent" rank

@@ -24,8 +24,8 @@ tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --mpi=pmix                              # launch.preset: mpi
   --container-image=horovod/horovod+0.16.4-tf1.12.0-torch1.1.0-mxnet1.4.1-py3.5  # container.image
   --container-name=horovod                # container.name
@@ -35,7 +35,7 @@ step=(
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
   --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
-  --cpus-per-task="$((cpus > 0 ? cpus : 1))"
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
 )
 rank=(
   "$agent" rank

@@ -25,8 +25,8 @@ export NCCL_DEBUG=WARN                    # environment.vars
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=10                      # resources.cpus_per_task
   '--container-image=nvcr.io#nvidia/pytorch:24.05-py3'  # container.image
   '--container-mounts=/home/user/exp\0401:/workspace,/home/user/exp\0401/data:/data:ro,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders

@@ -24,8 +24,8 @@ export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-gpu=4                        # resources.cpus_per_gpu
   --container-image=busybox               # container.image
   '--container-mounts=/scratch/runs:/scratch/runs,/home/user/data\040sets:/home/user/data\040sets,/scratch/ckpt:/scratch/ckpt'  # container.mounts, the run's and the agent's folders

@@ -1,0 +1,155 @@
+// dlrun doctor: what this cluster has, what that means for dlrun, and a site file for it.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/report.h"
+#include "common/text.h"
+#include "launcher/doctor/findings.h"
+#include "launcher/spec/sites.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  bool site_file = false, json = false;
+};
+
+[[nodiscard]] std::string_view word_of(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kFine:
+      return "ok";
+    case Finding::Kind::kNote:
+      return "note";
+    case Finding::Kind::kMissing:
+      return "missing";
+  }
+  return "";
+}
+
+[[nodiscard]] Colour colour_of_kind(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kFine:
+      return Colour::kGreen;
+    case Finding::Kind::kNote:
+      return Colour::kYellow;
+    case Finding::Kind::kMissing:
+      return Colour::kRed;
+  }
+  return Colour::kNone;
+}
+
+[[nodiscard]] Json json_of(const ClusterFacts& facts, const std::optional<std::string>& site) {
+  const auto number = [](const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json json;
+  json["cluster"] = facts.cluster_name();
+  json["slurm"] = facts.setting("SLURM_VERSION");
+  json["site"] = site ? Json(*site) : Json(nullptr);
+  Json& all = json["findings"] = Json::array();
+  for (const Finding& finding : findings(facts))
+    all.push_back(
+        {{"kind", word_of(finding.kind)}, {"what", finding.what}, {"is", finding.is}, {"means", finding.means}});
+  Json& partitions = json["partitions"] = Json::array();
+  for (const PartitionFacts& partition : facts.partitions) {
+    Json one;
+    one["name"] = partition.name;
+    one["default"] = partition.is_default;
+    one["up"] = partition.is_up;
+    one["nodes"] = partition.nodes;
+    one["usable_nodes"] = partition.nodes_in_use_or_idle;
+    one["gpus_per_node"] = number(partition.gpus_per_node);
+    one["gpu_types"] = partition.gpu_types;
+    one["cpus_per_node"] = number(partition.cpus_per_node);
+    one["mem_per_node_mib"] = number(partition.mem_per_node_mib);
+    one["max_nodes"] = number(partition.max_nodes);
+    one["max_time_seconds"] = number(partition.max_time_seconds);
+    one["default_time_seconds"] = number(partition.default_time_seconds);
+    partitions.push_back(std::move(one));
+  }
+  json["site_file"] = site_draft(facts);
+  return json;
+}
+
+void print_partitions(const Cli& cli, const ClusterFacts& facts) {
+  const auto shown = [](const std::optional<std::int64_t>& value) { return value ? fmt::format("{}", *value) : "-"; };
+  const auto time = [](const std::optional<std::int64_t>& value) {
+    return value ? format_time_limit(*value) : "no limit";
+  };
+  std::vector<std::vector<std::string>> rows = {
+      {"", "PARTITION", "NODES", "USABLE", "GPUS", "TYPES", "CPUS", "MEMORY", "LONGEST", "UNLESS SAID"}};
+  for (const PartitionFacts& partition : facts.partitions) {
+    rows.push_back(
+        {partition.is_default ? "*" : " ", printable(partition.name), fmt::format("{}", partition.nodes),
+         partition.is_up ? fmt::format("{}", partition.nodes_in_use_or_idle) : "not up", shown(partition.gpus_per_node),
+         printable(join(partition.gpu_types, ",")), shown(partition.cpus_per_node),
+         partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "-",
+         time(partition.max_time_seconds),
+         partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds) : "the longest"});
+  }
+  fmt::print("\n{}", table(rows, cli.colour_out));
+}
+
+void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<std::string>& site) {
+  if (site) {
+    fmt::print("\nsite      {}: a spec that names no site is on it (dlrun site show)\n", *site);
+    return;
+  }
+  const std::string name = draft_name(facts);
+  const auto dirs = config_directories(cli.env);
+  const std::string folder = dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
+  fmt::print("\nsite      {}\n", paint(cli.colour_out, Colour::kYellow,
+                                       "no site file knows this cluster: jobs are on 'generic', without limits"));
+  fmt::print("          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
+  fmt::print("          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml --watch\n");
+}
+
+Result<int> doctor(Cli& cli, const Options& options) {
+  if (options.json && options.site_file)
+    return fail(Errc::kUsage, "--site-file prints YAML: it does not go with --json");
+  const auto facts = ask_cluster(cli.env);
+  if (!facts) return tl::unexpected(facts.error());
+  if (options.site_file) {
+    for (const std::string& open : facts->unanswered) print_warning(cli, open);
+    fmt::print("{}", site_draft(*facts));
+    return kExitOk;
+  }
+  std::vector<Diagnostic> problems;
+  std::optional<std::string> site = match_site(facts->cluster_name(), config_folders(cli), problems);
+  if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;
+  print_diagnostics(cli, problems);
+  if (options.json) {
+    print_json(json_of(*facts, site));
+    return kExitOk;
+  }
+  fmt::print("{}, Slurm {}\n\n", paint(cli.colour_out, Colour::kBold, "cluster " + printable(facts->cluster_name())),
+             printable(facts->setting("SLURM_VERSION")));
+  for (const Finding& finding : findings(*facts)) {
+    fmt::print("  {}{:{}} {:<11} {}; {}\n", paint(cli.colour_out, colour_of_kind(finding.kind), word_of(finding.kind)),
+               "", 8 - word_of(finding.kind).size(), finding.what, printable(finding.is), printable(finding.means));
+  }
+  print_partitions(cli, *facts);
+  print_site(cli, *facts, site);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "doctor", "What this cluster has, what is missing, and a site file for it");
+  command.flag("--site-file", options->site_file, "Print the draft of a site file, and only that");
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,125 @@
+// dlrun init: a first spec, from flags or from answers on the terminal.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/questions.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/sites.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  InitAnswers answers;
+  std::optional<std::string> gpus;
+  std::string output;
+  bool force = false, yes = false;
+};
+
+/// The site that the spec will be on when it is loaded here.
+[[nodiscard]] Result<Site> site_of(const Cli& cli, const std::optional<std::string>& asked,
+                                   const std::vector<std::filesystem::path>& dirs) {
+  std::string name = asked.value_or(cli.env.get_or("DLRUN_SITE", ""));
+  if (name.empty()) {
+    std::vector<Diagnostic> problems;
+    name = match_site(slurm_cluster_name(cli.env), dirs, problems).value_or("generic");
+    print_diagnostics(cli, problems);
+  }
+  auto site = find_site(name, dirs);
+  if (site) return std::move(*site);
+  const auto names = site_names(dirs);
+  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(name), join(names, " "));
+}
+
+/// What is wrong with the text as a spec, told; the answers were then beyond the site's limits, or no values.
+[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text, const std::string& file) {
+  LoadRequest request;
+  request.file = file;
+  request.text = text;
+  request.env = cli.env;
+  request.current_dir = cli.current_dir;
+  request.config_dirs = config_folders(cli);
+  request.cluster_name = slurm_cluster_name(cli.env);
+  const auto loaded = load_spec(request);
+  if (loaded) {
+    print_diagnostics(cli, loaded->warnings);
+    return {};
+  }
+  print_diagnostics(cli, loaded.error());
+  return fail(Errc::kInvalid, "nothing is written: the answers make no valid spec");
+}
+
+Result<int> init(Cli& cli, Options options) {
+  InitAnswers& answers = options.answers;
+  if (options.gpus) {
+    auto gpus = parse_gpus(*options.gpus);
+    if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
+    answers.gpus_per_node = std::move(*gpus);
+  }
+  const auto site = site_of(cli, answers.site, config_folders(cli));
+  if (!site) return tl::unexpected(site.error());
+  print_diagnostics(cli, site->problems);
+  const bool asks = !options.yes && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  if (asks) {
+    DLRUN_TRY(ask_questions(answers, site->profile, std::cin, std::cerr));
+    if (options.output.empty() && ::isatty(STDOUT_FILENO) == 1) options.output = answers.name.value_or("exp") + ".yaml";
+  }
+  const std::string text = init_spec(complete(std::move(answers), site->profile), site->profile);
+  const bool to_stdout = options.output.empty() || options.output == "-";
+  DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
+  if (to_stdout) {
+    fmt::print("{}", text);
+    return kExitOk;
+  }
+  const auto path = cli.current_dir / options.output;
+  if (options.force) {
+    DLRUN_TRY(write_file_atomic(path, text, 0644));
+  } else if (auto made = create_file_exclusive(path, text, 0644); !made) {
+    if (made.error().code != Errc::kRefused) return tl::unexpected(made.error());
+    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it", options.output);
+  }
+  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` says whether Slurm would take it", options.output));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_init(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  InitAnswers& a = options->answers;
+  Subcommand command(root, "init", "Write a first spec: asks on a terminal, or takes flags");
+  command.option("--site", a.site, "A site's name, from dlrun site list; else the one here").type_name("SITE");
+  command.option("--name", a.name, "The experiment's name (hello)").type_name("NAME");
+  command.option("--nodes", a.nodes, "How many nodes (1)").type_name("N");
+  command.option("--gpus", options->gpus, "GPUs of each node: 4, a100:4; else the partition's").type_name("N");
+  command.option("--tasks", a.tasks_per_node, "Ranks on each node; else as many as GPUs").type_name("N");
+  command.option("--cpus", a.cpus_per_task, "CPUs of each rank").type_name("N");
+  command.option("--mem", a.mem, "Memory of each node: 64G").type_name("SIZE");
+  command.option("--time", a.time, "The time limit: 1h30m (1h)").type_name("TIME");
+  command.option("--partition", a.partition, "The partition; else the cluster's default").type_name("NAME");
+  command.option("--account", a.account, "The account to charge").type_name("NAME");
+  command.option("--image", a.image, "A container image").type_name("IMAGE");
+  command.option("--module", a.modules, "A module to load; repeatable").type_name("NAME").repeatable();
+  command.option("--conda", a.conda, "A conda environment").type_name("NAME");
+  command.option("--venv", a.venv, "A Python virtual environment").type_name("DIR");
+  command.option("--preset", a.preset, "How the program wants to be started (plain)").type_name("NAME");
+  command.option("-o,--output", options->output, "Write it to a file; else to standard output").type_name("FILE");
+  command.flag("--force", options->force, "Overwrite the file");
+  command.flag("-y,--yes", options->yes, "Ask nothing");
+  command.option("COMMAND", a.command, "After --: the program and its arguments");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });
+}
+
+}  // namespace dlrun

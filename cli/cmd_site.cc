@@ -1,0 +1,187 @@
+// dlrun site: what is known of the clusters, and which of them this is.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/report.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/spec/sites.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string act, name;
+  bool json = false;
+};
+
+[[nodiscard]] Json number(const std::optional<std::int64_t>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+[[nodiscard]] Json text(const std::string& value) {
+  return value.empty() ? Json(nullptr) : Json(value);
+}
+
+[[nodiscard]] Json json_of(const Site& site, bool is_here) {
+  const SiteProfile& profile = site.profile;
+  Json json;
+  json["name"] = profile.name;
+  json["help"] = profile.help;
+  json["source"] = profile.source;
+  json["here"] = is_here;
+  json["valid"] = site.problems.empty();
+  json["docs"] = text(profile.docs);
+  json["clusters"] = profile.cluster_names;
+  json["gpu_style"] = profile.gpu_style;
+  json["container_runtime"] = profile.container_runtime;
+  json["mpi"] = text(profile.mpi);
+  json["runs_dir"] = text(profile.runs_dir);
+  json["interface"] = text(profile.interface);
+  json["default_partition"] = text(profile.default_partition);
+  json["max_gpus_per_node"] = number(profile.max_gpus_per_node);
+  json["environment"] = profile.environment;
+  Json partitions = Json::object();
+  for (const auto& [name, partition] : profile.partitions) {
+    Json& one = partitions[name];
+    one["help"] = text(partition.help);
+    one["gpus_per_node"] = number(partition.gpus_per_node);
+    one["gpu_types"] = partition.gpu_types;
+    one["cpus_per_node"] = number(partition.cpus_per_node);
+    one["mem_per_node_mib"] = number(partition.mem_per_node_mib);
+    one["max_nodes"] = number(partition.max_nodes);
+    one["max_time_seconds"] = number(partition.max_time_seconds);
+  }
+  json["partitions"] = std::move(partitions);
+  return json;
+}
+
+/// The site of jobs that name none: $DLRUN_SITE's, this cluster's, else the generic one.
+[[nodiscard]] std::string site_here(const Cli& cli, const std::vector<std::filesystem::path>& dirs) {
+  if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
+  std::vector<Diagnostic> problems;
+  const auto matched = match_site(slurm_cluster_name(cli.env), dirs, problems);
+  print_diagnostics(cli, problems);
+  return matched.value_or("generic");
+}
+
+Result<int> list(const Cli& cli, bool json) {
+  const auto dirs = config_folders(cli);
+  const std::string here = site_here(cli, dirs);
+  auto names = site_names(dirs);
+  std::sort(names.begin(), names.end());
+  Json all = Json::array();
+  std::vector<std::vector<std::string>> rows = {{"", "SITE", "CLUSTERS", "PARTITIONS", "WHAT IT IS"}};
+  for (const std::string& name : names) {
+    const auto site = find_site(name, dirs);
+    if (!site) continue;
+    if (json) {
+      all.push_back(json_of(*site, name == here));
+      continue;
+    }
+    if (!site->problems.empty()) print_diagnostics(cli, site->problems);
+    const SiteProfile& profile = site->profile;
+    rows.push_back({name == here ? "*" : " ", name, join(profile.cluster_names, " "),
+                    profile.partitions.empty() ? "" : fmt::format("{}", profile.partitions.size()), profile.help});
+  }
+  if (json) {
+    print_json(all);
+    return kExitOk;
+  }
+  fmt::print("{}", table(rows, cli.colour_out));
+  print_note(cli, fmt::format("* is the site of a spec that names none here; yours belong into {}",
+                              (dirs.front() / "sites").string()));
+  return kExitOk;
+}
+
+/// The site by name, or from a file where the word is a path.
+[[nodiscard]] Result<Site> site_of(const Cli& cli, const std::string& word,
+                                   const std::vector<std::filesystem::path>& dirs) {
+  if (word.find('/') != std::string::npos || word.ends_with(".yaml")) {
+    constexpr std::size_t kLargest = 1U << 20U;
+    auto content = read_file(cli.current_dir / word, kLargest);
+    if (!content) return tl::unexpected(content.error());
+    return read_site_file(word, std::move(*content));
+  }
+  auto site = find_site(word, dirs);
+  if (site) return std::move(*site);
+  const auto names = site_names(dirs);
+  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(word), join(names, " "));
+}
+
+Result<int> show(const Cli& cli, const Options& options) {
+  const auto dirs = config_folders(cli);
+  const std::string here = site_here(cli, dirs);
+  const auto found = site_of(cli, options.name.empty() ? here : options.name, dirs);
+  if (!found) return tl::unexpected(found.error());
+  const Site& site = *found;
+  const SiteProfile& profile = site.profile;
+  print_diagnostics(cli, site.problems);
+  const int code = site.problems.empty() ? kExitOk : kExitUsage;
+  if (options.json) {
+    print_json(json_of(site, profile.name == here));
+    return code;
+  }
+  const auto line = [&](std::string_view title, std::string_view value) {
+    if (!value.empty()) fmt::print("  {:<12} {}\n", title, printable(value));
+  };
+  fmt::print("{}{}\n", paint(cli.colour_out, Colour::kBold, profile.name), profile.name == here ? "  (here)" : "");
+  line("", profile.help);
+  line("file", profile.source);
+  line("docs", profile.docs);
+  line("clusters", join(profile.cluster_names, " "));
+  line("GPUs",
+       fmt::format("asked for by {}{}", profile.gpu_style == "gres" ? "--gres=gpu:N" : "--gpus-per-node=N",
+                   profile.max_gpus_per_node ? fmt::format(", at most {} per node", *profile.max_gpus_per_node) : ""));
+  line("containers", profile.container_runtime);
+  line("MPI", profile.mpi.empty() ? "pmix" : profile.mpi == "default" ? "srun's own default" : profile.mpi);
+  line("network", profile.interface);
+  line("runs", profile.runs_dir.empty() ? "./runs" : profile.runs_dir);
+  for (const auto& [name, value] : profile.environment) line("variable", fmt::format("{}={}", name, value));
+  if (profile.partitions.empty()) return code;
+  std::vector<std::vector<std::string>> rows = {
+      {"", "PARTITION", "GPUS", "TYPES", "CPUS", "MEMORY", "NODES", "TIME", "WHAT IT IS"}};
+  const auto shown = [](const std::optional<std::int64_t>& value) { return value ? fmt::format("{}", *value) : "?"; };
+  for (const auto& [name, partition] : profile.partitions) {
+    rows.push_back({name == profile.default_partition ? "*" : " ", name, shown(partition.gpus_per_node),
+                    join(partition.gpu_types, ","), shown(partition.cpus_per_node),
+                    partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "?",
+                    shown(partition.max_nodes),
+                    partition.max_time_seconds ? format_time_limit(*partition.max_time_seconds) : "?", partition.help});
+  }
+  fmt::print("\n{}", table(rows, cli.colour_out));
+  return code;
+}
+
+}  // namespace
+
+void add_site(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "site", "What is known of clusters: limits, GPUs, containers, network");
+  command.option("ACTION", options->act, "list, or show one").required();
+  command.option("SITE", options->name, "A site's name, or a file; else the site here");
+  command.flag("--json", options->json, "Print JSON");
+  command.on_call([options, &action] {
+    action = [options](Cli& cli) -> Result<int> {
+      if (options->act == "show") return show(cli, *options);
+      if (options->act != "list")
+        return fail(Errc::kUsage, "site {}: there are list and show", printable(options->act));
+      if (!options->name.empty())
+        return fail(Errc::kUsage, "site list takes no name; site show {} tells of it", options->name);
+      return list(cli, options->json);
+    };
+  });
+}
+
+}  // namespace dlrun

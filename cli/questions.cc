@@ -1,0 +1,109 @@
+#include "cli/questions.h"
+
+#include <functional>
+#include <istream>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+/// Takes an answer, or says what is wrong with it.
+using Take = std::function<Result<>(const std::string&)>;
+
+[[nodiscard]] Result<> ask(std::istream& in, std::ostream& out, std::string_view question, std::string_view fallback,
+                           const Take& take) {
+  while (true) {
+    out << question;
+    if (!fallback.empty()) out << " [" << fallback << "]";
+    out << ": " << std::flush;
+    std::string line;
+    if (!std::getline(in, line)) {
+      out << '\n';
+      return fail(Errc::kInterrupted, "no answer: nothing is written");
+    }
+    const std::string answer(trim(line));
+    if (answer.empty()) return {};
+    if (auto taken = take(answer); !taken) {
+      out << "  " << taken.error().message << '\n';
+      continue;
+    }
+    return {};
+  }
+}
+
+[[nodiscard]] Take any_text(std::optional<std::string>& into) {
+  return [&into](const std::string& answer) -> Result<> {
+    into = answer;
+    return {};
+  };
+}
+
+}  // namespace
+
+Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istream& in, std::ostream& out) {
+  if (!answers.name) {
+    DLRUN_TRY(ask(in, out, "Name of the experiment", "hello", [&](const std::string& answer) -> Result<> {
+      if (!is_slug(answer)) return fail(Errc::kInvalid, "letters, digits, '.', '_' and '-', at most 64");
+      answers.name = answer;
+      return {};
+    }));
+  }
+  if (!answers.partition) {
+    for (const auto& [name, partition] : site.partitions) {
+      out << fmt::format("  {:<24} {}\n", name,
+                         partition.help.empty() && partition.gpus_per_node
+                             ? fmt::format("{} GPUs per node", *partition.gpus_per_node)
+                             : partition.help);
+    }
+    DLRUN_TRY(ask(in, out, "Partition",
+                  site.default_partition.empty() ? "the cluster's default" : site.default_partition,
+                  any_text(answers.partition)));
+  }
+  if (!answers.nodes) {
+    DLRUN_TRY(ask(in, out, "Nodes", "1", [&](const std::string& answer) -> Result<> {
+      const auto nodes = parse_nodes(answer);
+      if (!nodes) return tl::unexpected(nodes.error());
+      answers.nodes = nodes->min;
+      return {};
+    }));
+  }
+  if (!answers.gpus_per_node) {
+    const Gpus by_default = *complete(answers, site).gpus_per_node;
+    DLRUN_TRY(ask(
+        in, out, "GPUs of each node, or TYPE:N", format_gpus(by_default), [&](const std::string& answer) -> Result<> {
+          auto gpus = parse_gpus(answer);
+          if (!gpus) return tl::unexpected(gpus.error());
+          if (site.max_gpus_per_node && gpus->count > *site.max_gpus_per_node)
+            return fail(Errc::kInvalid, "site '{}' has at most {} GPUs per node", site.name, *site.max_gpus_per_node);
+          answers.gpus_per_node = std::move(*gpus);
+          return {};
+        }));
+  }
+  if (!answers.time) {
+    DLRUN_TRY(ask(in, out, "Time limit", *complete(answers, site).time, [&](const std::string& answer) -> Result<> {
+      if (auto limit = parse_time_limit(answer); !limit) return tl::unexpected(limit.error());
+      answers.time = answer;
+      return {};
+    }));
+  }
+  if (!answers.account)
+    DLRUN_TRY(ask(in, out, "Account, where the cluster wants one", "none", any_text(answers.account)));
+  if (!answers.image && site.container_runtime != "none")
+    DLRUN_TRY(ask(in, out, "Container image", "none", any_text(answers.image)));
+  if (answers.command.empty()) {
+    // A line for a shell: words typed at a prompt are quoted as in one.
+    DLRUN_TRY(ask(in, out, "Command of each rank", "one that says hello", [&](const std::string& answer) -> Result<> {
+      answers.command = {"bash", "-c", answer};
+      return {};
+    }));
+  }
+  return {};
+}
+
+}  // namespace dlrun

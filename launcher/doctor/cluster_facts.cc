@@ -1,0 +1,244 @@
+#include "launcher/doctor/cluster_facts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/executors/classify.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+/// A busy controller answers within seconds, and Slurm's own tools give one up after about ten.
+constexpr std::chrono::seconds kPatience{15};
+
+/// NAME=value words of one line. Values hold no blanks but in a few fields that nobody here asks for.
+[[nodiscard]] std::map<std::string_view, std::string_view> words_of(std::string_view line) {
+  std::map<std::string_view, std::string_view> words;
+  for (std::string_view word : split(line, ' ')) {
+    const auto equals = word.find('=');
+    if (equals != std::string_view::npos) words.emplace(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return words;
+}
+
+/// "64", "64+" (and more on other nodes), "4(S:0-1)".
+[[nodiscard]] std::optional<std::int64_t> leading_number(std::string_view text) {
+  return parse_int(text.substr(0, text.find_first_not_of("0123456789")));
+}
+
+[[nodiscard]] std::optional<std::int64_t> limit_seconds(std::string_view text) {
+  const auto limit = parse_time_limit(text);
+  return limit && *limit ? std::optional(**limit) : std::nullopt;
+}
+
+void raise(std::optional<std::int64_t>& most, const std::optional<std::int64_t>& value) {
+  if (value) most = std::max(most.value_or(0), *value);
+}
+
+/// A node in such a state takes no jobs.
+[[nodiscard]] bool is_out(std::string_view state) {
+  constexpr std::array<std::string_view, 7> kOut{"down", "drain", "fail", "unknown", "inval", "future", "not_resp"};
+  return std::any_of(kOut.begin(), kOut.end(), [&](std::string_view word) { return state.starts_with(word); }) ||
+         state.ends_with('*');
+}
+
+class Doctor {
+ public:
+  explicit Doctor(const Env& env) : own_(env), env_(scrubbed_for_slurm(env, munge_is_available())) {}
+
+  [[nodiscard]] Result<ClusterFacts> run() && {
+    for (const char* program : {"scontrol", "sinfo"}) {
+      if (!find_program(program, env_)) {
+        return fail(Errc::kNotFound,
+                    "there is no Slurm here: {} is not in PATH. On a cluster, load the module that brings Slurm, or "
+                    "ask on a login "
+                    "node; `dlrun run` starts a job on this machine without it",
+                    program);
+      }
+    }
+    const auto config = ask({"scontrol", "show", "config"});
+    if (!config) return tl::unexpected(config.error());
+    facts_.config = parse_config(*config);
+    if (const auto text = answer({"scontrol", "show", "partition", "--oneliner"}))
+      facts_.partitions = parse_partitions(*text);
+    if (const auto text = answer({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)}))
+      add_nodes(facts_.partitions, *text);
+    if (const auto text = answer({"srun", "--mpi=list"})) read_mpi_list(facts_, *text);
+    if (const auto text = answer({"srun", "--help"}))
+      facts_.has_pyxis = text->find("--container-image") != std::string::npos;
+    look_around();
+    return std::move(facts_);
+  }
+
+ private:
+  /// What the program prints, on both of its outputs.
+  [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const {
+    Command command;
+    const std::string question = join(argv, " ");
+    command.argv = std::move(argv);
+    command.env = env_;
+    command.timeout = kPatience;
+    const auto done = run_command(command);
+    if (!done && done.error().code == Errc::kTimeout)
+      return fail(Errc::kUnavailable, "`{}` did not answer within {} s", question, kPatience.count());
+    if (!done) return tl::unexpected(done.error());
+    if (done->exit_code != 0) return tl::unexpected(slurm_error(question, done->err, done->exit_code));
+    return done->out + done->err;
+  }
+
+  [[nodiscard]] std::optional<std::string> answer(std::vector<std::string> argv) {
+    auto text = ask(std::move(argv));
+    if (text) return std::move(*text);
+    facts_.unanswered.push_back(text.error().message);
+    return std::nullopt;
+  }
+
+  /// The last word of the first line of `PROGRAM ARGUMENT`: its version.
+  [[nodiscard]] std::string version_of(const std::string& program, const std::string& argument) const {
+    if (!find_program(program, env_)) return {};
+    const auto text = ask({program, argument});
+    if (!text) return "?";
+    std::string_view line = trim(std::string_view(*text).substr(0, text->find('\n')));
+    line = line.substr(line.rfind(' ') == std::string_view::npos ? 0 : line.rfind(' ') + 1);
+    return line.empty() ? "?" : printable(line);
+  }
+
+  void look_around() {
+    facts_.enroot = version_of("enroot", "version");
+    facts_.apptainer = version_of("apptainer", "--version");
+    if (facts_.apptainer.empty()) facts_.apptainer = version_of("singularity", "--version");
+    facts_.has_modules = own_.has("MODULESHOME") || own_.has("LMOD_CMD") || own_.has("LMOD_PKG");
+    facts_.has_slurmrestd = find_program("slurmrestd", own_).has_value();
+    facts_.has_munge = munge_is_available();
+    for (const char* name : {"SCRATCH", "WORK", "PSCRATCH", "SCRATCHDIR"}) {
+      const std::string folder = own_.get_or(name, "");
+      std::error_code error;
+      if (!folder.starts_with('/') || !std::filesystem::is_directory(folder, error)) continue;
+      if (::access(folder.c_str(), W_OK | X_OK) != 0) continue;
+      facts_.scratch_variable = name;
+      break;
+    }
+    std::error_code error;
+    for (std::filesystem::directory_iterator at("/sys/class/net", error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string name = at->path().filename();
+      if (name.starts_with("ib") || name.starts_with("hsn")) facts_.fast_networks.push_back(name);
+    }
+    std::sort(facts_.fast_networks.begin(), facts_.fast_networks.end());
+  }
+
+  const Env& own_;
+  Env env_;
+  ClusterFacts facts_;
+};
+
+}  // namespace
+
+std::string ClusterFacts::setting(std::string_view name) const {
+  const auto found = config.find(name);
+  return found == config.end() ? "" : found->second;
+}
+
+Result<ClusterFacts> ask_cluster(const Env& env) {
+  return Doctor(env).run();
+}
+
+bool ClusterFacts::has_accounting() const {
+  const std::string type = setting("AccountingStorageType");
+  return !type.empty() && type != "accounting_storage/none";
+}
+
+bool ClusterFacts::has_mpi(std::string_view plugin) const {
+  return std::find(mpi_plugins.begin(), mpi_plugins.end(), plugin) != mpi_plugins.end();
+}
+
+std::map<std::string, std::string, std::less<>> parse_config(std::string_view text) {
+  std::map<std::string, std::string, std::less<>> config;
+  for (std::string_view line : split(text, '\n')) {
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = trim(line.substr(0, equals));
+    std::string_view value = trim(line.substr(equals + 1));
+    if (value == "(null)" || value == "N/A") value = "";
+    if (!name.empty() && name.find(' ') == std::string_view::npos) config.emplace(name, value);
+  }
+  return config;
+}
+
+std::vector<PartitionFacts> parse_partitions(std::string_view text) {
+  std::vector<PartitionFacts> partitions;
+  for (std::string_view line : split(text, '\n')) {
+    const auto words = words_of(trim(line));
+    const auto word = [&](std::string_view name) {
+      const auto found = words.find(name);
+      return found == words.end() ? std::string_view() : found->second;
+    };
+    if (word("PartitionName").empty()) continue;
+    PartitionFacts partition;
+    partition.name = word("PartitionName");
+    partition.is_default = word("Default") == "YES";
+    partition.is_up = word("State").empty() || word("State") == "UP";
+    partition.nodes = parse_int(word("TotalNodes")).value_or(0);
+    partition.max_nodes = parse_int(word("MaxNodes"));
+    partition.max_time_seconds = limit_seconds(word("MaxTime"));
+    partition.default_time_seconds = limit_seconds(word("DefaultTime"));
+    partitions.push_back(std::move(partition));
+  }
+  return partitions;
+}
+
+void add_gres(PartitionFacts& partition, std::string_view gres) {
+  raise(partition.gpus_per_node, gpus_in_gres(gres));
+  for (std::string_view item : split(gres, ',')) {
+    item = trim(item.substr(0, item.find('(')));
+    const auto parts = split(item, ':');
+    if (parts.size() < 3 || parts[0] != "gpu") continue;
+    if (std::find(partition.gpu_types.begin(), partition.gpu_types.end(), parts[1]) == partition.gpu_types.end())
+      partition.gpu_types.emplace_back(parts[1]);
+  }
+}
+
+void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
+  for (std::string_view line : split(text, '\n')) {
+    const auto fields = split(trim(line), '|');
+    if (fields.size() < 6) continue;
+    const auto found = std::find_if(partitions.begin(), partitions.end(),
+                                    [&](const PartitionFacts& partition) { return partition.name == fields[0]; });
+    if (found == partitions.end()) continue;
+    raise(found->cpus_per_node, leading_number(fields[2]));
+    raise(found->mem_per_node_mib, leading_number(fields[3]));
+    add_gres(*found, fields[4]);
+    if (!is_out(fields[5])) found->nodes_in_use_or_idle += leading_number(fields[1]).value_or(0);
+  }
+}
+
+void read_mpi_list(ClusterFacts& facts, std::string_view text) {
+  constexpr std::string_view kVersions = "plugin versions available:";
+  for (std::string_view line : split(text, '\n')) {
+    if (const auto at = line.find(kVersions); at != std::string_view::npos) {
+      const std::string_view names = line.substr(at + kVersions.size());
+      for (std::string_view name : split(names, ',')) {
+        if (!trim(name).empty()) facts.pmix_versions.emplace_back(trim(name));
+      }
+      continue;
+    }
+    // Older versions put "srun: " before each plugin's name, and a heading ends with a colon or dots.
+    if (line.starts_with("srun: ")) line.remove_prefix(6);
+    const std::string_view name = trim(line);
+    const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '/';
+    });
+    if (!is_word) continue;
+    facts.mpi_plugins.emplace_back(name.starts_with("mpi/") ? name.substr(4) : name);
+  }
+}
+
+}  // namespace dlrun

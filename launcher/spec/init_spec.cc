@@ -1,0 +1,169 @@
+#include "launcher/spec/init_spec.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/units.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kCommentColumn = 40;
+
+/// Rows of YAML with their comments under each other.
+class Page {
+ public:
+  void heading(std::string_view text) { text_ += fmt::format("\n{}:\n", text); }
+  void row(std::string_view text, std::string_view comment = "") {
+    text_ += comment.empty() ? std::string(text)
+                             : fmt::format("{:<{}}# {}", text, std::max(kCommentColumn, text.size() + 2), comment);
+    text_ += '\n';
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+[[nodiscard]] const PartitionProfile* find_partition(const SiteProfile& site, std::string_view name) {
+  const auto found = site.partitions.find(name);
+  return found == site.partitions.end() ? nullptr : &found->second;
+}
+
+[[nodiscard]] std::string flow_list(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(yaml_text(word));
+  return "[" + join(quoted, ", ") + "]";
+}
+
+/// "batch, gpu, gpu-short": what one may put in place.
+[[nodiscard]] std::string partition_names(const SiteProfile& site) {
+  std::vector<std::string> names;
+  for (const auto& [name, partition] : site.partitions) names.push_back(name);
+  return join(names, ", ");
+}
+
+void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
+  page.heading("resources");
+  page.row(fmt::format("  nodes: {}", a.nodes.value_or(1)));
+  const std::int64_t gpus = a.gpus_per_node ? a.gpus_per_node->count : 0;
+  page.row(fmt::format("  gpus_per_node: {}", a.gpus_per_node ? yaml_text(format_gpus(*a.gpus_per_node)) : "0"),
+           gpus == 0                  ? "TYPE:N for a type, such as a100:4"
+           : site.gpu_style == "gres" ? "becomes --gres=gpu:N here"
+                                      : "becomes --gpus-per-node");
+  if (a.tasks_per_node) {
+    page.row(fmt::format("  tasks_per_node: {}", *a.tasks_per_node));
+  } else {
+    page.row(fmt::format("  # tasks_per_node: {}", std::max<std::int64_t>(gpus, 1)),
+             "ranks on each node; as many as GPUs, or 1, unless said");
+  }
+  const PartitionProfile* partition = find_partition(site, a.partition.value_or(site.default_partition));
+  const std::int64_t tasks = a.tasks_per_node.value_or(std::max<std::int64_t>(gpus, 1));
+  if (a.cpus_per_task) {
+    page.row(fmt::format("  cpus_per_task: {}", *a.cpus_per_task));
+  } else if (partition != nullptr && partition->cpus_per_node) {
+    page.row(fmt::format("  # cpus_per_task: {}", std::max<std::int64_t>(*partition->cpus_per_node / tasks, 1)),
+             fmt::format("a node has {} CPUs", *partition->cpus_per_node));
+  } else {
+    page.row("  # cpus_per_task: 8", "for data loaders and threads");
+  }
+  page.row(a.mem ? "  mem: " + yaml_text(*a.mem) : "  # mem: 64G",
+           a.mem ? "" : "of each node; the partition's default unless said");
+  page.row("  time: " + yaml_text(a.time.value_or("1h")), "the job is ended then; short ones start sooner");
+  if (a.partition) {
+    page.row("  partition: " + yaml_text(*a.partition), site.partitions.empty() ? "" : "of " + partition_names(site));
+  } else {
+    page.row("  # partition: " + yaml_text(site.default_partition.empty() ? "gpu" : site.default_partition),
+             site.partitions.empty() ? "`sinfo -s` lists them; Slurm takes its default unless said"
+                                     : "of " + partition_names(site));
+  }
+  page.row(a.account ? "  account: " + yaml_text(*a.account) : "  # account: project",
+           a.account ? "" : "where the cluster wants one; $SBATCH_ACCOUNT does as well");
+}
+
+void environment(Page& page, const InitAnswers& a) {
+  if (a.modules.empty() && !a.conda && !a.venv) {
+    page.row("");
+    page.row("# environment:");
+    page.row("#   modules: [CUDA, PyTorch]", "module load");
+    page.row("#   conda: my-env", "or venv: ~/venv");
+    page.row("#   vars: {OMP_NUM_THREADS: 8}");
+    return;
+  }
+  page.heading("environment");
+  if (!a.modules.empty()) page.row("  modules: " + flow_list(a.modules), "module load, in this order");
+  if (a.conda) page.row("  conda: " + yaml_text(*a.conda));
+  if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
+}
+
+void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
+  if (a.image) {
+    page.heading("container");
+    page.row("  image: " + yaml_text(*a.image), "run by " + site.container_runtime);
+    page.row("  # mounts: [./data:/data]", "SOURCE:TARGET[:FLAGS]");
+  } else if (site.container_runtime != "none") {
+    page.row("");
+    page.row("# container:");
+    page.row("#   image: nvcr.io#nvidia/pytorch:24.05-py3", "run by " + site.container_runtime + " here");
+    page.row("#   mounts: [./data:/data]", "SOURCE:TARGET[:FLAGS]");
+  }
+}
+
+void launch(Page& page, const InitAnswers& a) {
+  page.heading("launch");
+  page.row("  preset: " + yaml_text(a.preset.value_or("plain")), "torch, mpi, ...: `dlrun explain launch.preset`");
+  if (a.command.empty()) {
+    page.row(R"yaml(  command: [sh, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'])yaml");
+    page.row("  # command: [python, -u, train.py]", "yours: once for each rank, word by word, in this file's folder");
+  } else {
+    page.row("  command: " + flow_list(a.command), "once for each rank, word by word, in this file's folder");
+  }
+}
+
+}  // namespace
+
+InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
+  if (!answers.name) answers.name = "hello";
+  if (!answers.nodes) answers.nodes = 1;
+  const PartitionProfile* partition = find_partition(site, answers.partition.value_or(site.default_partition));
+  if (!answers.gpus_per_node) {
+    Gpus gpus;
+    if (partition != nullptr) {
+      gpus.count = partition->gpus_per_node.value_or(0);
+      // A node of slices: one of them is a first job.
+      const bool is_sliced = std::any_of(partition->gpu_types.begin(), partition->gpu_types.end(),
+                                         [](const std::string& type) { return type.find("g.") != std::string::npos; });
+      if (is_sliced && gpus.count > 0) gpus = {partition->gpu_types.front(), 1};
+    }
+    answers.gpus_per_node = gpus;
+  }
+  if (!answers.time) {
+    constexpr std::int64_t kHour = 3600;
+    const std::int64_t longest = partition != nullptr ? partition->max_time_seconds.value_or(kHour) : kHour;
+    answers.time = longest < kHour ? format_time_limit(longest) : "1h";
+  }
+  return answers;
+}
+
+std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
+  Page page;
+  page.row(fmt::format("# An experiment for dlrun, on {}.",
+                       site.name == "generic" ? "a Slurm cluster" : "site '" + site.name + "'"));
+  page.row("#   dlrun check FILE    all that is wrong, before it is queued");
+  page.row("#   dlrun submit FILE --watch");
+  page.row("# `dlrun explain KEY` tells of any key.");
+  page.row("name: " + yaml_text(a.name.value_or("hello")));
+  if (a.site) {
+    page.row("site: " + yaml_text(*a.site), site.help);
+  }
+  resources(page, a, site);
+  environment(page, a);
+  container(page, a, site);
+  launch(page, a);
+  return page.take();
+}
+
+}  // namespace dlrun

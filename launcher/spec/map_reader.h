@@ -1,0 +1,142 @@
+#pragma once
+// Reads the fixed keys of a site's or preset's map into members. Private to the loading of specs.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/config_reader.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/value_setter.h"
+
+namespace dlrun {
+
+/// Hands a map's values to the readers of its keys; everything else about the map is an error.
+class MapReader {
+ public:
+  MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics) : file_(file), diagnostics_(diagnostics) {}
+
+  using Reader = std::function<void(YamlId)>;
+  using Readers = std::map<std::string_view, Reader>;
+
+  void read(YamlId id, const Readers& readers) {
+    each(id, [&](const YamlNode& key, YamlId value) {
+      const auto found = readers.find(key.text);
+      if (found != readers.end()) return found->second(value);
+      std::vector<std::string_view> names;
+      for (const auto& [name, reader] : readers) names.push_back(name);
+      const auto similar = nearest(key.text, names);
+      error(key,
+            fmt::format("unknown key '{}'{}", key.text, similar ? fmt::format("; did you mean '{}'?", *similar) : ""));
+    });
+  }
+
+  /// Every key and value of a map whose names are free.
+  void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& reader) {
+    const YamlNode& map = file_.document.at(id);
+    if (map.kind == YamlNode::Kind::kNull) return;
+    if (map.kind != YamlNode::Kind::kMap) return error(map, fmt::format("expected a map, not {}", kind_name(map)));
+    std::set<std::string_view> seen;
+    for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
+      const YamlNode& key = file_.document.at(map.items[i]);
+      if (key.kind != YamlNode::Kind::kScalar) {
+        error(key, fmt::format("a key is a word, not {}", kind_name(key)));
+      } else if (!seen.insert(key.text).second) {
+        error(key, fmt::format("'{}' is given twice", key.text));
+      } else {
+        reader(key, map.items[i + 1]);
+      }
+    }
+  }
+
+  [[nodiscard]] Reader text(std::string& into) {
+    return [this, &into](YamlId id) {
+      const YamlNode& node = file_.document.at(id);
+      if (node.kind != YamlNode::Kind::kScalar)
+        return error(node, fmt::format("expected text, not {}", kind_name(node)));
+      if (std::any_of(node.text.begin(), node.text.end(), is_control))
+        return error(node, "control characters cannot stand here");
+      into = node.text;
+    };
+  }
+  [[nodiscard]] Reader choice(std::string& into, std::vector<std::string_view> choices) {
+    return [this, &into, choices = std::move(choices)](YamlId id) {
+      const YamlNode& node = file_.document.at(id);
+      if (std::find(choices.begin(), choices.end(), node.text) == choices.end()) {
+        return error(node, fmt::format("'{}' is not one of: {}", printable(node.text), fmt::join(choices, " ")));
+      }
+      into = node.text;
+    };
+  }
+  [[nodiscard]] Reader number(std::optional<std::int64_t>& into) {
+    return [this, &into](YamlId id) {
+      const YamlNode& node = file_.document.at(id);
+      into = parse_int(node.text);
+      if (!into || *into < 0) error(node, "expected a whole number, 0 or more");
+    };
+  }
+  /// A text that another program understands only in one form; check says what is wrong with it.
+  [[nodiscard]] Reader checked(std::string& into, std::function<Result<>(const std::string&)> check) {
+    return [this, &into, check = std::move(check)](YamlId id) {
+      std::string word;
+      text(word)(id);
+      if (word.empty()) return;
+      if (auto fine = check(word); !fine) return error(file_.document.at(id), fine.error().message);
+      into = std::move(word);
+    };
+  }
+  [[nodiscard]] Reader boolean(bool& into) {
+    return [this, &into](YamlId id) {
+      const YamlNode& node = file_.document.at(id);
+      if (node.text != "true" && node.text != "false") return error(node, "expected true or false");
+      into = node.text == "true";
+    };
+  }
+  /// A list of texts, or one alone.
+  [[nodiscard]] Reader list(std::vector<std::string>& into, std::function<Result<>(const std::string&)> check = {}) {
+    return [this, &into, check = std::move(check)](YamlId id) {
+      const YamlNode& node = file_.document.at(id);
+      if (node.kind == YamlNode::Kind::kMap)
+        return error(node, fmt::format("expected a list, not {}", kind_name(node)));
+      for (YamlId item : node.kind == YamlNode::Kind::kSequence ? node.items : std::vector<YamlId>{id}) {
+        std::string word;
+        check ? checked(word, check)(item) : text(word)(item);
+        if (!word.empty()) into.push_back(std::move(word));
+      }
+    };
+  }
+  /// Variables: names to values.
+  [[nodiscard]] Reader variables(NamedValues& into) {
+    return [this, &into](YamlId id) {
+      each(id, [&](const YamlNode& key, YamlId value) {
+        if (!is_variable_name(key.text))
+          return error(key, fmt::format("'{}' is not a variable's name", printable(key.text)));
+        std::string word;
+        text(word)(value);
+        into.emplace_back(key.text, std::move(word));
+      });
+    };
+  }
+
+  void error(const YamlNode& node, std::string message) {
+    diagnostics_.push_back({Diagnostic::Severity::kError,
+                            {file_.kind, file_.source, node.line, node.column},
+                            std::move(message),
+                            line_of(file_.text, node.line)});
+  }
+
+ private:
+  const ConfigFile& file_;
+  std::vector<Diagnostic>& diagnostics_;
+};
+
+}  // namespace dlrun

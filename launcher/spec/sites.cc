@@ -1,0 +1,244 @@
+#include "launcher/spec/sites.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <regex.h>
+
+#include "launcher/spec/config_reader.h"
+#include "launcher/spec/map_reader.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/units.h"
+#include "launcher/spec/validate.h"
+
+namespace dlrun {
+namespace {
+
+/// Where the file's maps of spec keys stand.
+struct DefaultIds {
+  std::optional<YamlId> site;
+  std::map<std::string, YamlId, std::less<>> partitions;
+};
+
+/// A POSIX extended expression that stands for a whole cluster name.
+class ClusterPattern {
+ public:
+  explicit ClusterPattern(const std::string& expression)
+      : error_(::regcomp(&compiled_, ("^(" + expression + ")$").c_str(), REG_EXTENDED | REG_ICASE | REG_NOSUB)) {}
+  ClusterPattern(const ClusterPattern&) = delete;
+  ClusterPattern& operator=(const ClusterPattern&) = delete;
+  ~ClusterPattern() {
+    if (error_ == 0) ::regfree(&compiled_);
+  }
+
+  [[nodiscard]] bool matches(const std::string& name) const {
+    return error_ == 0 && ::regexec(&compiled_, name.c_str(), 0, nullptr, 0) == 0;
+  }
+  /// What is wrong with the expression; empty: nothing.
+  [[nodiscard]] std::string problem() const {
+    if (error_ == 0) return {};
+    std::array<char, 256> text{};
+    ::regerror(error_, &compiled_, text.data(), text.size());
+    return text.data();
+  }
+
+ private:
+  regex_t compiled_{};
+  int error_;
+};
+
+[[nodiscard]] Result<> check_cluster(const std::string& expression) {
+  const std::string problem = ClusterPattern(expression).problem();
+  if (!problem.empty()) {
+    return fail(Errc::kInvalid, "'{}' is not a cluster's name or an expression for one: {}", printable(expression),
+                problem);
+  }
+  return {};
+}
+
+[[nodiscard]] PartitionProfile read_partition(MapReader& reader, YamlId id, std::optional<YamlId>& defaults) {
+  PartitionProfile partition;
+  std::string time, memory;
+  reader.read(id,
+              {{"help", reader.text(partition.help)},
+               {"gpus_per_node", reader.number(partition.gpus_per_node)},
+               {"gpu_types", reader.list(partition.gpu_types, [](const auto& type) { return check_gpu_type(type); })},
+               {"cpus_per_node", reader.number(partition.cpus_per_node)},
+               {"mem_per_node", reader.checked(memory, [](const auto& text) { return check_memory(text); })},
+               {"max_nodes", reader.number(partition.max_nodes)},
+               {"time", reader.checked(time,
+                                       [](const auto& text) -> Result<> {
+                                         DLRUN_TRY(parse_time_limit(text));
+                                         return {};
+                                       })},
+               {"defaults", [&](YamlId at) { defaults = at; }}});
+  if (!time.empty()) {
+    if (const auto limit = parse_time_limit(time)) partition.max_time_seconds = *limit;
+  }
+  if (!memory.empty()) partition.mem_per_node_mib = memory_mib(memory);
+  return partition;
+}
+
+[[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name, DefaultIds& defaults,
+                                    std::vector<Diagnostic>& problems) {
+  SiteProfile site;
+  site.name = name;
+  site.source = file.source;
+  MapReader reader(file, problems);
+  NamedValues environment;
+  const auto partition = [&](const YamlNode& key, YamlId id) {
+    std::optional<YamlId> at;
+    site.partitions[key.text] = read_partition(reader, id, at);
+    if (at) defaults.partitions[key.text] = *at;
+  };
+  reader.read(file.document.root,
+              {{"help", reader.text(site.help)},
+               {"docs", reader.text(site.docs)},
+               {"clusters", reader.list(site.cluster_names, check_cluster)},
+               {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
+               {"container_runtime", reader.choice(site.container_runtime, {"pyxis", "enroot", "apptainer", "none"})},
+               {"mpi", reader.text(site.mpi)},
+               {"runs_dir", reader.text(site.runs_dir)},
+               {"module_init", reader.text(site.module_init)},
+               {"interface", reader.text(site.interface)},
+               {"default_partition", reader.text(site.default_partition)},
+               {"max_gpus_per_node", reader.number(site.max_gpus_per_node)},
+               {"partitions", [&](YamlId id) { reader.each(id, partition); }},
+               {"environment", reader.variables(environment)},
+               {"defaults", [&](YamlId id) { defaults.site = id; }}});
+  site.environment.insert(environment.begin(), environment.end());
+  return site;
+}
+
+/// The value at path below a map, names apart from each other.
+[[nodiscard]] std::optional<YamlId> child(const YamlDocument& document, YamlId id,
+                                          std::initializer_list<std::string_view> path) {
+  for (std::string_view name : path) {
+    const YamlNode& map = document.at(id);
+    if (map.kind != YamlNode::Kind::kMap) return std::nullopt;
+    std::optional<YamlId> found;
+    for (std::size_t i = 0; i + 1 < map.items.size() && !found; i += 2) {
+      if (document.at(map.items[i]).text == name) found = map.items[i + 1];
+    }
+    if (!found) return std::nullopt;
+    id = *found;
+  }
+  return id;
+}
+
+/// Every map of defaults, tried on an empty spec.
+[[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file, const DefaultIds& defaults) {
+  Env any;  // a default may hold ${VAR}: whether it is set is for the job to say
+  const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
+  std::vector<Diagnostic> problems;
+  const auto check = [&](YamlId id) {
+    SpecBuilder builder(any);
+    builder.apply_at(file.document, id, "", source);
+    for (Diagnostic& problem : builder.diagnostics()) {
+      if (problem.message.find("${") == std::string::npos) problems.push_back(std::move(problem));
+    }
+  };
+  if (defaults.site) check(*defaults.site);
+  for (const auto& [name, id] : defaults.partitions) check(id);
+  return problems;
+}
+
+[[nodiscard]] Site whole_site(const ConfigFile& file, std::string_view name, std::vector<Diagnostic> problems) {
+  Site site;
+  DefaultIds defaults;
+  site.problems = std::move(problems);
+  site.profile = read_site(file, name, defaults, site.problems);
+  for (Diagnostic& problem : problems_of_defaults(file, defaults)) site.problems.push_back(std::move(problem));
+  site.text = file.text;
+  return site;
+}
+
+}  // namespace
+
+std::vector<std::string> site_names(const std::vector<std::filesystem::path>& dirs) {
+  return config_names("sites", dirs);
+}
+
+std::optional<Site> find_site(std::string_view name, const std::vector<std::filesystem::path>& dirs) {
+  if (!is_slug(name)) return std::nullopt;
+  std::vector<Diagnostic> problems;
+  const auto file = find_config("sites", name, dirs, problems);
+  if (file) return whole_site(*file, name, std::move(problems));
+  if (problems.empty()) return std::nullopt;
+  Site broken;
+  broken.profile.name = name;
+  broken.profile.source = problems.front().where.source;
+  broken.problems = std::move(problems);
+  return broken;
+}
+
+Site read_site_file(std::string source, std::string text) {
+  const std::string name = std::filesystem::path(source).stem().string();
+  auto document = parse_yaml(text);
+  if (document)
+    return whole_site({Origin::Kind::kSite, std::move(source), std::move(text), std::move(*document)}, name, {});
+  const YamlProblem& problem = document.error();
+  Site broken;
+  broken.profile.name = name;
+  broken.profile.source = source;
+  broken.problems.push_back({Diagnostic::Severity::kError,
+                             {Origin::Kind::kSite, std::move(source), problem.line, problem.column},
+                             problem.message,
+                             line_of(text, problem.line)});
+  broken.text = std::move(text);
+  return broken;
+}
+
+std::optional<std::string> match_site(std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,
+                                      std::vector<Diagnostic>& problems) {
+  if (cluster_name.empty()) return std::nullopt;
+  const std::string cluster(cluster_name);
+  for (const std::string& name : site_names(dirs)) {
+    std::vector<Diagnostic> wrong;
+    const auto file = find_config("sites", name, dirs, wrong);
+    if (file) {
+      DefaultIds defaults;
+      const SiteProfile site = read_site(*file, name, defaults, wrong);
+      const auto is_meant = [&](const std::string& expression) { return ClusterPattern(expression).matches(cluster); };
+      if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), is_meant)) return name;
+    }
+    for (Diagnostic& problem : wrong) {
+      problem.severity = Diagnostic::Severity::kWarning;
+      problem.message += "; the site is passed over";
+      problems.push_back(std::move(problem));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
+                               const std::vector<std::filesystem::path>& dirs, const std::string& current_dir) {
+  Site site;
+  DefaultIds defaults;
+  const auto file = is_slug(name) ? find_config("sites", name, dirs, site.problems) : std::nullopt;
+  site.profile.name = name;
+  if (file) {
+    site.profile = read_site(*file, name, defaults, site.problems);
+    site.text = file->text;
+  }
+  if (!file && site.problems.empty()) return std::nullopt;
+  for (const Diagnostic& problem : site.problems) builder.report(problem);
+  if (!file) return site;
+
+  const SpecSource source{Origin::Kind::kSite, file->source, file->text, current_dir, 0};
+  builder.keep_out_alternatives();
+  // The partition first: its own defaults are stronger than the site's.
+  const auto partition_id =
+      defaults.site ? child(file->document, *defaults.site, {"resources", "partition"}) : std::nullopt;
+  if (partition_id) builder.apply_at(file->document, *partition_id, "resources.partition", source);
+  const std::string partition = builder.spec().resources.partition.value_or(site.profile.default_partition);
+  if (const auto found = defaults.partitions.find(partition); found != defaults.partitions.end()) {
+    builder.apply_at(file->document, found->second, "", source);
+    builder.keep_out_alternatives();
+  }
+  if (defaults.site) builder.apply_at(file->document, *defaults.site, "", source);
+  return site;
+}
+
+}  // namespace dlrun

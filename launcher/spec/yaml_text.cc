@@ -1,0 +1,43 @@
+#include "launcher/spec/yaml_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace dlrun {
+
+std::string yaml_string(std::string_view text) {
+  std::string result = "\"";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '$' && text.substr(i, 2) == "${") result += '$';
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (c == '\n') {
+      result += "\\n";
+    } else if (c == '\t') {
+      result += "\\t";
+    } else if (is_control(c)) {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // YAML and JSON
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string yaml_text(std::string_view text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '/' || c == '-';
+  };
+  const bool is_bare = !text.empty() && text[0] != '-' && text[0] != '.' &&
+                       std::all_of(text.begin(), text.end(), is_plain) && text != "null" && text != "Null" &&
+                       text != "NULL";
+  return is_bare ? std::string(text) : yaml_string(text);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# A newcomer on a cluster that no site file knows: the README's commands as they stand there, and what surrounds them. The testbed
+# is one of its own, since the shared one's name is known.
+
+setup_file() {
+    export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.newcomer
+    load helpers
+    "$testbed/down" # what a run that was killed has left
+    "$BATS_TEST_DIRNAME/fixture" up --conf ClusterName=alpine
+}
+
+teardown_file() {
+    load helpers
+    "$testbed/down"
+}
+
+setup() {
+    load helpers
+    home=$(getent passwd "$DLRUN_TESTBED_USER" | cut -d: -f6)
+    config=$home/.config/dlrun/sites
+    rm -rf "$home/.config" "$home"/exp.yaml
+}
+
+dl() { as_user dlrun "$@"; }
+keep_draft() { as_user bash -c 'mkdir -p ~/.config/dlrun/sites && dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'; }
+
+# The commands of the README's section, without prompts and remarks.
+readme_commands() {
+    sed -n '/^## A cluster that dlrun does not know/,/^## What/s/^\$ //p' "$DLRUN_SOURCE_DIR/README.md"
+}
+
+@test "the README's commands, in their order, end with a completed job of four ranks" {
+    commands=$(readme_commands)
+    [ "$(grep -c '^dlrun' <<<"$commands")" -ge 6 ]
+    run as_user bash -ec "$commands" </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"no site file knows this cluster"* ]]
+    [[ $output == *"alpine  (here)"* ]]
+    [[ $output == *"exp.yaml: valid"* && $output == *"site      alpine ("*"/.config/dlrun/sites/alpine.yaml)"* ]]
+    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on n"* ]]; done
+    [[ $output == *completed* ]]
+    [ "$(dl status last --json | jq -r .state)" = completed ]
+}
+
+@test "the draft says what the cluster has, and its limits hold" {
+    keep_draft
+    run dl site show alpine --json
+    [ "$status" -eq 0 ]
+    [ "$(jq -c '[.here, .valid, .clusters[0], .mpi, .default_partition, .max_gpus_per_node]' <<<"$output")" = '[true,true,"alpine","pmix","batch",4]' ]
+    [ "$(jq -c '.partitions.batch | [.gpus_per_node, .gpu_types[0], .cpus_per_node, .mem_per_node_mib, .max_time_seconds]' <<<"$output")" = '[4,"pretend",64,256000,86400]' ]
+    dl init --yes -o exp.yaml
+    run dl check exp.yaml --set resources.gpus_per_node=8
+    [ "$status" -eq 2 ]
+    [[ $output == *"resources.gpus_per_node is 8, but site 'alpine' has at most 4 GPUs per node"* ]]
+    run dl check exp.yaml --set resources.time=2d --set resources.partition=preemt
+    [[ $output == *"site 'alpine' knows no partition 'preemt'; did you mean 'preempt'?"* ]]
+}
+
+@test "the doctor tells what is there and what is missing, for people and for programs" {
+    run dl doctor
+    [ "$status" -eq 0 ]
+    [[ $output == *"cluster alpine, Slurm "* && $output == *"srun --mpi=pmix"* && $output == *"up to 4 per node: pretend"* ]]
+    keep_draft
+    run dl doctor
+    [[ $output == *"site      alpine: a spec that names no site is on it"* ]]
+    run dl doctor --json
+    [ "$(jq -c '[.cluster, .site, (.partitions | length), .partitions[0].usable_nodes]' <<<"$output")" = '["alpine","alpine",3,4]' ]
+    [ "$(jq -r .site_file <<<"$output")" = "$(cat "$config/alpine.yaml")" ]
+}
+
+@test "without a controller the doctor says so within seconds, exit code 4; without Slurm, 6" {
+    "$testbed/fault" kill slurmctld
+    run timeout 50 "$testbed/as_user" dlrun doctor
+    "$testbed/up" --conf ClusterName=alpine >/dev/null
+    [ "$status" -eq 4 ]
+    run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" dlrun doctor
+    [ "$status" -eq 6 ]
+    [[ $output == *"there is no Slurm here"* ]]
+}
+
+@test "init | check passes for every site" {
+    sites=$(dl site list --json | jq -r '.[].name')
+    [ "$(wc -l <<<"$sites")" -ge 7 ]
+    for site in $sites; do
+        # What a site's partitions are only that site's Slurm can judge: sbatch is not in PATH here.
+        run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
+        echo "$site: $output"
+        [ "$status" -eq 0 ]
+        [[ $output == *"<stdin>: valid"* && $output != *warning* ]]
+    done
+}
+
+@test "init never overwrites a file unless it is told to, and a spec from standard input can be submitted" {
+    dl init --yes -o exp.yaml --name first
+    run dl init --yes -o exp.yaml --name second
+    [ "$status" -eq 2 ]
+    [[ $output == *"exists"* ]]
+    grep -q 'name: first' "$home/exp.yaml"
+    dl init --yes -o exp.yaml --name second --force
+    grep -q 'name: second' "$home/exp.yaml"
+    run as_user bash -o pipefail -c 'dlrun init --yes --name piped --gpus 0 --tasks 2 --time 5m -- hostname | dlrun submit - --watch'
+    [ "$status" -eq 0 ]
+    [[ $output == *completed* ]]
+}

@@ -1,0 +1,195 @@
+"""The scripts of three HPC courses, option by option: what a slide asks for is in the rendered script with the same value, and whatever else stands
+there says why in a comment.
+
+usage: courses_test.py [unittest's options]
+"""
+
+import pathlib
+import re
+import shlex
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
+
+# What the slides say. A value of None: the option is there, whatever it is set to (a mail address).
+JUWELS = {
+    "golden": "juwels-horovod.sh",
+    "sbatch": {
+        "--nodes": "2",
+        "--ntasks": "8",
+        "--ntasks-per-node": "4",
+        "--output": "output_%j.out",
+        "--error": "error_%j.er",
+        "--time": "00:10:00",
+        "--job-name": "HOROVOD_KERAS_MNIST",
+        "--gres": "gpu:4",
+        "--partition": "develgpus",
+        "--mail-type": "ALL",
+        "--mail-user": None,
+    },
+    "lines": [
+        "module load GCC/8.3.0",
+        "module load TensorFlow/1.13.1-GPU-Python-3.6.8",
+        "module load Keras/2.2.4-GPU-Python-3.6.8",
+    ],
+    "srun": {},
+    "program": ["python", "-u", "mnist.py"],
+}
+
+GWDG = {
+    "golden": "grete-conda.sh",
+    "sbatch": {
+        "--job-name": "custom-name",
+        "--nodes": "2",
+        "--ntasks-per-node": "1",
+        "--cpus-per-task": "2",
+        "--mem-per-cpu": "4GB",
+        "--time": "00:01:00",
+        "--mail-type": "all",
+        "--mail-user": None,
+    },
+    # `source activate` is what conda called `conda activate` before 4.4.
+    "lines": ["module load anaconda3/2021.05", "conda activate custom-env"],
+    "srun": {},
+    "program": ["python", "custom-script.py"],
+}
+
+LRZ_IMAGE = "horovod/horovod+0.16.4-tf1.12.0-torch1.1.0-mxnet1.4.1-py3.5"
+LRZ = {
+    "golden": "lrz-horovod.sh",
+    "sbatch": {"--partition": "dgx", "--ntasks": "8", "--gres": "gpu:8"},
+    "lines": [],
+    "srun": {
+        "--container-image": LRZ_IMAGE,
+        "--container-name": "horovod",
+        "--container-mounts": ["./data-test:/mnt/data-test"],
+    },
+    "program": ["python", "train.py"],
+}
+
+COURSES = [JUWELS, GWDG, LRZ]
+
+
+def split_option(word):
+    name, equals, value = word.partition("=")
+    return name, value if equals else None
+
+
+def comment_of(line):
+    """The words behind a '#' that is outside of quotes."""
+    unquoted = re.sub(r"""^((?:"(?:\\.|[^"\\])*"|'[^']*'|[^"'#])*)""", "", line)
+    return unquoted.removeprefix("#").strip()
+
+
+def options_of(lines, prefix):
+    """[(name, value, comment)] of lines such as `#SBATCH --nodes=2  # resources.nodes`."""
+    found = []
+    for line in lines:
+        text = line.strip()
+        if not text.startswith(prefix):
+            continue
+        text = text[len(prefix) :].strip()
+        words = shlex.split(text, comments=True)
+        name, value = split_option(words[0])
+        found.append((name, value, comment_of(text)))
+    return found
+
+
+def array(script, name):
+    """The lines between NAME=( and )."""
+    match = re.search(rf"^{name}=\(\n(.*?)^\)$", script, re.S | re.M)
+    return match.group(1).splitlines() if match else []
+
+
+class Script:
+    def __init__(self, text):
+        self.text = text
+        self.sbatch = options_of(text.splitlines(), "#SBATCH")
+        step = [line for line in array(text, "step") if line.strip() != "srun"]
+        self.srun = options_of(step, "")
+        program = [line for line in array(text, "program") if not line.strip().startswith("#")]
+        self.program = shlex.split("\n".join(program), comments=True)
+        chdir = [value for name, value, _ in self.sbatch if name == "--chdir"]
+        self.folder = chdir[0] if chdir else "/"
+
+    def relative(self, path):
+        """A path as the slide has it, relative to the folder the job starts in."""
+        return path.removeprefix(self.folder + "/")
+
+
+def same(script, asked, value):
+    if asked is None:
+        return bool(value)
+    if isinstance(asked, list):  # a list option: the slide's entries are among its own
+        entries = [script.relative(entry.replace("\\040", " ")) for entry in (value or "").split(",")]  # pyxis reads them as fstab does
+        return all(entry.removeprefix("./") in entries for entry in asked)
+    return asked == script.relative(value or "")
+
+
+def differences(course, text):
+    """All that keeps a script from being what the course asks for, explained beyond that."""
+    script = Script(text)
+    found = []
+    for kind, options in (("sbatch", script.sbatch), ("srun", script.srun)):
+        asked = course[kind]
+        names = [name for name, _, _ in options]
+        found += [f"{kind} {name} is given twice" for name in set(names) if names.count(name) > 1]
+        found += [f"{kind} {name} is missing" for name in asked if name not in names]
+        for name, value, comment in options:
+            if name in asked and not same(script, asked[name], value):
+                found.append(f"{kind} {name} is {value!r}, the slide has {asked[name]!r}")
+            if (name not in asked or isinstance(asked[name], list)) and not comment:
+                found.append(f"{kind} {name} is not on the slide, and no comment says why")
+    lines = [(shlex.split(line, comments=True), comment_of(line)) for line in text.splitlines() if re.match(r"(module|conda|export) ", line)]
+    spoken = [" ".join(words) for words, _ in lines]
+    found += [f"'{line}' is missing" for line in course["lines"] if line not in spoken]
+    if [line for line in spoken if line in course["lines"]] != course["lines"]:
+        found.append("the lines are not in the slide's order")
+    found += [f"'{' '.join(words)}' is not on the slide, and no comment says why" for words, comment in lines if " ".join(words) not in course["lines"] and not comment]
+    if script.program != course["program"]:
+        found.append(f"the program is {script.program}")
+    return found
+
+
+class Courses(unittest.TestCase):
+    def test_every_script_is_what_its_course_asks_for(self):
+        for course in COURSES:
+            with self.subTest(course["golden"]):
+                self.assertEqual(differences(course, (SCRIPTS / course["golden"]).read_text()), [])
+
+    def test_the_interactive_session_asks_salloc_for_what_the_slide_types(self):
+        text = (SCRIPTS / "lrz-horovod.interactive.sh").read_text()
+        words = [line.removeprefix("# ") for line in text.split("# called by:\n")[1].splitlines()]
+        self.assertEqual(words[0], "salloc")
+        allocation = dict(split_option(word) for word in words[1 : words.index("srun")])
+        for name, value in LRZ["sbatch"].items():
+            self.assertEqual(allocation.get(name), value)
+        self.assertIn("--pty", words[words.index("srun") :])
+        # The slide's second command: srun with the container's options, and a shell.
+        inner = next(line for line in text.splitlines() if line.startswith("exec srun"))
+        options = dict(split_option(word) for word in shlex.split(inner) if word.startswith("--"))
+        script = Script(text)
+        script.folder = allocation["--chdir"]
+        for name, value in LRZ["srun"].items():
+            self.assertTrue(same(script, value, options.get(name)), name)
+        self.assertIn("bash -i", inner)
+
+    def test_the_comparison_sees_each_option_that_is_missing_changed_or_unexplained(self):
+        for course in COURSES:
+            text = (SCRIPTS / course["golden"]).read_text()
+            for name in [*course["sbatch"], *course["srun"]]:
+                line = next(line for line in text.splitlines() if re.match(rf"(#SBATCH |  )'?{name}=", line))
+                with self.subTest(course["golden"], option=name):
+                    self.assertTrue(differences(course, text.replace(line + "\n", "")), "missing")
+                    self.assertTrue(differences(course, text.replace(line, line + "\n" + line)), "twice")
+                    if (course["sbatch"] | course["srun"])[name] is not None:
+                        self.assertTrue(differences(course, text.replace(line, line.replace("=", "=x", 1))), "changed")
+            for line in course["lines"]:
+                self.assertTrue(differences(course, text.replace(line, "true")), line)
+            self.assertTrue(differences(course, text.replace("#SBATCH --open-mode=append ", "#SBATCH --open-mode=append\n#")))
+            self.assertTrue(differences(course, text.replace("\nstep=(\n  srun\n", "\nstep=(\n  srun\n  --overcommit\n")))
+            self.assertTrue(differences(course, text.replace("program=(\n", "program=(\n  nice\n")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,96 @@
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <doctest/doctest.h>
+
+#include "cli/cli.h"
+#include "cli/questions.h"
+#include "common/files.h"
+#include "launcher/spec/sites.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+struct Fixture {
+  TemporaryDirectory folder;
+  Cli cli;
+  Fixture() {
+    cli.env.set("HOME", folder.path().string());
+    cli.env.set("PATH", "/nowhere");
+    cli.current_dir = folder.path();
+    cli.bin_dir = folder.path() / "bin";
+    cli.tools = {"hash", {}};
+  }
+  int call(std::vector<const char*> words) {
+    words.insert(words.begin(), "dlrun");
+    return run_cli(cli, static_cast<int>(words.size()), words.data());
+  }
+  [[nodiscard]] std::string read(const char* name) const {
+    return read_file(folder.path() / name, 1U << 20U).value_or("");
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "init writes a spec that passes check, and overwrites a file only with --force") {
+  CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml"}) == 0);
+  CHECK(call({"check", "exp.yaml"}) == 0);
+  const std::string first = read("exp.yaml");
+  CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml", "--name", "other"}) == 2);
+  CHECK(read("exp.yaml") == first);
+  CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml", "--name", "other", "--force"}) == 0);
+  CHECK(read("exp.yaml").find("name: other\n") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "init writes nothing where the answers make no valid spec, or the site is not known") {
+  CHECK(call({"init", "--yes", "--site", "juwels", "--gpus", "16", "-o", "exp.yaml"}) == 2);
+  CHECK(call({"init", "--yes", "--gpus", "many", "-o", "exp.yaml"}) == 2);
+  CHECK(call({"init", "--yes", "--time", "soon", "-o", "exp.yaml"}) == 2);
+  CHECK(call({"init", "--yes", "--site", "nowhere", "-o", "exp.yaml"}) == 6);
+  CHECK(read("exp.yaml").empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "the command comes after --, word by word") {
+  CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs", "3"}) == 0);
+  CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "the doctor without Slurm is exit code 6") {
+  CHECK(call({"doctor"}) == 6);
+  CHECK(call({"doctor", "--site-file"}) == 6);
+  CHECK(call({"doctor", "--json", "--site-file"}) == 2);
+}
+
+TEST_CASE("the questions take defaults on empty lines, ask again after a wrong answer, and leave flags alone") {
+  const SiteProfile site = find_site("testbed", {})->profile;
+  InitAnswers answers;
+  answers.time = "5m";
+  std::istringstream in("bad name\nlab\n\nmany\n2\n9\na100:2\n\necho 'hi there'\n");
+  std::ostringstream out;
+  REQUIRE(ask_questions(answers, site, in, out).has_value());
+  CHECK(answers.name == "lab");
+  CHECK_FALSE(answers.partition.has_value());
+  CHECK(answers.nodes == 2);
+  CHECK(answers.gpus_per_node->type == "a100");
+  CHECK(answers.gpus_per_node->count == 2);
+  CHECK(answers.time == "5m");
+  CHECK_FALSE(answers.account.has_value());
+  CHECK(answers.command == std::vector<std::string>{"bash", "-c", "echo 'hi there'"});
+  CHECK(out.str().find("Partition [batch]") != std::string::npos);
+  CHECK(out.str().find("site 'testbed' has at most 4 GPUs per node") != std::string::npos);
+  CHECK(out.str().find("Time limit") == std::string::npos);
+}
+
+TEST_CASE("input that ends before the last answer is an interruption") {
+  InitAnswers answers;
+  std::istringstream in("lab\n");
+  std::ostringstream out;
+  const auto asked = ask_questions(answers, SiteProfile{}, in, out);
+  REQUIRE_FALSE(asked.has_value());
+  CHECK(asked.error().code == Errc::kInterrupted);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,238 @@
+// What clusters say, read; what it means; and drafts that are site files.
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/doctor/findings.h"
+#include "launcher/spec/sites.h"
+#include "temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+constexpr std::string_view kConfig =
+    "Configuration data as of 2026-11-21T16:09:47\n"
+    "AccountingStorageType   = accounting_storage/slurmdbd\n"
+    "AccountingStorageEnforce = associations\n"
+    "AuthAltTypes            = auth/jwt\n"
+    "ClusterName             = alpine\n"
+    "JobRequeue              = 1\n"
+    "MaxArraySize            = 1001\n"
+    "ProctrackType           = proctrack/cgroup\n"
+    "Prolog                  = (null)\n"
+    "SelectType              = select/cons_tres\n"
+    "SLURM_VERSION           = 24.05.1\n"
+    "TaskPlugin              = task/affinity,task/cgroup\n"
+    "\n"
+    "Slurmctld(primary) at ctl1 is UP\n";
+
+constexpr std::string_view kPartitions =
+    "PartitionName=batch AllowGroups=ALL Default=YES DefaultTime=00:10:00 MaxNodes=UNLIMITED MaxTime=1-00:00:00 "
+    "State=UP TotalCPUs=256 TotalNodes=4\n"
+    "PartitionName=gpu:mig AllowGroups=ALL Default=NO DefaultTime=NONE MaxNodes=2 MaxTime=UNLIMITED State=UP "
+    "TotalCPUs=256 TotalNodes=3\n"
+    "PartitionName=old Default=NO MaxNodes=1 MaxTime=30 State=DOWN TotalNodes=1\n";
+
+constexpr std::string_view kSinfo =
+    "batch|3|64|256000|(null)|idle\n"
+    "batch|1|96|512000|(null)|drained\n"
+    "gpu:mig|2|128+|1031000+|gpu:a100:4(S:0-1),shard:2|mixed\n"
+    "gpu:mig|1|128|1031000|gpu:1g.5gb:7,gpu:2g.10gb:2|down*\n"
+    "unheard|1|1|1|gpu:1|idle\n"
+    "a line that does not fit\n";
+
+ClusterFacts alpine() {
+  ClusterFacts facts;
+  facts.config = parse_config(kConfig);
+  facts.partitions = parse_partitions(kPartitions);
+  add_nodes(facts.partitions, kSinfo);
+  read_mpi_list(facts,
+                "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix plugin versions "
+                "available: pmix_v4,pmix_v5\n");
+  return facts;
+}
+
+/// The draft as a file of a config folder, read as any site.
+Site read_draft(const ClusterFacts& facts) {
+  return read_site_file("sites/" + draft_name(facts) + ".yaml", site_draft(facts));
+}
+
+std::string kind_of(const ClusterFacts& facts, std::string_view what) {
+  for (const Finding& finding : findings(facts)) {
+    if (finding.what == what)
+      return finding.kind == Finding::Kind::kFine ? "fine" : finding.kind == Finding::Kind::kNote ? "note" : "missing";
+  }
+  return "";
+}
+
+TEST_CASE("a configuration is read by its lines; (null) is empty") {
+  const auto facts = alpine();
+  CHECK(facts.cluster_name() == "alpine");
+  CHECK(facts.setting("Prolog").empty());
+  CHECK(facts.setting("NoSuch").empty());
+  CHECK(facts.has_accounting());
+}
+
+TEST_CASE("partitions have their limits, and the most of any of their nodes") {
+  const auto facts = alpine();
+  REQUIRE(facts.partitions.size() == 3);
+  const auto& batch = facts.partitions[0];
+  CHECK(batch.is_default);
+  CHECK(batch.max_time_seconds == 86400);
+  CHECK(batch.default_time_seconds == 600);
+  CHECK_FALSE(batch.max_nodes.has_value());
+  CHECK(batch.cpus_per_node == 96);
+  CHECK(batch.mem_per_node_mib == 512000);
+  CHECK(batch.gpus_per_node == 0);
+  CHECK(batch.nodes == 4);
+  CHECK(batch.nodes_in_use_or_idle == 3);
+  const auto& mig = facts.partitions[1];
+  CHECK(mig.gpus_per_node == 9);
+  CHECK(mig.gpu_types == std::vector<std::string>{"a100", "1g.5gb", "2g.10gb"});
+  CHECK(mig.max_nodes == 2);
+  CHECK_FALSE(mig.max_time_seconds.has_value());
+  CHECK_FALSE(mig.default_time_seconds.has_value());
+  CHECK(mig.nodes_in_use_or_idle == 2);
+  CHECK(mig.cpus_per_node == 128);
+  CHECK_FALSE(facts.partitions[2].is_up);
+  CHECK(facts.partitions[2].max_time_seconds == 1800);
+}
+
+TEST_CASE("MPI plugins are read from new and old versions of srun") {
+  const auto facts = alpine();
+  CHECK(facts.mpi_plugins == std::vector<std::string>{"pmix", "none", "cray_shasta", "pmi2"});
+  CHECK(facts.pmix_versions == std::vector<std::string>{"pmix_v4", "pmix_v5"});
+  ClusterFacts old;
+  read_mpi_list(old, "srun: MPI types are...\nsrun: none\nsrun: openmpi\nsrun: pmi2\n");
+  CHECK(old.mpi_plugins == std::vector<std::string>{"none", "openmpi", "pmi2"});
+  CHECK(kind_of(old, "MPI") == "missing");
+}
+
+TEST_CASE("a draft is a site that says what the cluster said, and matches it alone") {
+  const auto facts = alpine();
+  const Site site = read_draft(facts);
+  CHECK(format_diagnostics(site.problems) == "");
+  const SiteProfile& profile = site.profile;
+  CHECK(profile.name == "alpine");
+  CHECK(profile.cluster_names == std::vector<std::string>{"alpine"});
+  CHECK(profile.gpu_style == "gpus");
+  CHECK(profile.mpi == "pmix");
+  CHECK(profile.container_runtime == "none");
+  CHECK(profile.default_partition == "batch");
+  CHECK(profile.max_gpus_per_node == 9);
+  CHECK(profile.partitions.at("batch").max_time_seconds == 86400);
+  CHECK(profile.partitions.at("batch").mem_per_node_mib == 512000);
+  CHECK(profile.partitions.at("gpu:mig").gpu_types.size() == 3);
+  CHECK(profile.partitions.at("gpu:mig").max_nodes == 2);
+  CHECK(profile.partitions.at("old").max_time_seconds == 1800);
+}
+
+TEST_CASE("a draft follows what is there: pyxis, apptainer, gres, PMI, scratch") {
+  auto facts = alpine();
+  facts.config["SelectType"] = "select/linear";
+  facts.mpi_plugins = {"none", "pmi2"};
+  facts.apptainer = "1.3.0";
+  facts.scratch_variable = "SCRATCH";
+  auto profile = read_draft(facts).profile;
+  CHECK(profile.gpu_style == "gres");
+  CHECK(profile.mpi == "default");
+  CHECK(profile.container_runtime == "apptainer");
+  CHECK(profile.runs_dir == "${SCRATCH}/dlrun");
+  facts.has_pyxis = true;
+  CHECK(read_draft(facts).profile.container_runtime == "pyxis");
+}
+
+TEST_CASE("whatever a cluster says, its draft is a site file without a remark") {
+  ClusterFacts nothing;
+  CHECK(format_diagnostics(read_draft(nothing).problems) == "");
+  CHECK(draft_name(nothing) == "mine");
+  for (const char* name : {"a.b", "we(ird)", "-x", "two words", "Höhe", "[", "a\\b", "a: b", "null", "#", "'\""}) {
+    INFO(name);
+    auto facts = alpine();
+    facts.config["ClusterName"] = name;
+    facts.partitions[0].name = name;
+    facts.partitions[0].gpu_types = {name, "fine"};
+    const Site site = read_draft(facts);
+    CHECK(format_diagnostics(site.problems) == "");
+    CHECK(site.profile.partitions.contains(name));
+    CHECK(site.profile.default_partition == name);
+    TemporaryDirectory folder;
+    fs::create_directories(folder.path() / "sites");
+    REQUIRE(write_file_atomic(folder.path() / "sites" / (draft_name(facts) + ".yaml"), site_draft(facts)).has_value());
+    std::vector<Diagnostic> problems;
+    CHECK(match_site(name, {folder.path()}, problems) == draft_name(facts));
+    CHECK_FALSE(match_site(std::string(name) + "x", {folder.path()}, problems).has_value());
+  }
+}
+
+TEST_CASE("what is there and what is missing is told with what it means") {
+  auto facts = alpine();
+  CHECK(kind_of(facts, "MPI") == "fine");
+  CHECK(kind_of(facts, "GPUs") == "fine");
+  CHECK(kind_of(facts, "pyxis") == "missing");
+  CHECK(kind_of(facts, "accounting") == "fine");
+  CHECK(kind_of(facts, "accounts") == "note");
+  CHECK(kind_of(facts, "REST") == "fine");
+  CHECK(kind_of(facts, "unanswered") == "");
+  facts.has_pyxis = true;
+  facts.config["AccountingStorageType"] = "accounting_storage/none";
+  facts.config["ProctrackType"] = "proctrack/linuxproc";
+  facts.config["TaskPlugin"] = "task/none";
+  facts.config["AuthAltTypes"] = "";
+  facts.unanswered = {"sinfo: no"};
+  facts.partitions.clear();
+  CHECK(kind_of(facts, "pyxis") == "fine");
+  CHECK(kind_of(facts, "accounting") == "note");
+  CHECK(kind_of(facts, "processes") == "note");
+  CHECK(kind_of(facts, "binding") == "note");
+  CHECK(kind_of(facts, "REST") == "note");
+  CHECK(kind_of(facts, "GPUs") == "missing");
+  CHECK(kind_of(facts, "unanswered") == "missing");
+}
+
+TEST_CASE(
+    "without Slurm in PATH the doctor says so; a tool that fails is the controller's silence, with its own words") {
+  Env env;
+  env.set("PATH", "/nowhere");
+  const auto none = ask_cluster(env);
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.error().code == Errc::kNotFound);
+  CHECK(has(none.error().message, "there is no Slurm here"));
+
+  TemporaryDirectory bin;
+  const auto program = [&](const char* name, const std::string& body) {
+    REQUIRE(write_file_atomic(bin.path() / name, "#!/bin/sh\n" + body + "\n", 0755).has_value());
+  };
+  program("scontrol",
+          "echo 'slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
+  program("sinfo", "exit 1");
+  env.set("PATH", bin.path().string() + ":/usr/bin:/bin");
+  const auto silent = ask_cluster(env);
+  REQUIRE_FALSE(silent.has_value());
+  CHECK(silent.error().code == Errc::kUnavailable);
+  CHECK(has(silent.error().message, "Unable to contact slurm controller"));
+
+  // Once the controller has answered, a question that fails stays open and is named.
+  program("scontrol",
+          "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a Default=YES'; fi");
+  program("srun", "[ $1 = --mpi=list ] && echo pmix >&2 || echo '  --container-image=[USER@]...'");
+  const auto facts = ask_cluster(env);
+  REQUIRE(facts.has_value());
+  CHECK(facts->cluster_name() == "alpine");
+  CHECK(facts->has_pyxis);
+  CHECK(facts->has_mpi("pmix"));
+  REQUIRE(facts->unanswered.size() == 1);
+  CHECK(has(facts->unanswered[0], "sinfo"));
+  CHECK(format_diagnostics(read_draft(*facts).problems) == "");
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,131 @@
+// First specs: valid at every site, and what the answers said.
+
+#include <doctest/doctest.h>
+
+#include "launcher/spec/init_spec.h"
+#include "launcher/spec/load.h"
+#include "launcher/spec/sites.h"
+
+namespace dlrun {
+namespace {
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+LoadedSpec loaded(const std::string& text) {
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = text;
+  request.current_dir = "/exp";
+  request.env.set("HOME", "/home/u");
+  auto result = load_spec(request);
+  if (!result) FAIL(text << format_diagnostics(result.error()));
+  return std::move(*result);
+}
+
+std::string text_of(InitAnswers answers, const SiteProfile& site) {
+  return init_spec(complete(std::move(answers), site), site);
+}
+
+TEST_CASE("a first spec loads without an error or a warning at every site, and in each of its partitions") {
+  for (const std::string& name : site_names({})) {
+    const SiteProfile site = find_site(name, {})->profile;
+    InitAnswers answers;
+    answers.site = name;
+    INFO(name);
+    CHECK(format_diagnostics(loaded(text_of(answers, site)).warnings) == "");
+    for (const auto& [partition, profile] : site.partitions) {
+      INFO(partition);
+      answers.partition = partition;
+      const LoadedSpec spec = loaded(text_of(answers, site));
+      CHECK(format_diagnostics(spec.warnings) == "");
+      CHECK(spec.spec.resources.partition == partition);
+      CHECK((spec.spec.resources.gpus_per_node->count > 0) == (profile.gpus_per_node.value_or(0) > 0));
+    }
+  }
+}
+
+TEST_CASE("uncommented, the keys that a first spec suggests are keys, and make a valid spec") {
+  for (const std::string& name : site_names({})) {
+    const SiteProfile site = find_site(name, {})->profile;
+    InitAnswers answers;
+    answers.site = name;
+    std::string text = text_of(answers, site), open;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = text.find('\n', at);
+      std::string line = text.substr(at, end - at);
+      at = end + 1;
+      const auto hash = line.find("# ");
+      const bool is_key = hash != std::string::npos && line.find_first_not_of(' ') == hash && has(line, ": ") &&
+                          line.find("`") == std::string::npos && !line.starts_with("# An ") &&
+                          !line.starts_with("#   dlrun");
+      const bool is_section = line == "# environment:" || line == "# container:";
+      // Of command and container's alternatives one is there already.
+      if ((is_key || is_section) && !has(line, "# command:")) line.erase(hash, 2);
+      open += line + "\n";
+    }
+    INFO(open);
+    LoadRequest request;
+    request.file = "exp.yaml";
+    request.text = open;
+    request.current_dir = "/exp";
+    request.env.set("HOME", "/home/u");
+    const auto result = load_spec(request);
+    if (!result) {
+      const std::string told = format_diagnostics(result.error());
+      // A runtime that is not built yet may be said so; anything else is a mistake of the page.
+      CHECK_FALSE(has(told, "unknown key"));
+      CHECK_FALSE(has(told, "expected"));
+    }
+  }
+}
+
+TEST_CASE("every answer is in the spec, whatever it is") {
+  InitAnswers answers;
+  answers.name = "my-run";
+  answers.nodes = 2;
+  answers.gpus_per_node = Gpus{"a100", 3};
+  answers.tasks_per_node = 3;
+  answers.cpus_per_task = 5;
+  answers.mem = "10G";
+  answers.time = "2h";
+  answers.partition = "grete:shared";
+  answers.account = "x: y # z";
+  answers.modules = {"GCC/8.3.0", "#odd"};
+  answers.venv = "/v e/n'v";
+  answers.preset = "torch";
+  answers.command = {"python", "-u", "a b.py", "--x={1}", "null", "", "\"q\"", "- ["};
+  const SiteProfile site = find_site("grete", {})->profile;
+  const JobSpec spec = loaded(text_of(answers, site)).spec;
+  CHECK(spec.name == "my-run");
+  CHECK(spec.resources.nodes->min == 2);
+  CHECK(spec.resources.gpus_per_node->type == "a100");
+  CHECK(spec.resources.gpus_per_node->count == 3);
+  CHECK(spec.resources.tasks_per_node == 3);
+  CHECK(spec.resources.cpus_per_task == 5);
+  CHECK(spec.resources.mem == "10G");
+  CHECK(spec.resources.time == "02:00:00");
+  CHECK(spec.resources.account == "x: y # z");
+  CHECK(spec.environment.modules_load == answers.modules);
+  CHECK(spec.environment.venv == "/v e/n'v");
+  CHECK(spec.launch.preset == "torch");
+  CHECK(spec.launch.command == answers.command);
+}
+
+TEST_CASE("a first job is no longer than the partition allows, and takes one slice of a sliced GPU") {
+  SiteProfile site;
+  site.default_partition = "p";
+  site.partitions["p"].max_time_seconds = 600;
+  CHECK(complete({}, site).time == "00:10:00");
+  site.partitions["p"].max_time_seconds = 86400;
+  CHECK(complete({}, site).time == "1h");
+  InitAnswers slices;
+  slices.partition = "grete:interactive";
+  const auto gpus = complete(slices, find_site("grete", {})->profile).gpus_per_node;
+  CHECK(gpus->type == "2g.10gb");
+  CHECK(gpus->count == 1);
+}
+
+}  // namespace
+}  // namespace dlrun
