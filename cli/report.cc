@@ -120,7 +120,8 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   line("", printable(status.detail));
   if (record.has_events || !nodes_of(facts).empty()) {
     std::string place = nodes_of(facts);
-    if (record.ranks > 0) place += fmt::format("{}{} ranks", place.empty() ? "" : ", ", record.ranks);
+    if (record.ranks > 0)
+      place += fmt::format("{}{} rank{}", place.empty() ? "" : ", ", record.ranks, record.ranks == 1 ? "" : "s");
     line("nodes", place);
   }
   if (record.attempt > 0) line("attempt", std::to_string(record.attempt));

@@ -6,7 +6,10 @@ namespace dlrun {
 
 Result<IndexEntry> select_run(const Cli& cli, const std::string& text) {
   const auto index = RunIndex::of_user(cli.env);
-  if (!index) return tl::unexpected(index.error());
+  if (!index) {  // a path needs none
+    if (const auto run = run_at(text, cli.current_dir)) return *run;
+    return tl::unexpected(index.error());
+  }
   return resolve_run(text, *index, cli.current_dir);
 }
 

@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/origin.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -96,7 +97,7 @@ Result<std::size_t> RunIndex::rebuild(const std::filesystem::path& runs_dir) con
     const auto& path = folders->path();
     const std::string id = path.filename().string();
     if (id.starts_with('.') || !is_run_directory(path)) continue;
-    const auto done = add({id, name_of_id(id), path, made_at(path)});
+    const auto done = add({id, name_of_run(path), path, made_at(path)});
     if (done) {
       ++added;
     } else if (done.error().code != Errc::kRefused) {

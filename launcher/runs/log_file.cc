@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "launcher/runs/origin.h"
+
 namespace dlrun {
 namespace {
 
@@ -72,6 +74,9 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, c
   const auto job = job_of(facts);
   if (!job) return std::nullopt;
   if (facts.submission && !facts.submission->log.empty()) return facts.submission->log;
+  if (!facts.submission) {
+    if (const auto origin = read_origin(run); origin && !origin->log.empty()) return origin->log;
+  }
   if (job->cluster == kLocalCluster) return run / "local.out";
   return run / fmt::format("slurm-{}.out", job->id);
 }

@@ -5,6 +5,7 @@
 
 #include "common/text.h"
 #include "launcher/runs/journal.h"
+#include "launcher/runs/origin.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -22,6 +23,15 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
 }
 
 }  // namespace
+
+std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::path& current_dir) {
+  const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
+  if (text.empty() || !is_run_directory(path)) return std::nullopt;
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(path, error);
+  if (error) return std::nullopt;
+  return IndexEntry{folder.filename().string(), name_of_run(folder), folder, ""};
+}
 
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, const std::filesystem::path& current_dir) {
   auto listing = index.list();
@@ -44,15 +54,9 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, con
     if (const auto found = first([&](const IndexEntry& e) { return has_job(e.path, text); }); found != entries.end())
       return *found;
   }
-  std::error_code error;
-  if (const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
-      !text.empty() && is_run_directory(path)) {
-    auto folder = std::filesystem::canonical(path, error);
-    if (error) return fail(Errc::kIo, "{}: {}", path.string(), error.message());
-    const auto known = first([&](const IndexEntry& e) { return e.path == folder; });
-    if (known != entries.end()) return *known;
-    const std::string id = folder.filename().string();
-    return IndexEntry{id, name_of_id(id), folder, ""};
+  if (const auto run = run_at(text, current_dir)) {
+    const auto known = first([&](const IndexEntry& e) { return e.path == run->path; });
+    return known != entries.end() ? *known : *run;
   }
   std::vector<const IndexEntry*> matches;
   for (const auto& entry : entries) {

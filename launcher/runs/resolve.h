@@ -2,12 +2,16 @@
 // RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique start of an id.
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "common/result.h"
 #include "launcher/runs/index.h"
 
 namespace dlrun {
+
+/// The run in the directory that text names; nothing where that is no run's.
+[[nodiscard]] std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::path& current_dir);
 
 /// The one run that text means, tried in the order above; of several runs with a name or a job id the newest. kNotFound
 /// when there is none, kUsage when a prefix fits several (they are listed).

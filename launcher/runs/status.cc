@@ -184,6 +184,11 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   facts.claim = std::move(*claim);
   facts.record = std::move(*record);
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
+    std::error_code error;
+    if (!std::filesystem::exists(run, error) && !error) {
+      return fail(Errc::kNotFound, "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it",
+                  run.string());
+    }
     return fail(Errc::kNotFound, "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
   }
   return facts;

@@ -1,5 +1,6 @@
 #include "runtime/agent/run_claim.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +56,17 @@ Result<bool> check_holder(const fs::path& path, const JobIdentity& identity) {
   if (cluster == identity.cluster && job == identity.job) return true;
   return fail(Errc::kRefused, "{}: job {} of cluster '{}' holds this run; this is job {} of cluster '{}'",
               path.parent_path().string(), printable(job), printable(cluster), identity.job, identity.cluster);
+}
+
+/// The file that this process's output goes to: Slurm's log of a batch script. Empty where it is no file.
+std::string output_file() {
+  struct stat info {};
+  std::error_code error;
+  if (::fstat(STDOUT_FILENO, &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  auto path = fs::read_symlink("/proc/self/fd/1", error);
+  struct stat named {};
+  const bool is_there = !error && ::stat(path.c_str(), &named) == 0 && named.st_ino == info.st_ino;
+  return is_there ? path.string() : std::string();
 }
 
 /// submission.json's token is the run's: a job that shows another was not submitted for it.
@@ -130,8 +142,9 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);
   if (!is_submitted && !run.again) {
-    const Json origin{
+    Json origin{
         {"cluster", identity.cluster}, {"job", identity.job}, {"name", std::string(name)}, {"script", "by hand"}};
+    if (auto log = output_file(); !log.empty()) origin["log"] = std::move(log);
     DLRUN_TRY(write_file_atomic(directory / "origin", dump(origin)));
   }
   if (const auto before = read_attempt(directory)) {

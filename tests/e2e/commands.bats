@@ -193,6 +193,8 @@ SH
     done
     [[ $(dl ls --runs runs) == *"hello-$first"* ]]
     [ "$(dl status "$first" --json | jq -r .run)" = "hello-$first" ]
+    [ "$(dl status hello --json | jq -r .run)" = "hello-$second" ] # a name is the newest of that name
+    [ "$(dl logs "$first" | grep -c '^rank . of 4 on n')" -eq 4 ]
 }
 
 @test "submit takes an edited script back" {

@@ -107,6 +107,16 @@ TEST_CASE_FIXTURE(Fixture, "render -o writes through a link and into a pipe, and
   CHECK(call({"render", "x.yaml", "-o", "."}) == 1);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a run is found by its path where the index has no place") {
+  const auto run = folder.path() / "runs" / "x-1";
+  REQUIRE(make_private_directories(run).has_value());
+  REQUIRE(write_file_atomic(run / "submission.json", R"({"token":"t","state":"refused","message":"no"})").has_value());
+  cli.env = {};
+  cli.env.set("PATH", "/nowhere");
+  CHECK(call({"status", "runs/x-1"}) == 0);
+  CHECK(call({"status", "x-1"}) == 6);
+}
+
 TEST_CASE("every kind of failure has one of the documented exit codes") {
   CHECK(exit_code_of(Errc::kInvalid) == 2);
   CHECK(exit_code_of(Errc::kRefused) == 3);

@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
 
+#include "common/files.h"
 #include "common/json_lines.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/origin.h"
 #include "launcher/runs/status.h"
+#include "tests/unit/temporary_directory.h"
 
 using namespace dlrun;
 using Json = nlohmann::ordered_json;
@@ -109,6 +113,19 @@ TEST_CASE("a run that a script made by hand is known by its claim") {
   REQUIRE(job.has_value());
   CHECK(job->id == "42");
   CHECK(job->cluster.empty());
+}
+
+TEST_CASE("the name and the log of a run that a script made by hand are what its leader wrote") {
+  TemporaryDirectory folder;
+  const auto run = folder.path() / "hello-4";
+  REQUIRE(make_private_directories(run).has_value());
+  RunFacts facts;
+  facts.claim = Claim{{"testbed", "4"}, ""};
+  CHECK(name_of_run(run) == "hello-4");
+  CHECK(job_log(run, facts) == run / "slurm-4.out");
+  REQUIRE(write_file_atomic(run / "origin", R"({"name":"hello","log":"/scratch/hello-4.out"})").has_value());
+  CHECK(name_of_run(run) == "hello");
+  CHECK(job_log(run, facts) == "/scratch/hello-4.out");
 }
 
 TEST_CASE("a failed rank is described with rank, host and signal or code") {
