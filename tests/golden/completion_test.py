@@ -35,7 +35,8 @@ def environment(home):
 
 
 class Terminal:
-    """A shell on a pseudo-terminal. What is typed ahead is read in its order, so nothing has to wait for an echo."""
+    """A shell on a pseudo-terminal, at its prompt: before that the terminal itself would act on control characters. What is typed
+    then is read in its order, so nothing has to wait for an echo."""
 
     def __init__(self, home, setup=""):
         argv, start = START[SHELL]
@@ -45,14 +46,15 @@ class Terminal:
             os.execvpe(argv[0], argv, environment(home))
         self.pid = pid
         self.send(f"{start}; {setup or ':'}; printf 'rea''dy\\n'\n")
-        self.read_until("ready")
+        self.read_until("ready\r\n", then="$ ")
 
     def send(self, text):
         os.write(self.fd, text.encode())
 
-    def read_until(self, mark):
+    def read_until(self, mark, then=""):
+        """What the terminal shows until it shows `mark`, and `then` somewhere behind it."""
         text, end = "", time.monotonic() + LIMIT_SECONDS
-        while mark not in text:
+        while mark not in text or then not in text.split(mark)[-1]:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
                 raise AssertionError(f"no {mark!r} within {LIMIT_SECONDS} s; the terminal shows:\n{text}")
