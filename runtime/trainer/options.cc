@@ -193,6 +193,9 @@ const std::vector<Flag<Options>>& flags() {
       {"--batch", "N", "samples of a step on each rank (32)",
        number<O>(
            [](O & o) -> auto& { return o.train.batch; }, 1, kWidest)},
+      {"--micro-batch", "N", "at most so many of them at once; gradients are accumulated; 0: all (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.micro_batch; }, 0, kWidest)},
       {"--epochs", "N", "passes over the data (4)",
        number<O>(
            [](O & o) -> auto& { return o.train.epochs; }, 1, kMostEpochs)},

@@ -80,6 +80,7 @@ TEST_CASE("layers are the whole model, in words") {
   CHECK(message_of({"--layers", "dense 10", "--model", "cnn"}) ==
         "--layers is the whole model: --model and --hidden have no part in it");
   CHECK(parse_options(Words{"--model=cnn"}, Env())->train.model == "cnn");
+  CHECK(parse_options(Words{"--micro-batch=8"}, Env())->train.micro_batch == 8);
 }
 
 TEST_CASE("optimizer and schedule take their own flags") {

@@ -153,6 +153,10 @@ class CudaKernels final : public Kernels<float> {
     launched("lamb_direction");
   }
 
+  void zero(float* y, std::size_t count) override {
+    keep(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
+  }
+
   void add_scaled(float* y, float scale, const float* x, std::size_t count) override {
     cuda::add_scaled(y, scale, x, count, stream_);
     launched("add_scaled");

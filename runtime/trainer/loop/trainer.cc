@@ -38,6 +38,11 @@ TensorPart part_of(const TensorView& tensor) {
   return {tensor.offset, count, tensor.shape.size() > 1};
 }
 
+/// Samples that go through the network together.
+std::size_t at_once(const TrainOptions& options) {
+  return options.micro_batch == 0 ? options.batch : std::min(options.micro_batch, options.batch);
+}
+
 }  // namespace
 
 /// Sums over samples of all ranks.
@@ -53,7 +58,7 @@ struct Trainer::Totals {
 struct Trainer::Parts {
   Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
         std::unique_ptr<Optimizer<float>> rule)
-      : network(session.kernels, std::move(layers), data.train.features, std::max(options.batch, kEvaluationBatch),
+      : network(session.kernels, std::move(layers), data.train.features, std::max(at_once(options), kEvaluationBatch),
                 kWords),
         optimizer(std::move(rule)),
         sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
@@ -63,6 +68,7 @@ struct Trainer::Parts {
         test(session.kernels.upload(data.test)),
         labels(session.kernels, network.max_batch()),
         totals(session.kernels, 2),
+        accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
         checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit) {
     for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
     for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
@@ -82,6 +88,7 @@ struct Trainer::Parts {
   DeviceData test;
   Array<std::uint8_t> labels;  // of the batch
   Array<float> totals;         // of an evaluation
+  Array<float> accumulated;    // gradients of the micro-batches before; zero between steps
   CheckpointFolder checkpoints;
   Schedule schedule;
   Position position;
@@ -235,19 +242,38 @@ Result<> Trainer::step() {
   // This rank's samples of the step's global batch. The last batch of an epoch is smaller, and may be empty here.
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
   const std::size_t n = batch.samples.size();
-  kernels.gather(p.train, batch.samples, kPixelScale, p.network.input(), p.labels.data());
-  p.network.forward(n, {true, options_.seed, p.position.step, batch.samples});
-
   // Every rank divides by the samples of all ranks: the sum over ranks is then the mean over the global batch, whatever
   // each rank's part of it is.
   float* words = p.network.gradients_and_extra().data() + p.network.gradients().size();
   const std::array<float, kWords> fresh{
       0, 0, session_.save_requested != nullptr && session_.save_requested->exchange(false) ? 1.0F : 0.0F};
   kernels.copy_from_host(words, fresh.data(), sizeof fresh);
-  kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, p.train.classes,
-                                1.0F / static_cast<float>(batch.global_samples), p.network.output_gradient(), words);
 
-  p.network.backward(n, [&](std::size_t layer) { p.reducer.layer_done(layer); });
+  // Micro-batches one after another; the gradients of all but the last are kept aside, and added where backward leaves
+  // the last one's, layer by layer, before they go to the other ranks. Mostly there is but one.
+  const std::size_t most = at_once(options_);
+  for (std::size_t at = 0; at == 0 || at < n; at += most) {
+    const auto samples = batch.samples.subspan(at, std::min(most, n - at));
+    const bool is_last = at + most >= n;
+    kernels.gather(p.train, samples, kPixelScale, p.network.input(), p.labels.data());
+    p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples});
+    kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), samples.size(), p.train.classes,
+                                  1.0F / static_cast<float>(batch.global_samples), p.network.output_gradient(), words);
+    p.network.backward(samples.size(), [&](std::size_t layer) {
+      const std::size_t first = p.network.first(layer);
+      const std::size_t count = p.network.first(layer + 1) - first;
+      float* gradients = p.network.gradients().data() + first;
+      if (!is_last) {
+        kernels.add_scaled(p.accumulated.data() + first, 1, gradients, count);
+        return;
+      }
+      if (at > 0) {
+        kernels.add_scaled(gradients, 1, p.accumulated.data() + first, count);
+        kernels.zero(p.accumulated.data() + first, count);
+      }
+      p.reducer.layer_done(layer);
+    });
+  }
   DLRUN_TRY(p.reducer.wait());
 
   const double epochs_done = static_cast<double>(p.position.epoch) +

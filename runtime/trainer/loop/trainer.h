@@ -34,9 +34,10 @@ struct TrainOptions {
   double warmup_epochs = 0;
   std::vector<double> lr_steps;  ///< epochs, ascending; of LrDecay::kStep, as the next
   double lr_step_factor = 0.1;
-  double lr_power = 2;     ///< of LrDecay::kPolynomial
-  double clip_norm = 0;    ///< the gradients' global norm is held to this; 0: as it is
-  std::size_t batch = 32;  ///< per rank
+  double lr_power = 2;          ///< of LrDecay::kPolynomial
+  double clip_norm = 0;         ///< the gradients' global norm is held to this; 0: as it is
+  std::size_t batch = 32;       ///< per rank
+  std::size_t micro_batch = 0;  ///< at most so many of them at once, gradients are accumulated; 0: all
   std::size_t epochs = 4;
   std::uint64_t seed = 1;
   Sharding sharding = Sharding::kSample;

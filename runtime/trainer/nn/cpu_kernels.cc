@@ -130,24 +130,20 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void add_bias(T* y, const T* bias, std::size_t n, std::size_t width) override {
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < width; ++j) y[i * width + j] += bias[j];
-    }
+    for (std::size_t i = 0; i < n; ++i) loops::add_scaled(y + i * width, T{1}, bias, width);
   }
 
   void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) override {
     std::fill_n(sums, width, T{0});
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < width; ++j) sums[j] += x[i * width + j];
-    }
+    for (std::size_t i = 0; i < n; ++i) loops::add_scaled(sums, T{1}, x + i * width, width);
   }
 
   void relu(const T* x, T* y, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+    split(count, [&](std::size_t at, std::size_t n) { loops::relu(x + at, y + at, n); });
   }
 
   void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) dx[i] = y[i] > 0 ? dy[i] : 0;
+    split(count, [&](std::size_t at, std::size_t n) { loops::relu_backward(y + at, dy + at, dx + at, n); });
   }
 
   void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes, T scale,
@@ -192,6 +188,10 @@ class CpuKernels final : public Kernels<T> {
 
   void lamb_direction(const T* p, T* g, T* m, T* v, std::size_t count, const LambCoefficients<T>& c) override {
     split(count, [&](std::size_t at, std::size_t n) { loops::lamb(p + at, g + at, m + at, v + at, n, c); });
+  }
+
+  void zero(T* y, std::size_t count) override {
+    std::fill_n(y, count, T{0});
   }
 
   void add_scaled(T* y, T scale, const T* x, std::size_t count) override {

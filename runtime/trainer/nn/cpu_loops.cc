@@ -76,6 +76,26 @@ void add_scaled(double* y, double scale, const double* x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] += scale * x[i];
 }
 
+DLRUN_EACH_ISA void relu(const float* x, float* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+}
+void relu(const double* x, double* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+DLRUN_EACH_ISA void relu_backward(const float* y, const float* dy, float* dx, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float gradient = dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
+    dx[i] = y[i] > 0 ? gradient : 0;
+  }
+}
+void relu_backward(const double* y, const double* dy, double* dx, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const double gradient = dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
+    dx[i] = y[i] > 0 ? gradient : 0;
+  }
+}
+
 namespace {
 
 constexpr std::size_t kLanes = 16;

@@ -33,6 +33,12 @@ void lamb(const double* p, double* g, double* m, double* v, std::size_t n, const
 void add_scaled(float* y, float scale, const float* x, std::size_t n);
 void add_scaled(double* y, double scale, const double* x, std::size_t n);
 
+/// y = max(x, 0); dx = dy where y > 0, else 0. x and y, dy and dx may be the same array.
+void relu(const float* x, float* y, std::size_t n);
+void relu(const double* x, double* y, std::size_t n);
+void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
+void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
+
 /// The sum of x[i]^2, in double, in sixteen lanes that are added in order.
 [[nodiscard]] double sum_of_squares(const float* x, std::size_t n);
 [[nodiscard]] double sum_of_squares(const double* x, std::size_t n);

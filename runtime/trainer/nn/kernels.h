@@ -107,6 +107,9 @@ class Kernels {
   virtual void lamb_direction(const T* parameters, T* gradients, T* m, T* v, std::size_t count,
                               const LambCoefficients<T>& c) = 0;
 
+  /// y = 0.
+  virtual void zero(T* y, std::size_t count) = 0;
+
   /// y += scale * x.
   virtual void add_scaled(T* y, T scale, const T* x, std::size_t count) = 0;
 
