@@ -30,7 +30,7 @@ Result<int> check(Cli& cli, const Options& options) {
   if (!script) return tl::unexpected(script.error());
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
-  const auto missing = check_files(prepared->loaded);
+  const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
 
   std::string slurm_says;

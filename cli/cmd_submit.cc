@@ -76,7 +76,7 @@ Result<int> submit(Cli& cli, const Options& options) {
     job->submit.dependency = std::move(*dependency);
   }
   if (options.dry_run) return show_what_would_be_done(cli, *job, options.json);
-  if (job->prepared) print_diagnostics(cli, check_files(job->prepared->loaded));
+  if (job->prepared) print_diagnostics(cli, preflight(cli, job->prepared->loaded));
   if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(JobId{}));
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});
 }

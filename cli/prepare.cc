@@ -9,7 +9,12 @@
 #include "cli/command_line.h"
 #include "cli/output.h"
 #include "common/files.h"
+#include "common/text.h"
+#include "container/image_name.h"
 #include "launcher/executors/slurm_conf.h"
+#include "launcher/runs/images.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/validate.h"
 #include "launcher/spec/yaml_document.h"
 
 namespace dlrun {
@@ -28,6 +33,25 @@ namespace {
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
   return text;
+}
+
+/// What a name that is not a path means to pyxis, and what the user may mean by it.
+std::optional<std::string> about_image(const Cli& cli, const LoadedSpec& loaded) {
+  const std::string image = loaded.spec.container.image.value_or("");
+  const std::string runtime = container_runtime(loaded.spec, loaded.site);
+  if (image.empty() || is_image_path(image) || runtime != "pyxis" || image.ends_with(".sqsh")) return std::nullopt;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(std::filesystem::path(loaded.folder) / image, error)) {
+    return fmt::format("container.image: the file '{0}' is here, but pyxis reads '{0}' as a registry name; write ./{0}",
+                       printable(image));
+  }
+  const auto uri = enroot_uri(image);
+  const auto store = ImageStore::of_user(cli.env);
+  if (!uri || !store) return std::nullopt;
+  const auto stored = store->find(*uri);
+  if (!stored) return std::nullopt;
+  return fmt::format("container.image: pyxis fetches '{}' again for every job; it was imported once: give {}",
+                     printable(image), stored->file.string());
 }
 
 }  // namespace
@@ -123,6 +147,17 @@ Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::str
     return fail(Errc::kInvalid, "");
   }
   return Prepared{std::move(*loaded), std::move(*plan)};
+}
+
+std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded) {
+  auto found = check_files(loaded);
+  if (const auto words = about_image(cli, loaded)) {
+    const auto origin = loaded.spec.origins.find("container.image");
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    found.push_back({Diagnostic::Severity::kWarning, where, *words,
+                     where.kind == Origin::Kind::kFile ? line_of(loaded.text, where.line) : ""});
+  }
+  return found;
 }
 
 Result<> stage(const Cli& cli, const std::string& runs_dir) {

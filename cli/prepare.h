@@ -39,6 +39,9 @@ struct Prepared {
 [[nodiscard]] Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::string resolved_yaml,
                                              const PlanInputs& inputs);
 
+/// What on this machine will not be there for the job, or is not what it seems: files, mounts, the image. Warnings.
+[[nodiscard]] std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded);
+
 /// Copies the agent and the trainer beside the runs where they are missing.
 [[nodiscard]] Result<> stage(const Cli& cli, const std::string& runs_dir);
 

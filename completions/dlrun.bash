@@ -29,7 +29,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain man site init doctor completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain man site init doctor container completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -60,6 +60,7 @@ _dlrun() {
     site) options='-h --help --json' words=$(dlrun completion --list sites 2>/dev/null) words='list show' ;;
     init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --module --conda --venv --preset -o --output --force -y --yes' ;;
     doctor) options='-h --help --site-file --json' ;;
+    container) options='-h --help --refresh --json' ;;
     completion) options='-h --help --list' words='bash zsh fish' ;;
   esac
   case $command:$previous in

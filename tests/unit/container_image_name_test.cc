@@ -1,0 +1,32 @@
+#include <doctest/doctest.h>
+
+#include "container/image_name.h"
+
+namespace dlrun {
+namespace {
+
+TEST_CASE("a registry's image has enroot's form, from enroot's and from docker's") {
+  const auto uri = [](std::string_view image) { return enroot_uri(image).value_or("refused"); };
+  CHECK(uri("ubuntu") == "docker://ubuntu");
+  CHECK(uri("nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
+  CHECK(uri("docker://nvcr.io/nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
+  CHECK(uri("localhost:5000/a/b") == "docker://localhost:5000#a/b");
+  CHECK(uri("library/ubuntu:22.04") == "docker://library/ubuntu:22.04");
+  CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");
+}
+
+TEST_CASE("a path, and what no image's name can hold, is refused") {
+  for (const char* image :
+       {"", "/a.sqsh", "./a", "a/b.sqsh", "a.sif", "docker://", "http://x/y", "a b", "-x", "a\nb", "a;b"}) {
+    CAPTURE(image);
+    CHECK_FALSE(enroot_uri(image).has_value());
+  }
+}
+
+TEST_CASE("only what starts as a path is a file: the rest are names in a registry") {
+  for (const char* image : {"/a", "./a", "../a", "~/a"}) CHECK(is_image_path(image));
+  for (const char* image : {"a/b.sqsh", "a", "docker://a"}) CHECK_FALSE(is_image_path(image));
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,92 @@
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "common/text.h"
+#include "launcher/runs/images.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A store in a folder of its own.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("dlrun-images-" + random_hex(8));
+  ImageStore store{path};
+  ~Folder() { fs::remove_all(path); }
+  [[nodiscard]] fs::path file(std::string_view content) const {
+    const fs::path made = store.new_file();
+    std::ofstream(made) << content;
+    return made;
+  }
+};
+
+const std::string kName = "docker://nvcr.io#nvidia/pytorch:24.05";
+
+TEST_CASE("an image is taken in under its digest, read-only, and found by its name") {
+  const Folder folder;
+  CHECK_FALSE(folder.store.find(kName).has_value());
+  const auto lock = folder.store.lock(kName);
+  REQUIRE(lock.has_value());
+  const auto stored = folder.store.adopt(folder.file("abc"), kName, "");
+  REQUIRE(stored.has_value());
+  CHECK(stored->digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-2, B.1
+  CHECK(stored->file == folder.path / (stored->digest + ".sqsh"));
+  CHECK((fs::status(stored->file).permissions() & fs::perms::mask) == static_cast<fs::perms>(0444));
+  CHECK(folder.store.find(kName)->file == stored->file);
+  CHECK(folder.store.find(kName)->bytes == 3);
+}
+
+TEST_CASE("the registry's digest names the file where it is known; what is no digest does not") {
+  const Folder folder;
+  REQUIRE(folder.store.lock(kName).has_value());
+  const std::string digest(64, 'd');
+  CHECK(folder.store.adopt(folder.file("x"), kName, digest)->file.filename() == digest + ".sqsh");
+  CHECK(folder.store.adopt(folder.file("x"), kName, "../../evil")->file.parent_path() == folder.path);
+  CHECK_FALSE(folder.store.file_of("../../evil").has_value());
+}
+
+TEST_CASE("a second import of the same replaces it whole, and two names may be one file") {
+  const Folder folder;
+  REQUIRE(folder.store.lock(kName).has_value());
+  REQUIRE(folder.store.adopt(folder.file("same"), kName, "").has_value());
+  REQUIRE(folder.store.adopt(folder.file("same"), kName, "").has_value());
+  REQUIRE(folder.store.adopt(folder.file("same"), "docker://other", "").has_value());
+  const auto images = folder.store.list();
+  REQUIRE(images.has_value());
+  REQUIRE(images->size() == 2);
+  CHECK((*images)[0].file == (*images)[1].file);
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path)) files += entry.path().extension() == ".sqsh" ? 1 : 0;
+  CHECK(files == 1);
+}
+
+TEST_CASE("an entry that is damaged or whose file is gone is not found and not listed") {
+  const Folder folder;
+  REQUIRE(folder.store.lock(kName).has_value());
+  const auto stored = folder.store.adopt(folder.file("x"), kName, "");
+  std::ofstream(folder.path / "other.json") << "{\"image\": 3";
+  fs::remove(stored->file);
+  CHECK_FALSE(folder.store.find(kName).has_value());
+  CHECK(folder.store.list()->empty());
+}
+
+TEST_CASE("a folder that is not there has no images") {
+  const Folder folder;
+  CHECK(folder.store.list()->empty());
+}
+
+TEST_CASE("what an import of days ago left is removed by the next, a fresh one is not") {
+  const Folder folder;
+  REQUIRE(folder.store.lock(kName).has_value());
+  const auto old = folder.file("old");
+  const auto fresh = folder.file("fresh");
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(72));
+  REQUIRE(folder.store.lock("docker://another").has_value());
+  CHECK_FALSE(fs::exists(old));
+  CHECK(fs::exists(fresh));
+}
+
+}  // namespace
+}  // namespace dlrun
