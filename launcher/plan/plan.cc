@@ -175,8 +175,25 @@ class Planner {
   }
 
   void rank_variables() {
-    for (const auto& [name, value] : preset_.env)
-      plan_.rank_env.push_back({name, value, "launch.preset: " + preset_.name});
+    const std::string from_preset = "launch.preset: " + preset_.name;
+    if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
+      plan_.rank_options.push_back({"--nproc-per-node", fmt::format("{}", *nproc),
+                                    spec_.launch.nproc_per_node     ? "launch.nproc_per_node"
+                                    : spec_.resources.gpus_per_task ? "resources.gpus_per_task"
+                                    : spec_.resources.gpus_per_node ? "resources.gpus_per_node"
+                                    : spec_.resources.gres          ? "resources.gres"
+                                                                    : from_preset});
+    }
+    if (uses_roles(preset_)) {
+      std::vector<std::string> roles;
+      for (const auto& [name, count] : {std::pair("chief", spec_.launch.chief), std::pair("ps", spec_.launch.ps),
+                                        std::pair("evaluator", spec_.launch.evaluator)}) {
+        if (count) roles.push_back(fmt::format("{}={}", name, *count));
+      }
+      if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
+    }
+    for (const auto& word : preset_.words) plan_.rank_options.push_back({"--word", word, from_preset});
+    for (const auto& [name, value] : preset_.env) plan_.rank_env.push_back({name, value, from_preset});
     plan_.secrets = spec_.environment.secrets;
   }
 
@@ -232,10 +249,13 @@ class Planner {
           continue;
         }
       }
+      const auto origin = spec_.origins.find(row.path);
+      const bool is_presets = origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
+      const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
       if (row.format == Format::kFlag && *value == "true") {
-        add_directive(row.option, std::nullopt, row.path);
+        add_directive(row.option, std::nullopt, key);
       } else {
-        add_directive(row.option, *value, row.path);
+        add_directive(row.option, *value, key);
       }
     }
     after();

@@ -75,14 +75,15 @@ struct LaunchPlan {
   bool output_given = false;              ///< resources.output is the user's: submit leaves it alone
   std::optional<std::string> clusters;    ///< -M of every query about the run
   Prologue prologue;
-  bool shares_cpus = false;                ///< resources.cpus_per_task is not given: the script divides what it got
-  std::vector<PlannedOption> step;         ///< srun's options, in order
-  std::vector<PlannedOption> container;    ///< those of them that put a task into its container
-  ContainerEntry entry;                    ///< how a task enters it where srun cannot put it there
-  std::vector<PlannedVariable> rank_vars;  ///< bytes that the container's runtime would change: set by the rank agent
-  std::vector<PlannedVariable> rank_env;   ///< --env NAME=TEMPLATE of the rank agent
-  std::vector<SecretSource> secrets;       ///< --secret NAME of the rank agent; the values travel in the run's own file
-  bool trusted = false;                    ///< the program is dlrun's own
+  bool shares_cpus = false;                 ///< resources.cpus_per_task is not given: the script divides what it got
+  std::vector<PlannedOption> step;          ///< srun's options, in order
+  std::vector<PlannedOption> container;     ///< those of them that put a task into its container
+  ContainerEntry entry;                     ///< how a task enters it where srun cannot put it there
+  std::vector<PlannedOption> rank_options;  ///< of the rank agent: --nproc-per-node, --roles, --word TEMPLATE
+  std::vector<PlannedVariable> rank_vars;   ///< bytes that the container's runtime would change: set by the rank agent
+  std::vector<PlannedVariable> rank_env;    ///< --env NAME=TEMPLATE of the rank agent
+  std::vector<SecretSource> secrets;  ///< --secret NAME of the rank agent; the values travel in the run's own file
+  bool trusted = false;               ///< the program is dlrun's own
   std::vector<PlannedWords> program;
   bool forward_usr1 = false;     ///< checkpoint.signal_before is given
   std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: tasks on one node

@@ -74,6 +74,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"container", of_options(plan.container)},
       {"entry", {{"batch", plan.entry.batch}, {"session", plan.entry.session}, {"words", enter}}},
       {"rank_vars", of_variables(plan.rank_vars)},
+      {"rank_options", of_options(plan.rank_options)},
       {"rank_env", of_variables(plan.rank_env)},
       {"secrets", of_secrets(plan.secrets)},
       {"trusted", plan.trusted},

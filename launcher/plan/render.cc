@@ -73,6 +73,9 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   text.line("rank=(");
   text.line("  \"$agent\" rank");
   if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
+  for (const PlannedOption& option : plan.rank_options) {
+    text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
+  }
   for (const PlannedVariable& variable : plan.rank_vars) {
     text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)), variable.key);
   }

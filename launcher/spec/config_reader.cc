@@ -1,6 +1,7 @@
 #include "launcher/spec/config_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -14,6 +15,26 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLargestConfig = 1U << 20U;
+
+/// Slurm binds GPUs to tasks and says by these which; a preset that guessed over them would take others' GPUs.
+constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                                     "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
+
+[[nodiscard]] Result<> check_value(const std::string& name, const std::string&) {
+  if (std::find(kSlurmsOwn.begin(), kSlurmsOwn.end(), name) == kSlurmsOwn.end()) return {};
+  return fail(Errc::kInvalid, "Slurm sets it as it binds GPUs; a preset must not");
+}
+
+[[nodiscard]] Result<> check_words(const std::string& text) {
+  DLRUN_TRY(fields_of(text));
+  return {};
+}
+
+[[nodiscard]] Result<> check_template(const std::string& name, const std::string& value) {
+  DLRUN_TRY(check_value(name, value));
+  DLRUN_TRY(fields_of(value));
+  return {};
+}
 
 }  // namespace
 
@@ -86,12 +107,15 @@ Preset read_preset(const ConfigFile& file, std::string_view name, std::vector<Di
   preset.name = name;
   preset.source = file.source;
   MapReader reader(file, diagnostics);
-  std::string program = "command";
+  std::string program = "command", tasks = "gpu";
   reader.read(file.document.root, {{"help", reader.text(preset.help)},
                                    {"program", reader.choice(program, {"command", "trainer"})},
                                    {"mpi", reader.boolean(preset.wants_mpi)},
-                                   {"env", reader.variables(preset.env)},
-                                   {"vars", reader.variables(preset.vars)}});
+                                   {"tasks", reader.choice(tasks, {"gpu", "node"})},
+                                   {"words", reader.list(preset.words, check_words)},
+                                   {"env", reader.variables(preset.env, check_template)},
+                                   {"vars", reader.variables(preset.vars, check_value)}});
+  preset.is_node_launcher = tasks == "node";
   // Trust comes with dlrun's own program and cannot be claimed by a file.
   preset.is_trainer = preset.trusted = program == "trainer";
   return preset;

@@ -121,22 +121,23 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   if (file) {
     preset = read_preset(*file, name, problems);
   } else if (problems.empty()) {
-    constexpr std::array<std::string_view, 5> kLater{"torchrun", "horovod", "tensorflow", "deepspeed", "jax"};
-    if (std::find(kLater.begin(), kLater.end(), name) != kLater.end()) {
-      problems.push_back(error_about(builder.spec().origins["launch.preset"],
-                                     fmt::format("launch.preset: {} is not supported yet", name)));
-    } else {
-      const auto names = config_names("presets", request.config_dirs);
-      const std::vector<std::string_view> candidates(names.begin(), names.end());
-      const auto similar = nearest(name, candidates);
-      problems.push_back(error_about(
-          builder.spec().origins["launch.preset"],
-          fmt::format("launch.preset: there is no preset '{}'; {}", name,
-                      similar ? fmt::format("did you mean '{}'?", *similar) : "known: " + join(names, " "))));
-    }
+    const auto names = config_names("presets", request.config_dirs);
+    const std::vector<std::string_view> candidates(names.begin(), names.end());
+    const auto similar = nearest(name, candidates);
+    problems.push_back(
+        error_about(builder.spec().origins["launch.preset"],
+                    fmt::format("launch.preset: there is no preset '{}'; {}", name,
+                                similar ? fmt::format("did you mean '{}'?", *similar) : "known: " + join(names, " "))));
     preset.is_trainer = true;  // nothing more to say about a missing command
   }
   for (Diagnostic& problem : problems) builder.report(std::move(problem));
+  Resources& resources = builder.spec().resources;
+  const auto is_refused = [&](const char* key) { return builder.refused().contains(key); };
+  if (preset.is_node_launcher && !resources.tasks_per_node && !resources.ntasks &&
+      !is_refused("resources.tasks_per_node") && !is_refused("resources.ntasks")) {
+    resources.tasks_per_node = 1;
+    builder.spec().origins["resources.tasks_per_node"] = {Origin::Kind::kPreset, preset.source, 0, 0};
+  }
   return preset;
 }
 

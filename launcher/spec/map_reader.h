@@ -114,14 +114,18 @@ class MapReader {
       }
     };
   }
-  /// Variables: names to values.
-  [[nodiscard]] Reader variables(NamedValues& into) {
-    return [this, &into](YamlId id) {
+  /// Variables: names to values. check says what is wrong with one, if anything.
+  using Check = std::function<Result<>(const std::string& name, const std::string& value)>;
+  [[nodiscard]] Reader variables(NamedValues& into, Check check = {}) {
+    return [this, &into, check = std::move(check)](YamlId id) {
       each(id, [&](const YamlNode& key, YamlId value) {
         if (!is_variable_name(key.text))
           return error(key, fmt::format("'{}' is not a variable's name", printable(key.text)));
         std::string word;
         text(word)(value);
+        if (auto checked = check ? check(key.text, word) : Result<>(); !checked) {
+          return error(file_.document.at(value), fmt::format("{}: {}", key.text, checked.error().message));
+        }
         into.emplace_back(key.text, std::move(word));
       });
     };

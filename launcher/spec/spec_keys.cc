@@ -78,8 +78,12 @@ constexpr KeyRow kKeys[] = {
   {.path = "container.name", FIELD(container.name), .format = Format::kSlug, .option = "--container-name", .help = "A named container, kept between the steps of a job and, where the site keeps them, between jobs.", .example = "my-container"},
   {.path = "container.save", FIELD(container.save), .format = Format::kPath, .option = "--container-save", .help = "Save the container's file system to this .sqsh at the end.", .example = "out.sqsh"},
 
-  {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug, .help = "How the framework wants to be started: trainer, torch, mpi, plain, or a file of the user's presets folder.", .fallback = "plain; trainer where there is no command", .example = "torch"},
+  {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug, .help = "How the framework wants to be started: trainer, torch, torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or a file of the user's presets folder.", .fallback = "plain; trainer where there is no command", .example = "torch"},
   {.path = "launch.command", FIELD(launch.command), .format = Format::kLines, .help = "The program and its arguments, one word an item.", .example = "[python, -u, train.py, --epochs, 12]"},
+  {.path = "launch.nproc_per_node", FIELD(launch.nproc_per_node), .min = 1, .max = 4096, .help = "Ranks that a preset's own launcher (torchrun) starts on each node.", .fallback = "the GPUs of a node, or 1", .example = "4"},
+  {.path = "launch.roles.chief", FIELD(launch.chief), .min = 0, .max = 1, .help = "TensorFlow: 1 makes the first rank the chief.", .fallback = "0: worker 0 is it", .example = "1"},
+  {.path = "launch.roles.ps", FIELD(launch.ps), .min = 0, .max = 1e6, .help = "TensorFlow: how many ranks are parameter servers, after the workers.", .fallback = "0", .example = "2"},
+  {.path = "launch.roles.evaluator", FIELD(launch.evaluator), .min = 0, .max = 1, .help = "TensorFlow: 1 makes the last rank the evaluator.", .fallback = "0", .example = "1"},
   {.path = "launch.mpi", FIELD(launch.mpi), .option = "--mpi", .help = "srun's MPI plugin: pmix, pmi2, none.", .fallback = "the site's where the preset wants MPI", .example = "pmix"},
   {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = "--cpu-bind", .help = "srun's CPU binding.", .example = "cores"},
   {.path = "launch.gpu_bind", FIELD(launch.gpu_bind), .option = "--gpu-bind", .help = "srun's GPU binding.", .example = "closest"},

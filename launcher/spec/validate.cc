@@ -26,6 +26,7 @@ class Validator {
     check_time();
     check_container();
     check_launch();
+    check_preset();
     return std::move(found_);
   }
 
@@ -202,6 +203,43 @@ class Validator {
     }
   }
 
+  void check_preset() {
+    const auto per_node = ranks_per_node(spec_);
+    if (preset_.is_node_launcher) {
+      const std::string_view key = has("resources.tasks_per_node") ? "resources.tasks_per_node" : "resources.ntasks";
+      if (!per_node || *per_node != 1) {
+        error(key, fmt::format("{}: the preset '{}' starts the ranks of a node itself and wants one task per node; "
+                               "launch.nproc_per_node says how many ranks",
+                               key, preset_.name));
+      } else if (!nproc_per_node(spec_)) {
+        error("launch.nproc_per_node",
+              fmt::format("launch.nproc_per_node is missing: how many ranks is '{}' to start on each node?",
+                          preset_.name));
+      }
+    } else if (spec_.launch.nproc_per_node) {
+      warn("launch.nproc_per_node",
+           fmt::format("launch.nproc_per_node is for presets that start the ranks of a node themselves, such as "
+                       "torchrun; with '{}' every task is a rank (resources.tasks_per_node), so it has no effect",
+                       preset_.name));
+    }
+    const Launch& l = spec_.launch;
+    const auto others = l.chief.value_or(0) + l.ps.value_or(0) + l.evaluator.value_or(0);
+    if (others == 0) return;
+    const std::string_view key = l.ps ? "launch.roles.ps" : l.chief ? "launch.roles.chief" : "launch.roles.evaluator";
+    const auto& nodes = spec_.resources.nodes;
+    const auto tasks = spec_.resources.ntasks ? spec_.resources.ntasks
+                       : per_node && (!nodes || nodes->min == nodes->max)
+                           ? std::optional(*per_node * (nodes ? nodes->min : 1))
+                           : std::nullopt;
+    if (!uses_roles(preset_)) {
+      warn(key, fmt::format("launch.roles: the preset '{}' gives ranks no roles, so it has no effect", preset_.name));
+    } else if (tasks && *tasks < others) {
+      error(key, fmt::format("launch.roles asks for {} ranks, but the job has {}", others, *tasks));
+    } else if (tasks && *tasks == others && l.chief.value_or(0) == 0) {
+      error(key, fmt::format("launch.roles: all {} ranks have another role, and none is left to be a worker", *tasks));
+    }
+  }
+
   void check_launch() {
     if (preset_.is_trainer) {
       if (preset_.trusted && spec_.origins.contains("launch.command"))
@@ -284,6 +322,13 @@ std::optional<std::int64_t> gpus_per_node(const JobSpec& spec) {
   if (r.gres) return gpus_in_gres(*r.gres);
   if (r.gpus || r.gpus_per_task) return std::nullopt;
   return 0;
+}
+
+std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
+  if (spec.launch.nproc_per_node) return spec.launch.nproc_per_node;
+  if (spec.resources.gpus_per_task) return spec.resources.gpus_per_task->count;
+  const auto gpus = gpus_per_node(spec);
+  return gpus ? std::optional(std::max<std::int64_t>(*gpus, 1)) : std::nullopt;
 }
 
 std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {

@@ -26,6 +26,10 @@ namespace dlrun {
 /// ntasks is given and the nodes do not divide it.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
+/// Ranks that a preset's own launcher starts on each node: launch.nproc_per_node, else the node's GPUs, else 1; nothing
+/// where only the whole job's GPUs are given.
+[[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
+
 /// GPUs of each node as far as the spec fixes them; 0 where it asks for none.
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
 

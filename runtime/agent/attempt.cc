@@ -7,6 +7,7 @@
 #include "common/hostlist.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/rank_table.h"
 
 namespace dlrun::agent {
 namespace {
@@ -83,10 +84,11 @@ Result<Hello> Hello::of_json(const Json& message) {
   hello.host = text(message, "host");
   hello.addr = text(message, "addr");
   hello.pid = integer(message, "pid");
-  hello.master_port = integer(message, "master_port");
+  hello.port = integer(message, "port");
   const auto& w = hello.world;
   const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 && w.local_rank < w.local_size &&
                         w.node_rank >= 0 && w.node_rank < w.nnodes;
+  if (hello.port < 0 || hello.port > 65535) return fail(Errc::kInvalid, "a hello with port {}", hello.port);
   if (!is_whole) return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
   return hello;
 }
@@ -132,10 +134,9 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
 void Attempt::start() {
   const auto& first = ranks_.at(0).hello;
   for (const auto& [rank, member] : ranks_) {
-    outlet_.send(rank, {{"type", "start"},
-                        {"addr", member.hello.addr},
-                        {"master_addr", first.addr},
-                        {"master_port", first.master_port}});
+    outlet_.send(
+        rank,
+        {{"type", "start"}, {"addr", member.hello.addr}, {"master_addr", first.addr}, {"master_port", first.port}});
   }
 }
 
@@ -329,6 +330,20 @@ void Attempt::give_up(int code, std::string_view message, Clock::time_point now)
 void Attempt::on_warning(int rank, std::string_view message) {
   outlet_.say(fmt::format("rank {} on {}: {}", rank, host_of(rank), printable(message)));
   outlet_.record("warning", {{"message", message}, {"rank", rank}, {"host", host_of(rank)}});
+}
+
+void Attempt::on_table(int rank, std::int64_t from) {
+  if (phase_ != Phase::kRunning) return;
+  if (table_.empty()) {
+    std::vector<Endpoint> table;
+    for (const auto& [number, member] : ranks_) {
+      table.push_back({member.hello.addr, static_cast<std::uint16_t>(member.hello.port)});
+    }
+    table_ = table_pages(table);
+  }
+  const auto page = static_cast<std::size_t>(from) / kTablePageRanks;
+  if (from < 0 || from % kTablePageRanks != 0 || page >= table_.size()) return;
+  outlet_.send_text(rank, table_[page]);
 }
 
 void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {

@@ -3,6 +3,7 @@
 // its own: facts go in, words to ranks, events and sentences come out through AttemptOutlet. One thread.
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@ class AttemptOutlet {
  public:
   virtual ~AttemptOutlet() = default;
   virtual void send(int rank, const Json& message) = 0;
+  /// A message that is text already.
+  virtual void send_text(int rank, std::string_view payload) = 0;
   /// To every rank that is connected.
   virtual void broadcast(const Json& message) = 0;
   virtual void record(std::string_view event, const Json& fields) = 0;
@@ -46,7 +49,7 @@ struct Hello {
   std::string host{};
   std::string addr{};
   int pid = 0;
-  int master_port = 0;
+  int port = 0;  ///< held for its program; 0: none
 
   [[nodiscard]] static Result<Hello> of_json(const Json& message);
 };
@@ -97,6 +100,8 @@ class Attempt {
   void on_rank_signal(int rank, int signal, Clock::time_point now);
   void on_own_signal(int signal, Clock::time_point now);
   void on_warning(int rank, std::string_view message);
+  /// A rank asks where all are, from this one on. Answered once all have joined.
+  void on_table(int rank, std::int64_t from);
   void on_progress(int rank, const Json& body, Clock::time_point now);
   /// What the launcher says of a task: srun in words, or the kernel of our own children.
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
@@ -145,6 +150,7 @@ class Attempt {
   Clock::time_point ending_since_{};
   int stops_asked_ = 0;
   std::map<int, Rank> ranks_;
+  std::vector<std::string> table_;  ///< its pages, made when the first rank asks
   struct TaskEnd {
     std::string host;
     RankEnd end;

@@ -84,6 +84,9 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
     if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
       gate_->send(found->second, dump(message));
   }
+  void send_text(int rank, std::string_view payload) override {
+    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end()) gate_->send(found->second, payload);
+  }
   void broadcast(const Json& message) override {
     const auto payload = dump(message);
     std::vector<PeerId> peers;  // a send may lose a peer and with it its entry
@@ -265,6 +268,8 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   } else if (type == "signal") {
     attempt_->on_rank_signal(rank, static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 1, 64)),
                              now);
+  } else if (type == "table") {
+    attempt_->on_table(rank, integer_or(message, "from", -1));
   } else if (type == "warning") {
     attempt_->on_warning(rank, text(message, "message"));
   } else if (type == "exit") {

@@ -96,24 +96,52 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
 
 Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   RankOptions rank;
-  auto command = read_options(arguments, {{"--env",
-                                           [&](std::string_view value) -> Result<> {
-                                             auto parsed = EnvTemplate::parse(value);
-                                             if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                                             rank.templates.push_back(std::move(*parsed));
-                                             return {};
-                                           },
-                                           {}},
-                                          {"--secret",
-                                           [&](std::string_view value) -> Result<> {
-                                             if (value.empty() || value.find('=') != std::string_view::npos) {
-                                               return fail(Errc::kUsage, "--secret takes a variable's name alone");
-                                             }
-                                             rank.secrets.emplace_back(value);
-                                             return {};
-                                           },
-                                           {}},
-                                          {"--trusted", {}, [&] { rank.is_trusted = true; }}});
+  auto command =
+      read_options(arguments, {{"--env",
+                                [&](std::string_view value) -> Result<> {
+                                  auto parsed = EnvTemplate::parse(value);
+                                  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                                  rank.templates.push_back(std::move(*parsed));
+                                  return {};
+                                },
+                                {}},
+                               {"--word",
+                                [&](std::string_view value) -> Result<> {
+                                  auto parsed = Template::parse(value);
+                                  if (!parsed) return within("--word", parsed.error());
+                                  rank.words.push_back(std::move(*parsed));
+                                  return {};
+                                },
+                                {}},
+                               {"--nproc-per-node",
+                                [&](std::string_view value) -> Result<> {
+                                  const auto count = parse_int(value);
+                                  if (!count || *count < 1 || *count > kLocalRanksLimit) {
+                                    return fail(Errc::kUsage, "--nproc-per-node '{}' is not a number from 1 to {}",
+                                                printable(value), kLocalRanksLimit);
+                                  }
+                                  rank.nproc_per_node = static_cast<int>(*count);
+                                  return {};
+                                },
+                                {}},
+                               {"--roles",
+                                [&](std::string_view value) -> Result<> {
+                                  auto parsed = Roles::parse(value);
+                                  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                                  rank.roles = *parsed;
+                                  return {};
+                                },
+                                {}},
+                               {"--secret",
+                                [&](std::string_view value) -> Result<> {
+                                  if (value.empty() || value.find('=') != std::string_view::npos) {
+                                    return fail(Errc::kUsage, "--secret takes a variable's name alone");
+                                  }
+                                  rank.secrets.emplace_back(value);
+                                  return {};
+                                },
+                                {}},
+                               {"--trusted", {}, [&] { rank.is_trusted = true; }}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
   return rank;
@@ -134,7 +162,11 @@ lead starts a step's ranks, watches them and keeps the run's record:
   --forward-usr1          pass a USR1 that reaches the job on to the programs
 rank runs one task's program:
   --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}
-                          {nnodes} {addr} {master_addr} {master_port} {run} {attempt} {job} are filled in
+                          {nnodes} {addr} {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
+                          {role} {role_index} {tf_config} {run} {attempt} {job} are filled in
+  --word TEMPLATE         a word before PROGRAM, such as a launcher's name
+  --nproc-per-node N      what {nproc_per_node} is (1)
+  --roles ROLES           chief=1,ps=2,evaluator=1: how many ranks are no workers
   --secret NAME           a variable for the program, from the run's secrets file
   --trusted               give the program the store
 )";

@@ -12,18 +12,19 @@
 // before its MAC fits.
 //
 // Messages, rank to lead, each with "type":
-//   hello     host, pid, addr, master_port (rank 0; else 0), world {rank size local_rank local_size node_rank nnodes}
-//   beat
-//   signal    signal            the agent caught this one and asks for lead's word
-//   warning   message
-//   put       id, key, value (hex);  get: id, key, wait_ms;  progress: body
-//   exit      code, signal, error: how the program ended; the agent stays until `noted`
+//   hello     host, pid, addr, port (held for the program; 0: none), world {rank size local_rank local_size node_rank
+//   nnodes} beat signal    signal            the agent caught this one and asks for lead's word warning   message put
+//   id, key, value (hex);  get: id, key, wait_ms;  progress: body table     from              where is every rank? Its
+//   page that begins with this one exit      code, signal, error: how the program ended; the agent stays until `noted`
 // Lead to rank:
 //   start     addr, master_addr, master_port: all ranks have said hello
 //   beat
 //   word      signal, word: "checkpoint" (pass the signal on), "none", "abort" (end follows)
 //   end       signal: 0, or what was sent to the step and may be on its way to this rank as well. The attempt is over:
-//   SIGTERM to the program, SIGKILL to what is left one second later reply     id, ok, value or error noted
+//             SIGTERM to the program, SIGKILL to what is left one second later
+//   reply     id, ok, value or error
+//   table     from, size, ips, ranks: a page of at most 256 ranks; see rank_table.h
+//   noted
 
 #include <array>
 #include <cstddef>

@@ -26,8 +26,10 @@
 #include "runtime/agent/guard.h"
 #include "runtime/agent/link.h"
 #include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_env.h"
 #include "runtime/agent/program_output.h"
 #include "runtime/agent/protocol.h"
+#include "runtime/agent/rank_table.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/store_relay.h"
 
@@ -79,8 +81,11 @@ class Rank {
   // Everything of a rank that is one thing after another: join, start, run, end.
   Result<> join();
   void open_log();
-  Result<> start(const std::string& addr, const std::string& master_addr, int master_port);
-  [[nodiscard]] Env program_env(const TemplateFields& fields) const;
+  /// lead's word, or our own where there is no lead: all are there.
+  void on_start(const std::string& addr, const std::string& master_addr, int master_port);
+  void on_table(const Json& page);
+  void start();
+  Result<> launch_program();
 
   void to_lead(const Json& message);
   void on_message(std::string_view payload);
@@ -115,7 +120,9 @@ class Rank {
   std::optional<Link> link_;
   std::optional<EventLoop::Watch> link_watch_;
   bool waits_to_send_ = false;
-  Listener master_;  ///< rank 0: the port that is held for the program
+  Listener held_;          ///< the port that is held for the program, of rank 0 or where the preset wants one
+  TemplateFields fields_;  ///< known in full when the program starts
+  std::optional<TableReader> table_;
   std::unique_ptr<StoreRelay> store_;
 
   pid_t program_ = -1;
@@ -190,7 +197,7 @@ Result<> Rank::join() {
            {"host", host_},
            {"pid", ::getpid()},
            {"addr", link_->address()},
-           {"master_port", master_.port},
+           {"port", held_.port},
            {"world",
             {{"rank", world_.rank},
              {"size", world_.size},
@@ -210,41 +217,49 @@ void Rank::open_log() {
                    fmt::format("rank-{:04}.log", world_.rank));
 }
 
-Env Rank::program_env(const TemplateFields& fields) const {
-  auto env = env_;
-  env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_ADDR", "DLRUN_MASTER_*"}, {});
-  const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
-  set("DLRUN_RANK", world_.rank);
-  set("DLRUN_WORLD_SIZE", world_.size);
-  set("DLRUN_LOCAL_RANK", world_.local_rank);
-  set("DLRUN_LOCAL_WORLD_SIZE", world_.local_size);
-  set("DLRUN_NODE_RANK", world_.node_rank);
-  set("DLRUN_NNODES", world_.nnodes);
-  if (!fields.addr.empty()) env.set("DLRUN_ADDR", fields.addr);
-  if (!fields.master_addr.empty()) {
-    env.set("DLRUN_MASTER_ADDR", fields.master_addr);
-    set("DLRUN_MASTER_PORT", fields.master_port);
+void Rank::on_start(const std::string& addr, const std::string& master_addr, int master_port) {
+  if (!fields_.addr.empty()) return;  // told twice
+  fields_.addr = addr;
+  fields_.master_addr = master_addr;
+  fields_.master_port = master_port;
+  if (!needs_table(options_)) return start();
+  if (link_) {
+    table_.emplace(world_.size);
+    return to_lead({{"type", "table"}, {"from", 0}});
   }
-  for (const auto& variable : options_.templates) env.set(variable.name, variable.expand(fields));
-  return env;
+  if (world_.size > 1) {
+    return record_exit(kExitUsage, 0, "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
+  }
+  fields_.table = {{addr, held_.port}};
+  start();
 }
 
-Result<> Rank::start(const std::string& addr, const std::string& master_addr, int master_port) {
+void Rank::on_table(const Json& page) {
+  if (!table_ || has_started_ || exit_code_) return;
+  if (auto added = table_->add(page); !added) return record_exit(kExitInternal, 0, added.error().message);
+  if (!table_->is_whole()) return to_lead({{"type", "table"}, {"from", table_->next()}});
+  fields_.table = table_->table();
+  table_.reset();
+  start();
+}
+
+void Rank::start() {
   has_started_ = true;
-  const TemplateFields fields{.world = world_,
-                              .addr = addr,
-                              .master_addr = master_addr,
-                              .master_port = master_port,
-                              .run = env_.get_or("DLRUN_RUN", ""),
-                              .attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
-                              .job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""))};
+  if (const auto started = launch_program(); !started) {
+    record_exit(exit_code_of(started.error()), 0, started.error().message);
+  }
+}
+
+Result<> Rank::launch_program() {
+  auto env = program_env(env_, options_, fields_);
+  if (!env) return tl::unexpected<Error>(std::move(env.error()));
   DLRUN_TRY(output_.open_pipes());
-  Program program{.argv = options_.program,
-                  .env = program_env(fields),
+  Program program{.argv = program_argv(options_, fields_),
+                  .env = std::move(*env),
                   .out = output_.program_out(),
                   .err = output_.program_err(),
                   .dies_with_us = true};
-  DLRUN_TRY(add_secrets(program.env, options_.secrets, fields.run));
+  DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
   if (options_.is_trusted && link_) {
     auto store = StoreRelay::create(loop_, [this](const Json& message) { to_lead(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
@@ -266,9 +281,9 @@ void Rank::on_message(std::string_view payload) {
   if (!message.is_object()) return;
   const auto type = message.value("type", std::string());
   if (type == "start" && !has_started_ && !exit_code_) {
-    const auto started =
-        start(message.value("addr", ""), message.value("master_addr", ""), message.value("master_port", 0));
-    if (!started) record_exit(exit_code_of(started.error()), 0, started.error().message);
+    on_start(message.value("addr", ""), message.value("master_addr", ""), message.value("master_port", 0));
+  } else if (type == "table") {
+    on_table(message);
   } else if (type == "word") {
     on_word(message.value("signal", 0), message.value("word", ""));
   } else if (type == "end") {
@@ -447,8 +462,21 @@ milliseconds Rank::next_wait() const {
 
 int Rank::run() {
   const auto signals = loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
-  if (world_.rank == 0) {
-    if (auto held = hold_free_port()) master_ = std::move(*held);
+  fields_.world = world_;
+  fields_.run = env_.get_or("DLRUN_RUN", "");
+  fields_.attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
+  fields_.job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""));
+  fields_.nproc_per_node = options_.nproc_per_node;
+  fields_.roles = options_.roles;
+  if (world_.rank == 0 || needs_port(options_)) {
+    auto held = hold_free_port();
+    if (held) {
+      held_ = std::move(*held);
+      fields_.port = held_.port;
+    } else if (needs_port(options_)) {
+      say(held.error().message);
+      return kExitInternal;
+    }
   }
   if (env_.has("DLRUN_LEAD")) {
     if (auto joined = join(); !joined) {
@@ -460,9 +488,7 @@ int Rank::run() {
   } else {
     open_log();
     const bool is_alone = world_.size == 1;
-    if (auto started = start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", master_.port); !started) {
-      record_exit(exit_code_of(started.error()), 0, started.error().message);
-    }
+    on_start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", held_.port);
   }
   while (!is_done()) {
     loop_.run_once(next_wait());
@@ -483,14 +509,20 @@ int refuse(const World& world, const Error& error, int code) {
 int run_rank(const RankOptions& options, const Env& env) {
   const auto world = read_world(env, WorldReader::kRankAgent);
   if (!world) return refuse({}, world.error(), kExitUsage);
+  if (auto checked = check_roles(options, world->size); !checked) return refuse(*world, checked.error(), kExitUsage);
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // A child in a process group of its own would be stopped by the terminal, so the program takes our place.
     auto own = env;
-    const TemplateFields fields{.world = *world, .addr = "127.0.0.1", .master_addr = "127.0.0.1"};
-    for (const auto& variable : options.templates) own.set(variable.name, variable.expand(fields));
+    const TemplateFields fields{.world = *world,
+                                .addr = "127.0.0.1",
+                                .master_addr = "127.0.0.1",
+                                .nproc_per_node = options.nproc_per_node,
+                                .roles = options.roles,
+                                .table = {{"127.0.0.1", 0}}};
+    for (const auto& variable : options.templates) own.set(variable.name, variable.value.expand(fields));
     if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)
       return refuse(*world, added.error(), kExitUsage);
-    const auto error = become_program(options.program, own);
+    const auto error = become_program(program_argv(options, fields), own);
     return refuse(*world, error, exit_code_of(error));
   }
   int exit_code = kExitInternal;

@@ -12,6 +12,9 @@ namespace dlrun::agent {
 struct RankOptions {
   std::vector<EnvTemplate> templates;
   std::vector<std::string> secrets;  ///< names; see secrets.h
+  std::vector<Template> words;  ///< before the program's own
+  Roles roles;
+  int nproc_per_node = 1;
   bool is_trusted = false;
   std::vector<std::string> program;
 };

@@ -9,10 +9,22 @@
 namespace dlrun::agent {
 namespace {
 
+/// What must be known before a field can be filled in.
+struct Needs {
+  bool port = false, table = false, roles = false;
+};
+
 struct Field {
   std::string_view name;
   std::string (*value)(const TemplateFields&);
+  Needs needs{};
 };
+
+std::string addresses(const TemplateFields& f) {
+  std::string text;
+  for (const auto& member : f.table) text += (text.empty() ? "" : ",") + member.text();
+  return text;
+}
 
 constexpr std::array kFields{
     Field{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
@@ -24,6 +36,22 @@ constexpr std::array kFields{
     Field{"addr", [](const TemplateFields& f) { return f.addr; }},
     Field{"master_addr", [](const TemplateFields& f) { return f.master_addr; }},
     Field{"master_port", [](const TemplateFields& f) { return std::to_string(f.master_port); }},
+    Field{"master",
+          [](const TemplateFields& f) {
+            return Endpoint{f.master_addr, static_cast<std::uint16_t>(f.master_port)}.text();
+          }},
+    Field{"port", [](const TemplateFields& f) { return std::to_string(f.port); }, {.port = true}},
+    Field{"nproc_per_node", [](const TemplateFields& f) { return std::to_string(f.nproc_per_node); }},
+    Field{"addresses", addresses, {.port = true, .table = true}},
+    Field{"role",
+          [](const TemplateFields& f) { return std::string(f.roles.of(f.world.rank, f.world.size).name); },
+          {.roles = true}},
+    Field{"role_index",
+          [](const TemplateFields& f) { return std::to_string(f.roles.of(f.world.rank, f.world.size).index); },
+          {.roles = true}},
+    Field{"tf_config",
+          [](const TemplateFields& f) { return tf_config(f.roles, f.table, f.world.rank); },
+          {.port = true, .table = true, .roles = true}},
     Field{"run", [](const TemplateFields& f) { return f.run; }},
     Field{"attempt", [](const TemplateFields& f) { return std::to_string(f.attempt); }},
     Field{"job", [](const TemplateFields& f) { return f.job; }},
@@ -54,13 +82,9 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
     const auto name = text.substr(brace + 1, close - brace - 1);
     const auto* row = find_field(name);
     if (row == nullptr) {
-      std::vector<std::string_view> names;
       std::string all;
-      for (const auto& known : kFields) {
-        names.push_back(known.name);
-        all += fmt::format(" {{{}}}", known.name);
-      }
-      const auto near = nearest(name, names);
+      for (const auto& known : kFields) all += fmt::format(" {{{}}}", known.name);
+      const auto near = nearest(name, template_fields());
       return fail(Errc::kUsage, "'{{{}}}' is no field of a template{}; there are{}", printable(name),
                   near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "", all);
     }
@@ -78,30 +102,46 @@ bool is_variable_name(std::string_view name) {
 
 }  // namespace
 
+Result<Template> Template::parse(std::string_view text) {
+  Template made;
+  made.text_ = text;
+  DLRUN_TRY(walk(
+      text, [](std::string_view) {},
+      [&](const Field& field) {
+        made.needs_port_ = made.needs_port_ || field.needs.port;
+        made.needs_table_ = made.needs_table_ || field.needs.table;
+        made.needs_roles_ = made.needs_roles_ || field.needs.roles;
+      }));
+  return made;
+}
+
+std::string Template::expand(const TemplateFields& fields) const {
+  std::string value;
+  // parse() has refused what walk() could refuse here.
+  std::ignore = walk(
+      text_, [&](std::string_view piece) { value += piece; },
+      [&](const Field& field) { value += field.value(fields); });
+  return value;
+}
+
 Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
   const auto equals = argument.find('=');
   if (equals == std::string_view::npos) {
     return fail(Errc::kUsage, "--env '{}' is not NAME=TEMPLATE", printable(argument));
   }
   const auto name = argument.substr(0, equals);
-  const auto text = argument.substr(equals + 1);
   if (!is_variable_name(name)) {
     return fail(Errc::kUsage, "--env '{}': '{}' cannot name a variable", printable(argument), printable(name));
   }
-  if (auto known = walk(
-          text, [](std::string_view) {}, [](const Field&) {});
-      !known) {
-    return within(fmt::format("--env {}", name), known.error());
-  }
-  return EnvTemplate{std::string(name), std::string(text)};
+  auto value = Template::parse(argument.substr(equals + 1));
+  if (!value) return within(fmt::format("--env {}", name), value.error());
+  return EnvTemplate{std::string(name), std::move(*value)};
 }
 
-std::string EnvTemplate::expand(const TemplateFields& fields) const {
-  std::string value;
-  // parse() has refused what walk() could refuse here.
-  std::ignore = walk(
-      text, [&](std::string_view piece) { value += piece; }, [&](const Field& field) { value += field.value(fields); });
-  return value;
+std::vector<std::string_view> template_fields() {
+  std::vector<std::string_view> names;
+  for (const auto& field : kFields) names.push_back(field.name);
+  return names;
 }
 
 }  // namespace dlrun::agent

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -207,6 +208,37 @@ TEST_CASE("the program gets neither the secret nor lead's address, and keeps wha
   CHECK(run.out().find("DLRUN_SECRET") == std::string::npos);
   CHECK(run.out().find("KEPT_BY_TEST=kept") != std::string::npos);
   CHECK(run.out().find("DLRUN_MASTER_PORT=") != std::string::npos);
+}
+
+TEST_CASE("ranks that ask learn where all are: the same list, a port of their own that a program can bind") {
+  constexpr int kRanks = 12;
+  Run run;
+  // The agent holds the port bound; a program that sets SO_REUSEADDR, as servers do, listens on it nevertheless.
+  run.start(
+      kRanks,
+      "echo \"ALL $ALL MINE $MINE.\"; [[ $TF == *'\"task\":{\"type\":\"ps\",\"index\":1}}' || $DLRUN_RANK != 11 ]] && "
+      "exec python3 -c 'import os, socket; socket.create_server((\"\", int(os.environ[\"PORT\"])))'",
+      {},
+      {"--env", "ALL={addresses}", "--env", "MINE={rank}:{addr}:{port}", "--env", "PORT={port}", "--env",
+       "TF={tf_config}", "--roles", "ps=2"});
+  CHECK(run.wait() == 0);
+  const auto out = run.out();
+  const auto all = out.substr(out.find("ALL "), out.find(" MINE") - out.find("ALL ")).substr(4);
+  const auto members = split(all, ',');
+  REQUIRE(members.size() == kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CHECK(out.find(fmt::format("ALL {} MINE {}:{}.\n", all, rank, members[static_cast<std::size_t>(rank)])) !=
+          std::string::npos);
+    CHECK(std::count(members.begin(), members.end(), members[static_cast<std::size_t>(rank)]) == 1);
+  }
+}
+
+TEST_CASE("roles that the world has no ranks for end the run before anything starts") {
+  Run run;
+  run.start(2, "echo started", {}, {"--env", "TF_CONFIG={tf_config}", "--roles", "ps=2"});
+  CHECK(run.wait() == 64);
+  CHECK(run.out().find("started") == std::string::npos);
+  CHECK(run.err().find("leaves 0 of 2 ranks to be workers") != std::string::npos);
 }
 
 TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") {

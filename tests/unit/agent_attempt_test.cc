@@ -23,6 +23,7 @@ struct Notes final : AttemptOutlet {
   std::vector<bool> stops;
 
   void send(int rank, const Json& message) override { sent.emplace_back(rank, message); }
+  void send_text(int rank, std::string_view payload) override { sent.emplace_back(rank, Json::parse(payload)); }
   void broadcast(const Json& message) override { broadcasts.push_back(message); }
   void record(std::string_view event, const Json& fields) override { events.emplace_back(event, fields); }
   void say(std::string_view line) override { said.emplace_back(line); }
@@ -63,7 +64,7 @@ struct Scene {
     hello.host = "n" + std::to_string(rank / 2 + 1);
     hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
     hello.pid = 1000 + rank;
-    hello.master_port = rank == 0 ? 29500 : 0;
+    hello.port = rank == 0 ? 29500 : 0;
     attempt.on_hello(rank, hello, now);
   }
   void all_join(int size) {
@@ -369,7 +370,7 @@ TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead'
 }
 
 TEST_CASE("a hello whose world contradicts itself is refused") {
-  Json message{{"host", "n1"}, {"addr", "10.0.0.1"}, {"pid", 1}, {"master_port", 0}};
+  Json message{{"host", "n1"}, {"addr", "10.0.0.1"}, {"pid", 1}, {"port", 0}};
   CHECK_FALSE(Hello::of_json(message));
   message["world"] = {{"rank", 4}, {"size", 4}, {"local_rank", 0}, {"local_size", 1}, {"node_rank", 0}, {"nnodes", 1}};
   CHECK_FALSE(Hello::of_json(message));

@@ -32,9 +32,20 @@ TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
   const auto& rank = std::get<RankOptions>(*parsed);
   REQUIRE(rank.templates.size() == 2);
   CHECK(rank.templates[1].name == "A");
-  CHECK(rank.templates[1].text == "--b");
+  CHECK(rank.templates[1].value.text() == "--b");
   CHECK(rank.is_trusted);
   CHECK(rank.program == Words{"prog", "--env", "", "a b"});
+}
+
+TEST_CASE("rank takes a preset's words, what starts on a node, and roles") {
+  const auto parsed = parse_arguments({"rank", "--word", "torchrun", "--word=--x={node_rank}", "--nproc-per-node", "4",
+                                       "--roles", "ps=2", "--", "prog"});
+  REQUIRE(parsed);
+  const auto& rank = std::get<RankOptions>(*parsed);
+  REQUIRE(rank.words.size() == 2);
+  CHECK(rank.words[1].text() == "--x={node_rank}");
+  CHECK(rank.nproc_per_node == 4);
+  CHECK(rank.roles.ps == 2);
 }
 
 TEST_CASE("wrong usage is refused with the word that is wrong") {
@@ -48,6 +59,9 @@ TEST_CASE("wrong usage is refused with the word that is wrong") {
         Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
         Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"}, Case{{"lead", "--name", "a/b", "--", "x"}, "'a/b'"},
         Case{{"lead", "--name"}, "--name needs a value"},
+        Case{{"rank", "--word", "{x}", "--", "x"}, "--word: '{x}' is no field"},
+        Case{{"rank", "--nproc-per-node", "0", "--", "x"}, "--nproc-per-node '0'"},
+        Case{{"rank", "--roles", "boss=1", "--", "x"}, "'boss=1'"},
         Case{{"lead", "--nmae", "x", "--", "x"}, "unknown option '--nmae'"},
         Case{{"lead", "--forward-usr1=yes", "--", "x"}, "takes no value"},
         Case{{"lead", "srun"}, "unknown option 'srun'"}, Case{{"rank", "--"}, "no command"},

@@ -12,20 +12,31 @@ const TemplateFields kFields{
     .addr = "10.0.0.3",
     .master_addr = "10.0.0.1",
     .master_port = 29501,
+    .port = 4711,
     .run = "/runs/x",
     .attempt = 3,
-    .job = "77_1"};
+    .job = "77_1",
+    .nproc_per_node = 4,
+    .roles = {.ps = 3},
+    .table = {{"10.0.0.1", 4000}, {"fd00::2", 4001}}};
 
 std::string expanded(std::string_view argument) {
   const auto parsed = EnvTemplate::parse(argument);
   REQUIRE(parsed);
-  return parsed->name + "|" + parsed->expand(kFields);
+  return parsed->name + "|" + parsed->value.expand(kFields);
 }
 
 TEST_CASE("every field is filled in") {
   CHECK(expanded("A={rank} {world_size} {local_rank} {local_world_size} {node_rank} {nnodes}") == "A|5 8 1 2 2 4");
   CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");
+  CHECK(expanded("M={master}") == "M|10.0.0.1:29501");
   CHECK(expanded("C={run}/{attempt}-{job}") == "C|/runs/x/3-77_1");
+}
+
+TEST_CASE("a rank's own port, its role, and every rank's address") {
+  CHECK(expanded("P={port} {nproc_per_node}") == "P|4711 4");
+  CHECK(expanded("R={role}{role_index}") == "R|ps0");
+  CHECK(expanded("T={addresses}") == "T|10.0.0.1:4000,[fd00::2]:4001");
 }
 
 TEST_CASE("text without fields arrives unchanged, doubled braces as one") {

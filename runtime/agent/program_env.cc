@@ -1,0 +1,67 @@
+#include "runtime/agent/program_env.h"
+
+#include <algorithm>
+
+namespace dlrun::agent {
+namespace {
+
+/// One NAME=VALUE with its final zero, as execve takes it (MAX_ARG_STRLEN: 32 pages).
+constexpr std::size_t kVariableLimitBytes = 128U << 10U;
+
+bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
+  return std::any_of(options.templates.begin(), options.templates.end(),
+                     [&](const EnvTemplate& variable) { return (variable.value.*asks)(); }) ||
+         std::any_of(options.words.begin(), options.words.end(), [&](const Template& word) { return (word.*asks)(); });
+}
+
+}  // namespace
+
+Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields) {
+  auto env = own;
+  env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_ADDR", "DLRUN_MASTER_*"}, {});
+  const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
+  set("DLRUN_RANK", fields.world.rank);
+  set("DLRUN_WORLD_SIZE", fields.world.size);
+  set("DLRUN_LOCAL_RANK", fields.world.local_rank);
+  set("DLRUN_LOCAL_WORLD_SIZE", fields.world.local_size);
+  set("DLRUN_NODE_RANK", fields.world.node_rank);
+  set("DLRUN_NNODES", fields.world.nnodes);
+  if (!fields.addr.empty()) env.set("DLRUN_ADDR", fields.addr);
+  if (!fields.master_addr.empty()) {
+    env.set("DLRUN_MASTER_ADDR", fields.master_addr);
+    set("DLRUN_MASTER_PORT", fields.master_port);
+  }
+  for (const auto& variable : options.templates) {
+    auto value = variable.value.expand(fields);
+    if (const auto bytes = variable.name.size() + value.size() + 2; bytes > kVariableLimitBytes) {
+      return fail(
+          Errc::kInvalid,
+          "{} would be {} bytes for {} ranks; Linux hands a program at most {} in one variable: fewer ranks, or "
+          "a program that reads a file instead",
+          variable.name, bytes, fields.world.size, kVariableLimitBytes);
+    }
+    env.set(variable.name, value);
+  }
+  return env;
+}
+
+std::vector<std::string> program_argv(const RankOptions& options, const TemplateFields& fields) {
+  std::vector<std::string> argv;
+  for (const auto& word : options.words) argv.push_back(word.expand(fields));
+  argv.insert(argv.end(), options.program.begin(), options.program.end());
+  return argv;
+}
+
+bool needs_port(const RankOptions& options) {
+  return any_template(options, &Template::needs_port);
+}
+
+bool needs_table(const RankOptions& options) {
+  return any_template(options, &Template::needs_table);
+}
+
+Result<> check_roles(const RankOptions& options, int world_size) {
+  return any_template(options, &Template::needs_roles) ? options.roles.check(world_size) : Result<>();
+}
+
+}  // namespace dlrun::agent

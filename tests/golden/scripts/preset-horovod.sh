@@ -1,0 +1,43 @@
+#!/bin/bash
+#SBATCH --job-name=preset-horovod         # name
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=4               # resources.gpus_per_node
+#SBATCH --cpus-per-task=10                # resources.cpus_per_task
+#SBATCH --gpus-per-node=4                 # resources.gpus_per_node
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/preset-horovod-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+export HOROVOD_CONTROLLER=mpi             # launch.preset: horovod
+export PMIX_MCA_gds=hash                  # launch.preset: horovod
+export HOROVOD_CPU_OPERATIONS=gloo        # environment.vars
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=10                      # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: horovod
+)
+rank=(
+  "$agent" rank
+  --env 'HOROVOD_RANK={rank}'             # launch.preset: horovod
+  --env 'HOROVOD_SIZE={world_size}'       # launch.preset: horovod
+  --env 'HOROVOD_LOCAL_RANK={local_rank}'  # launch.preset: horovod
+  --env 'HOROVOD_LOCAL_SIZE={local_world_size}'  # launch.preset: horovod
+  --env 'HOROVOD_CROSS_RANK={node_rank}'  # launch.preset: horovod
+  --env 'HOROVOD_CROSS_SIZE={nnodes}'     # launch.preset: horovod
+  --env 'HOROVOD_HOSTNAME={addr}'         # launch.preset: horovod
+)
+program=(
+  python -u mnist.py                      # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name preset-horovod -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

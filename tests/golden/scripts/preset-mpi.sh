@@ -1,0 +1,33 @@
+#!/bin/bash
+#SBATCH --job-name=preset-mpi             # name
+#SBATCH --nodes=4                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --cpus-per-task=1                 # resources.cpus_per_task
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/preset-mpi-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=1                       # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: mpi
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  ./solver                                # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name preset-mpi -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

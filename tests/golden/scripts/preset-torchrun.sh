@@ -1,0 +1,39 @@
+#!/bin/bash
+#SBATCH --job-name=preset-torchrun        # name
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=1               # launch.preset: torchrun
+#SBATCH --cpus-per-task=40                # resources.cpus_per_task
+#SBATCH --gpus-per-node=4                 # resources.gpus_per_node
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/preset-torchrun-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=40                      # resources.cpus_per_task
+)
+rank=(
+  "$agent" rank
+  --nproc-per-node 4                      # resources.gpus_per_node
+  --word torchrun                         # launch.preset: torchrun
+  --word '--nnodes={nnodes}'              # launch.preset: torchrun
+  --word '--node_rank={node_rank}'        # launch.preset: torchrun
+  --word '--nproc_per_node={nproc_per_node}'  # launch.preset: torchrun
+  --word '--master_addr={master_addr}'    # launch.preset: torchrun
+  --word '--master_port={master_port}'    # launch.preset: torchrun
+  --word --no_python                      # launch.preset: torchrun
+)
+program=(
+  python -u train.py                      # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name preset-torchrun -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,101 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/attempt.h"
+#include "runtime/agent/protocol.h"
+#include "runtime/agent/rank_table.h"
+
+namespace dlrun::agent {
+namespace {
+
+std::vector<Endpoint> addresses(int ranks, int per_node, std::string_view prefix) {
+  std::vector<Endpoint> table;
+  for (int rank = 0; rank < ranks; ++rank) {
+    table.push_back({fmt::format("{}{:x}", prefix, rank / per_node), static_cast<std::uint16_t>(32768 + rank % 28000)});
+  }
+  return table;
+}
+
+TEST_CASE("a table of ten thousand ranks comes whole out of pages that are small, whatever their addresses") {
+  // The longest literals there are, and a node to every rank: nothing is shared within a page.
+  const auto table = addresses(10'000, 1, "2001:0db8:aaaa:bbbb:cccc:dddd:eeee:");
+  const auto pages = table_pages(table);
+  CHECK(pages.size() == 40);
+  TableReader reader(10'000);
+  for (const auto& page : pages) {
+    CHECK(page.size() < 16'384);
+    CHECK_FALSE(reader.is_whole());
+    REQUIRE(reader.add(Json::parse(page)));
+  }
+  REQUIRE(reader.is_whole());
+  CHECK(reader.table() == table);
+}
+
+TEST_CASE("a page that does not fit is refused: twice, another world's, with rank, address or port that is none") {
+  const auto pages = table_pages(addresses(300, 2, "10.0.0."));
+  REQUIRE(pages.size() == 2);
+  TableReader reader(300);
+  CHECK_FALSE(reader.add(Json::parse(pages[1])));
+  REQUIRE(reader.add(Json::parse(pages[0])));
+  CHECK_FALSE(reader.add(Json::parse(pages[0])));
+  CHECK_FALSE(TableReader(299).add(Json::parse(pages[0])));
+  CHECK(reader.next() == 256);
+  for (const auto* wrong :
+       {R"({"type":"table"})", R"({"from":0,"size":1,"ips":[],"ranks":[[0,1]]})",
+        R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,65536]]})",
+        R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,-1]]})",
+        R"({"from":0,"size":1,"ips":[7],"ranks":[[0,1]]})", R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[]})",
+        R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0]]})",
+        R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,1],[0,2]]})"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(TableReader(1).add(Json::parse(wrong)));
+  }
+}
+
+/// Counts what an attempt of thousands of ranks sends.
+struct Counter final : AttemptOutlet {
+  std::size_t texts = 0, text_bytes = 0, longest = 0;
+  std::string last;
+  void send(int, const Json&) override {}
+  void send_text(int, std::string_view payload) override {
+    ++texts;
+    text_bytes += payload.size();
+    longest = std::max(longest, payload.size());
+    last = payload;
+  }
+  void broadcast(const Json&) override {}
+  void record(std::string_view, const Json&) override {}
+  void say(std::string_view) override {}
+  void stop_step(bool) override {}
+};
+
+TEST_CASE("an attempt of ten thousand ranks answers who asks, page by page, and nobody before all have joined") {
+  constexpr int kRanks = 10'000;
+  Counter counter;
+  const Attempt::Clock::time_point now{std::chrono::hours(1)};
+  Attempt attempt({}, counter, now);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == kRanks - 1) attempt.on_table(0, 0);
+    Hello hello{{rank, kRanks, rank % 8, 8, rank / 8, kRanks / 8, WorldSource::kSlurm}};
+    hello.host = "n";
+    hello.addr = fmt::format("10.{}.{}.1", rank / 8 / 250, rank / 8 % 250);
+    hello.port = 40000 + rank % 8;
+    attempt.on_hello(rank, hello, now);
+  }
+  CHECK(counter.texts == 0);
+  TableReader reader(kRanks);
+  while (!reader.is_whole()) {
+    attempt.on_table(7, static_cast<std::int64_t>(reader.next()));
+    REQUIRE(reader.add(Json::parse(counter.last)));
+  }
+  CHECK(counter.texts == 40);
+  CHECK(counter.longest < kPayloadLimitBytes / 64);
+  CHECK(reader.table()[9'999].text() == "10.4.249.1:40007");
+  for (const std::int64_t odd : {-1L, 1L, 10'240L, 1L << 40}) attempt.on_table(7, odd);
+  CHECK(counter.texts == 40);
+}
+
+}  // namespace
+}  // namespace dlrun::agent

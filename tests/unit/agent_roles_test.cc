@@ -1,0 +1,121 @@
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/agent/program_env.h"
+#include "runtime/agent/roles.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<Endpoint> table_of(int size) {
+  std::vector<Endpoint> table;
+  for (int rank = 0; rank < size; ++rank) {
+    table.push_back({"10.0.0." + std::to_string(rank + 1), static_cast<std::uint16_t>(4000 + rank)});
+  }
+  return table;
+}
+
+TEST_CASE("without roles every rank is a worker: what MultiWorkerMirroredStrategy reads") {
+  CHECK(tf_config({}, table_of(2), 1) ==
+        R"({"cluster":{"worker":["10.0.0.1:4000","10.0.0.2:4001"]},"task":{"type":"worker","index":1}})");
+}
+
+TEST_CASE("chief, workers, parameter servers and evaluator are taken in this order; the evaluator is in no cluster") {
+  const auto roles = Roles::parse("evaluator=1,chief=1,ps=2");
+  REQUIRE(roles);
+  const auto table = table_of(7);
+  std::set<std::string> tasks;
+  for (int rank = 0; rank < 7; ++rank) {
+    const auto config = Json::parse(tf_config(*roles, table, rank));
+    CHECK(config["cluster"] == Json{{"chief", {"10.0.0.1:4000"}},
+                                    {"worker", {"10.0.0.2:4001", "10.0.0.3:4002", "10.0.0.4:4003"}},
+                                    {"ps", {"10.0.0.5:4004", "10.0.0.6:4005"}}});
+    const auto& task = config["task"];
+    CHECK(tasks.insert(task.dump()).second);
+    if (task["type"] != "evaluator") {
+      CHECK(config["cluster"][task["type"].get<std::string>()][task["index"].get<std::size_t>()] ==
+            table[static_cast<std::size_t>(rank)].text());
+    }
+  }
+  CHECK(tasks.contains(R"({"type":"evaluator","index":0})"));
+}
+
+TEST_CASE("IPv6 literals are in brackets") {
+  CHECK(tf_config({}, {{"fd00::1", 9}}, 0).find(R"("[fd00::1]:9")") != std::string::npos);
+}
+
+TEST_CASE("roles that are none, or that leave nobody to work, are refused in words") {
+  for (const auto* wrong : {"worker=2", "ps", "ps=-1", "chief=2", "evaluator=2", "", "ps=1,", "ps=x"}) {
+    CAPTURE(wrong);
+    const auto roles = Roles::parse(wrong);
+    REQUIRE_FALSE(roles);
+    CHECK(roles.error().message.find("the other ranks are workers") != std::string::npos);
+  }
+  CHECK(Roles{.chief = 1}.check(1));
+  CHECK(Roles{.ps = 1}.check(2));
+  CHECK_FALSE(Roles{.ps = 2}.check(2));
+  CHECK_FALSE(Roles{.chief = 1, .ps = 1}.check(1));
+}
+
+TEST_CASE("roles are held against the world only where a template asks for one") {
+  RankOptions options;
+  options.roles = {.ps = 3};
+  CHECK(check_roles(options, 2));
+  options.templates.push_back(*EnvTemplate::parse("DMLC_ROLE={role}"));
+  CHECK_FALSE(check_roles(options, 2));
+  CHECK(check_roles(options, 4));
+}
+
+TEST_CASE("a template says what must be known before it is filled in") {
+  struct Case {
+    const char* text;
+    bool port, table, roles;
+  };
+  for (const auto& [text, port, table, roles] :
+       {Case{"{rank}:{master_port}", false, false, false}, Case{"{addr}:{port}", true, false, false},
+        Case{"{addresses}", true, true, false}, Case{"{role}-{role_index}", false, false, true},
+        Case{"{tf_config}", true, true, true}}) {
+    CAPTURE(text);
+    const auto parsed = Template::parse(text);
+    REQUIRE(parsed);
+    CHECK(parsed->needs_port() == port);
+    CHECK(parsed->needs_table() == table);
+    CHECK(parsed->needs_roles() == roles);
+  }
+}
+
+TEST_CASE("a preset's words stand before the program's, which stay as they are") {
+  RankOptions options;
+  for (const auto* word : {"torchrun", "--nproc-per-node={nproc_per_node}", "--node-rank={node_rank}", "--"}) {
+    options.words.push_back(*Template::parse(word));
+  }
+  options.program = {"train.py", "{rank}", ""};
+  TemplateFields fields;
+  fields.world = {.rank = 1, .size = 2, .node_rank = 1, .nnodes = 2};
+  fields.nproc_per_node = 4;
+  CHECK(program_argv(options, fields) ==
+        std::vector<std::string>{"torchrun", "--nproc-per-node=4", "--node-rank=1", "--", "train.py", "{rank}", ""});
+}
+
+TEST_CASE("a variable that Linux would not hand on is refused before the program starts, by name and size") {
+  RankOptions options;
+  options.templates.push_back(*EnvTemplate::parse("TF_CONFIG={tf_config}"));
+  TemplateFields fields;
+  fields.world.size = 5000;
+  fields.table = table_of(5000);
+  REQUIRE(program_env({}, options, fields));
+  fields.world.size = 8000;
+  fields.table = table_of(8000);
+  const auto env = program_env({}, options, fields);
+  REQUIRE_FALSE(env);
+  CHECK(env.error().message.starts_with("TF_CONFIG would be "));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

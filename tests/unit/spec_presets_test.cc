@@ -1,0 +1,156 @@
+// Presets as data: the built-in ones, a user's own, and what is refused of either.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/embedded.h"
+#include "launcher/spec/load.h"
+#include "temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+LoadRequest request(const std::string& launch, const std::string& resources = "time: 1m") {
+  LoadRequest made;
+  made.file = "exp.yaml";
+  made.text = "resources: {" + resources + "}\nlaunch: {command: [x], " + launch + "}\n";
+  made.current_dir = "/exp";
+  return made;
+}
+
+LoadedSpec loaded(const LoadRequest& request) {
+  auto result = load_spec(request);
+  if (!result) FAIL(format_diagnostics(result.error()));
+  return std::move(*result);
+}
+
+std::string refused(const LoadRequest& request) {
+  const auto result = load_spec(request);
+  REQUIRE_FALSE(result.has_value());
+  return format_diagnostics(result.error());
+}
+
+LaunchPlan planned(const LoadRequest& request, Target target = Target::kSlurm) {
+  auto plan =
+      make_plan(loaded(request), {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer", target});
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  return std::move(*plan);
+}
+
+std::string option(const std::vector<PlannedOption>& options, std::string_view name) {
+  for (const auto& found : options) {
+    if (found.option == name) return found.value.value_or("");
+  }
+  return "(none)";
+}
+
+/// A user's preset NAME.yaml in a config folder.
+struct OwnPreset {
+  TemporaryDirectory folder;
+  LoadRequest request_for(std::string_view yaml) {
+    std::filesystem::create_directories(folder.path() / "presets");
+    REQUIRE(write_file_atomic(folder.path() / "presets" / "own.yaml", yaml, 0600));
+    auto made = request("preset: own");
+    made.config_dirs = {folder.path()};
+    return made;
+  }
+};
+
+TEST_CASE("every built-in preset is whole: it plans, and sets nothing that Slurm binds GPUs with") {
+  int presets = 0;
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (!file.name.starts_with("presets/")) continue;
+    ++presets;
+    const auto name = std::filesystem::path(file.name).stem().string();
+    INFO(name);
+    if (name == "trainer") continue;
+    const auto plan = planned(request("preset: " + name));
+    for (const auto& variable : plan.rank_env) CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
+    for (const auto& variable : plan.prologue.vars) CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
+  }
+  CHECK(presets == 11);
+}
+
+TEST_CASE("a preset must not guess over Slurm's binding of GPUs") {
+  OwnPreset own;
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    for (const char* section : {"env", "vars"}) {
+      const auto said = refused(own.request_for(fmt::format("{}:\n  {}: 0\n", section, name)));
+      CHECK(has(said, fmt::format("own.yaml:2:{}: error: {}: Slurm sets it", 5 + std::string_view(name).size(), name)));
+    }
+  }
+}
+
+TEST_CASE("a user's own preset is found, and its mistakes are told with file, line and column") {
+  OwnPreset own;
+  const auto plan = planned(own.request_for("words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
+  REQUIRE(plan.rank_options.size() == 2);
+  CHECK(plan.rank_options[1].value == "--rank={rank}");
+  CHECK(plan.rank_env[0].name == "PEERS");
+  CHECK(has(refused(own.request_for("env:\n  A: \"{rnak}\"\n")),
+            "own.yaml:2:6: error: A: there is no field '{rnak}'; did you mean '{rank}'?"));
+  CHECK(has(refused(own.request_for("words: [x, \"{\"]\n")), "own.yaml:1:12: error: a brace without its partner"));
+  CHECK(has(refused(own.request_for("tasks: two\n")), "is not one of: gpu node"));
+  CHECK(planned(own.request_for("env: {A: \"{{}}\"}\n")).rank_env[0].value == "{{}}");
+}
+
+TEST_CASE("the fields of a template are the same for launcher, agent and their page") {
+  const auto page = read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
+  REQUIRE(page);
+  const auto agent = read_file(DLRUN_SOURCE_DIR "/runtime/agent/template.cc", 1U << 20U);
+  REQUIRE(agent);
+  std::size_t of_agent = 0;
+  for (std::size_t at = 0; (at = agent->find("Field{\"", at)) != std::string::npos; ++at) ++of_agent;
+  CHECK(of_agent == template_fields().size());
+  for (const auto& field : template_fields()) {
+    INFO(field.name);
+    CHECK(has(*page, fmt::format("| `{{{}}}` |", field.name)));
+    CHECK(has(*agent, fmt::format("Field{{\"{}\"", field.name)));
+  }
+}
+
+TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or the node's GPUs") {
+  const auto by_gpus = planned(request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
+  CHECK(option(by_gpus.directives, "--ntasks-per-node") == "1");
+  CHECK(option(by_gpus.rank_options, "--nproc-per-node") == "4");
+  CHECK(option(planned(request("preset: torchrun, nproc_per_node: 3")).rank_options, "--nproc-per-node") == "3");
+  CHECK(option(planned(request("preset: torchrun")).rank_options, "--nproc-per-node") == "1");
+  CHECK(option(planned(request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options, "--nproc-per-node") ==
+        "2");
+  CHECK(option(planned(request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options, "--nproc-per-node") ==
+        "4");
+  CHECK(planned(request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal).local_ranks == 1);
+  CHECK(has(refused(request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")), "launch.nproc_per_node is missing"));
+  CHECK(has(refused(request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")), "wants one task per node"));
+  CHECK(planned(request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks == 2);
+}
+
+TEST_CASE("launch.roles reach the agent, are held against the tasks, and warned of where nothing reads them") {
+  const auto plan = planned(request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
+  CHECK(option(plan.rank_options, "--roles") == "chief=1,ps=1");
+  CHECK(planned(request("preset: tensorflow")).rank_options.empty());
+  CHECK(has(refused(request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
+            "asks for 5 ranks, but the job has 3"));
+  CHECK(
+      has(refused(request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")), "none is left to be a worker"));
+  CHECK(has(refused(request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")), "launch.roles.chief"));
+  const auto nproc = loaded(request("preset: torch, nproc_per_node: 4")).warnings;
+  REQUIRE(nproc.size() == 1);
+  CHECK(has(nproc[0].message, "with 'torch' every task is a rank"));
+  const auto warnings = loaded(request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(has(warnings[0].message, "the preset 'torch' gives ranks no roles"));
+}
+
+}  // namespace
+}  // namespace dlrun
