@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""What a framework would read of its environment, read and verified by one rank; then all ranks' reports held together.
+
+usage: verify_preset.py rank FOLDER PRESET     as the program of a job: checks this rank's own variables, connects to the master (or lets the
+                                               others connect to it), writes FOLDER/RANK.json
+       verify_preset.py all FOLDER PRESET SIZE [ROLES]
+                                               after the job: the ranks are a permutation, and all say the same of what they share
+
+Every rank must really reach the one address that the preset names: rank 0 listens on the port that its agent holds, the others
+connect and send their number; rank 0 waits until it has heard of every one.
+"""
+
+import json
+import os
+import pathlib
+import socket
+import sys
+import time
+
+LIMIT_S = 60
+
+
+def require(condition, *what):
+    if not condition:
+        sys.exit(f"verify_preset: {' '.join(map(str, what))}")
+
+
+def number(name):
+    text = os.environ.get(name)
+    require(text is not None and text.isdigit(), f"{name}={text!r} is no number")
+    return int(text)
+
+
+def from_torch():
+    require(number("LOCAL_RANK") < number("LOCAL_WORLD_SIZE"), "LOCAL_RANK is not below LOCAL_WORLD_SIZE")
+    require(number("NODE_RANK") < int(os.environ["DLRUN_NNODES"]), "NODE_RANK")
+    return number("RANK"), number("WORLD_SIZE"), os.environ["MASTER_ADDR"], number("MASTER_PORT"), {}
+
+
+def from_deepspeed():
+    require(number("LOCAL_SIZE") == number("LOCAL_WORLD_SIZE"), "LOCAL_SIZE")
+    require(number("CROSS_RANK") == number("NODE_RANK") < number("CROSS_SIZE"), "CROSS_RANK")
+    return from_torch()
+
+
+def from_lightning():
+    require(os.environ["TORCHELASTIC_RUN_ID"], "TORCHELASTIC_RUN_ID is empty")
+    require(number("GROUP_RANK") == number("NODE_RANK"), "GROUP_RANK")
+    return from_torch()
+
+
+def from_torchrun():
+    # Here the words around the command stand for torchrun itself: `echo`-like programs put in its place give them to us.
+    words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[4:] if "=" in word)
+    return int(words["node_rank"]), int(words["nnodes"]), words["master_addr"], int(words["master_port"]), {
+        "nproc_per_node": words["nproc_per_node"]}
+
+
+def from_horovod():
+    require(number("HOROVOD_LOCAL_RANK") < number("HOROVOD_LOCAL_SIZE"), "HOROVOD_LOCAL_RANK")
+    require(number("HOROVOD_CROSS_RANK") < number("HOROVOD_CROSS_SIZE"), "HOROVOD_CROSS_RANK")
+    require(os.environ["HOROVOD_CONTROLLER"] == "mpi", "HOROVOD_CONTROLLER")
+    rank, size = from_mpi()[:2]
+    require((number("HOROVOD_RANK"), number("HOROVOD_SIZE")) == (rank, size), "Horovod's ranks are not MPI's")
+    return rank, size, os.environ["DLRUN_MASTER_ADDR"], number("DLRUN_MASTER_PORT"), {}
+
+
+def from_tensorflow():
+    config = json.loads(os.environ["TF_CONFIG"])
+    require(set(config) == {"cluster", "task"}, "TF_CONFIG holds", *config)
+    cluster, task = config["cluster"], config["task"]
+    addresses = [address for members in cluster.values() for address in members]
+    require(len(set(addresses)) == len(addresses), "two tasks share an address")
+    if task["type"] != "evaluator":
+        mine = cluster[task["type"]][task["index"]]
+        require(mine.rsplit(":", 1)[0] == os.environ["DLRUN_ADDR"], "TF_CONFIG's address is not this rank's", mine)
+        if number("DLRUN_RANK") > 0:  # rank 0 listens on its own in meet()
+            with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
+                pass  # the held port can be listened on, as TensorFlow's server will
+    first = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
+    return number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), first[0], int(first[1]), {"cluster": cluster, "task": task}
+
+
+def from_jax():
+    address, port = os.environ["JAX_COORDINATOR_ADDRESS"].rsplit(":", 1)
+    return number("JAX_PROCESS_ID"), number("JAX_NUM_PROCESSES"), address, int(port), {}
+
+
+def from_mpi():
+    rank, size = number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE")
+    if "SLURM_JOB_ID" in os.environ:
+        require(os.environ["PMIX_MCA_gds"] == "hash", "PMIX_MCA_gds")
+        require(number("PMIX_RANK") == rank, "PMIX_RANK is not the rank: srun did not start us with --mpi=pmix")
+    return rank, size, os.environ["DLRUN_MASTER_ADDR"], number("DLRUN_MASTER_PORT"), {}
+
+
+def from_plain():
+    for name in ("RANK", "MASTER_ADDR", "TF_CONFIG", "HOROVOD_RANK", "JAX_PROCESS_ID"):
+        require(name not in os.environ, name, "is set")
+    return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), os.environ["DLRUN_MASTER_ADDR"],
+            number("DLRUN_MASTER_PORT"), {})
+
+
+READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deepspeed, "lightning": from_lightning,
+           "torchrun": from_torchrun, "horovod": from_horovod, "tensorflow": from_tensorflow, "jax": from_jax,
+           "mpi": from_mpi, "plain": from_plain}
+
+
+def meet(rank, size, address, port):
+    """All ranks meet at the master's address; returns how many rank 0 has heard of."""
+    if rank == 0:
+        heard = {0}
+        with socket.create_server(("", port), backlog=size) as server:
+            server.settimeout(LIMIT_S)
+            while len(heard) < size:
+                peer, _ = server.accept()
+                with peer:
+                    peer.settimeout(LIMIT_S)
+                    heard.add(int(peer.makefile().readline()))
+        require(heard == set(range(size)), "heard of", heard)
+        return len(heard)
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection((address, port), timeout=LIMIT_S) as peer:
+                peer.sendall(f"{rank}\n".encode())
+            return 1
+        except ConnectionRefusedError:  # rank 0 is not there yet: its program has just been started, too
+            time.sleep(0.1)
+    sys.exit(f"verify_preset: rank {rank} cannot reach {address}:{port}")
+
+
+def one_rank(folder, preset):
+    rank, size, address, port, shared = READERS[preset]()
+    require(rank == number("DLRUN_RANK") and size == number("DLRUN_WORLD_SIZE"), "rank or size is not the agent's")
+    for secret in ("DLRUN_SECRET", "DLRUN_LEAD"):
+        require(secret not in os.environ, secret, "reached the program")
+    meet(rank, size, address, port)
+    report = {"rank": rank, "size": size, "master": f"{address}:{port}", "host": socket.gethostname(),
+              "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"),
+              "cuda": os.environ.get("CUDA_VISIBLE_DEVICES"), "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **shared}
+    pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(report))
+    print(f"rank {rank} of {size} reached {address}:{port}")
+
+
+def all_ranks(folder, preset, size, roles=""):
+    reports = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
+    reports.sort(key=lambda report: report["rank"])
+    require([report["rank"] for report in reports] == list(range(int(size))), "the ranks are no permutation",
+            [report["rank"] for report in reports])
+    for shared in ("size", "master", "cluster", "nproc_per_node"):
+        require(len({json.dumps(report.get(shared)) for report in reports}) == 1, "ranks disagree about", shared)
+    nodes = {}
+    for report in reports:
+        require(nodes.setdefault(report["node_rank"], report["host"]) == report["host"], "a node rank with two hosts")
+    places = {(report["node_rank"], report["local_rank"]) for report in reports}
+    require(len(places) == len(reports), "two ranks have the same place")
+    if preset == "tensorflow":
+        tasks = sorted((report["task"]["type"], report["task"]["index"]) for report in reports)
+        require(len(set(tasks)) == len(tasks), "two ranks are the same task")
+        named = {}
+        for kind, index in tasks:
+            named[kind] = named.get(kind, 0) + 1
+            require(index < int(size), "an index out of range")
+        require(all(len(reports[0]["cluster"][kind]) == count for kind, count in named.items() if kind != "evaluator"),
+                "cluster and tasks differ")
+        require("evaluator" not in reports[0]["cluster"], "the evaluator is in the cluster")
+        print(" ".join(f"{kind}={count}" for kind, count in sorted(named.items())))
+    print(f"{len(reports)} ranks on {len(nodes)} nodes agree")
+
+
+if __name__ == "__main__":
+    {"rank": one_rank, "all": all_ranks}[sys.argv[1]](*(sys.argv[2:4] if sys.argv[1] == "rank" else sys.argv[2:]))
