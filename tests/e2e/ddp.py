@@ -1,0 +1,63 @@
+"""DistributedDataParallel over gloo against the same training without it, for torch.bats.
+
+usage: ddp.py [BARRIER COUNT]    with BARRIER, a folder: every rank waits twice until COUNT ranks (of all jobs that overlap) are there,
+                                 before the process group is made and while it is in use
+"""
+
+import os
+import pathlib
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+BATCH, STEPS, LIMIT_S = 4, 5, 240
+
+
+def meet(name):
+    if len(sys.argv) < 3:
+        return
+    folder, count = pathlib.Path(sys.argv[1], name), int(sys.argv[2])
+    folder.mkdir(exist_ok=True)
+    (folder / f"{os.environ['SLURM_JOB_ID']}.{os.environ['RANK']}").touch()
+    deadline = time.monotonic() + LIMIT_S
+    while len(list(folder.iterdir())) < count:
+        assert time.monotonic() < deadline, f"only {len(list(folder.iterdir()))} of {count} ranks came to {name}"
+        time.sleep(0.2)
+
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(10, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+
+
+def train(net, rows):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(STEPS):
+        torch.manual_seed(100 + step)
+        inputs = torch.randn(dist.get_world_size() * BATCH, 10).double()
+        wanted = inputs.sum(dim=1, keepdim=True)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(inputs[rows]), wanted[rows]).backward()
+        optimizer.step()
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
+torch.set_num_threads(1)
+meet("before")
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+assert (rank, size) == (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+meet("together")
+mine = train(DistributedDataParallel(model()), slice(rank * BATCH, (rank + 1) * BATCH))
+alone = train(model(), slice(0, size * BATCH))
+# The mean over ranks of means over equal parts is the mean over all; in float64 only the order of summation differs.
+assert torch.allclose(mine, alone, rtol=1e-9, atol=1e-12), (mine - alone).abs().max()
+all_of_them = [torch.empty_like(mine) for _ in range(size)]
+dist.all_gather(all_of_them, mine)
+assert all(torch.equal(mine, other) for other in all_of_them), "ranks ended with different parameters"
+print(f"ddp: rank {rank} of {size}: equal to training alone", flush=True)
+dist.barrier()
+dist.destroy_process_group()

@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# PyTorch itself: DistributedDataParallel over gloo. The package is large, so that scripts/setup does not install it:
+#   apt-get install --no-install-recommends python3-torch
+# needs: python3 torch
+# timeout: 900
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    install -m 644 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/ddp.py" "$dir/ddp.py"
+    as_user tee "$dir/ddp.yaml" >/dev/null <<YAML
+name: ddp
+resources: {nodes: 4, tasks_per_node: 1, time: 10m}
+launch:
+  preset: torch
+  command: [python3, $dir/ddp.py]
+YAML
+}
+
+teardown() { cancel_jobs; }
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+
+# trained RANKS: every rank of the last run said that it ended as training alone does
+trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]; }
+
+@test "4 nodes x 1 rank, and 4 nodes x 2: trained as if alone, equal on all ranks" {
+    for per_node in 1 2; do
+        dl submit ddp.yaml --set "resources.tasks_per_node=$per_node" --watch
+        trained $((4 * per_node))
+    done
+}
+
+@test "torchrun itself: 2 nodes, 2 ranks that it starts on each; and a user's file in the place of a built-in preset" {
+    # torch 1.13 under Python 3.11 cannot read its own default of these two options, and ends.
+    as_user mkdir -p "$dir/config/presets"
+    as_user tee "$dir/config/presets/torchrun.yaml" >/dev/null < <(
+        cat "$DLRUN_TESTBED_PREFIX/share/dlrun/presets/torchrun.yaml"
+        printf '  - --redirects=1\n  - --tee=1\n'
+    )
+    as_user env DLRUN_CONFIG="$dir/config" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" submit ddp.yaml --set resources.tasks_per_node=null \
+        --set resources.nodes=2 --set launch.preset=torchrun --set launch.nproc_per_node=2 --watch
+    trained 4
+}
+
+@test "without Slurm: 2 ranks on this machine" {
+    dl run ddp.yaml --set resources.tasks_per_node=2
+    trained 2
+}
+
+@test "4 jobs of 2 nodes x 2 ranks that overlap in time on the same nodes: no port collides, all succeed" {
+    as_user mkdir "$dir/meet"
+    for job in 1 2 3 4; do
+        dl submit ddp.yaml --set name="ddp$job" --set resources.nodes=2 --set resources.tasks_per_node=2 --set 'resources.nodelist=n[1-2]' \
+            --set "launch.command=[python3, $dir/ddp.py, $dir/meet, 16]"
+    done
+    for job in 1 2 3 4; do
+        dl wait "ddp$job"
+        [ "$(dl logs "ddp$job" | grep -c 'of 4: equal to training alone')" -eq 4 ]
+    done
+    # They did overlap: 16 ranks met while their process groups were in use.
+    [ "$(find "$dir/meet/together" -type f | wc -l)" -eq 16 ]
+}
