@@ -52,7 +52,8 @@ Result<int> render(Cli& cli, const Options& options) {
                       prepared->plan.runs_dir,         prepared->plan.agent, {}};
   const std::string text = with_spec(*script, std::move(carried));
   // The text is right without the agent, and the script cannot run without it.
-  if (auto staged = stage(cli, prepared->plan.runs_dir); !staged) {
+  const bool is_agentless = prepared->plan.agent.empty();
+  if (auto staged = is_agentless ? Result<>() : stage(cli, prepared->plan.runs_dir); !staged) {
     print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}", staged.error().message));
   }
   if (options.output.empty() || options.output == "-") {

@@ -63,6 +63,7 @@ Colour colour_of(RunState state) {
     case RunState::kPending:
       return Colour::kYellow;
     case RunState::kFailed:
+    case RunState::kTimeout:
     case RunState::kRefused:
       return Colour::kRed;
     case RunState::kNotSubmitted:

@@ -166,6 +166,7 @@ int exit_code_of_end(const RunStatus& status) {
       return kExitOk;
     case RunState::kFailed:
     case RunState::kCancelled:
+    case RunState::kTimeout:
       return kExitRunFailed;
     case RunState::kRefused:
       return kExitRefused;

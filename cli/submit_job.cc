@@ -125,7 +125,8 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
 
 Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
                        const Follow& follow) {
-  DLRUN_TRY(stage(cli, job.runs_dir));
+  const bool is_agentless = job.prepared && job.prepared->plan.agent.empty();
+  if (!is_agentless) DLRUN_TRY(stage(cli, job.runs_dir));
   const auto run = record(cli, job);
   if (!run) return tl::unexpected(run.error());
   SubmitPlan submit = job.submit;

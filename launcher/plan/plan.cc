@@ -53,7 +53,8 @@ class Planner {
     plan_.folder = start_folder(loaded);
     plan_.snapshot = spec_.code_snapshot.value_or(false);
     plan_.runs_dir = inputs.runs_dir;
-    plan_.agent = inputs.agent_path;
+    // On this machine the agent is at hand; it is the nodes that are to need nothing.
+    if (inputs.target == Target::kLocal || spec_.launch.agent.value_or(true)) plan_.agent = inputs.agent_path;
     plan_.trusted = preset_.trusted;
     plan_.clusters = spec_.resources.clusters;
     plan_.forward_usr1 = spec_.checkpoint.signal_before.has_value();
@@ -345,7 +346,7 @@ class Planner {
       if (!is_there) step.own_mounts.push_back({path, path, {}, true});
     };
     mount(inputs_.runs_dir);
-    mount(inputs_.agent_path.substr(0, inputs_.agent_path.rfind('/')));
+    if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
     if (preset_.is_trainer) {
       if (spec_.train.data_path) mount(*spec_.train.data_path);
       if (spec_.checkpoint.dir && spec_.checkpoint.dir->starts_with('/')) mount(*spec_.checkpoint.dir);
@@ -355,8 +356,15 @@ class Planner {
       if (variable.key != "container on GPUs") step.env_names.push_back(variable.name);
     }
     step.job_names = step.env_names;
-    for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
-    step.env_names.insert(step.env_names.end(), kAgentVariables.begin(), kAgentVariables.end());
+    // Without the agent the task's own shell sets them, inside.
+    if (!plan_.agent.empty()) {
+      for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
+    }
+    if (plan_.agent.empty()) {
+      step.env_names.emplace_back("DLRUN_MASTER_PORT");
+    } else {
+      step.env_names.insert(step.env_names.end(), kAgentVariables.begin(), kAgentVariables.end());
+    }
     return step;
   }
 

@@ -69,7 +69,7 @@ struct LaunchPlan {
   std::string name;
   std::string folder;                     ///< where the job starts: slurm.chdir, else the spec's
   bool snapshot = false;                  ///< submit and run copy the source tree, and the job starts in the copy
-  std::string runs_dir, agent;            ///< absolute
+  std::string runs_dir, agent;            ///< absolute; no agent: launch.agent is false, and a shell does its part
   std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
   std::vector<PlannedDependency> after;   ///< as given; submit finds the jobs of runs
   bool output_given = false;              ///< resources.output is the user's: submit leaves it alone

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/quoting.h"
+#include "launcher/plan/plain_script.h"
 #include "launcher/plan/script_text.h"
 
 namespace dlrun {
@@ -19,7 +20,13 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
                                                      "--batch",      "--propagate", "--kill-on-invalid-dep"};
 
 [[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
-  return "agent=" + shell_quote(plan.agent) + "\n";
+  return "agent=" + shell_quote(plan.agent) +
+         "\n"
+         "if [[ ! -x $agent ]]; then\n"
+         "  echo \"dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the "
+         "agent there (again)\" >&2\n"
+         "  exit 127\n"
+         "fi\n";
 }
 
 /// srun's options, one a line, each with the key that made it.
@@ -145,6 +152,10 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
   text += setup_node_text(plan);
   if (!plan.entry.batch.empty()) text += "\n" + plan.entry.batch;
+  if (plan.agent.empty()) {
+    text += "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + plain_rank_text(plan);
+    return text + plain_last_line(plan);
+  }
   text += "\n" + agent_line(plan) + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }

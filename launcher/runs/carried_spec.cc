@@ -60,8 +60,7 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
       carried.yaml += '\n';
     }
   }
-  const bool is_whole = has_facts && !carried.yaml.empty() && !carried.folder.empty() && !carried.runs_dir.empty() &&
-                        !carried.agent.empty();
+  const bool is_whole = has_facts && !carried.yaml.empty() && !carried.folder.empty() && !carried.runs_dir.empty();
   if (!is_whole) return std::nullopt;
   return carried;
 }

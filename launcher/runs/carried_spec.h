@@ -9,10 +9,11 @@
 namespace dlrun {
 
 struct CarriedSpec {
-  std::string yaml;                     ///< the resolved spec
-  std::string dlrun;                    ///< the version that rendered the script
-  std::string folder, runs_dir, agent;  ///< for which it was rendered: the spec's, the runs', the agent's path
-  std::string sha256;                   ///< of the script as it was rendered, without what it carries
+  std::string yaml;   ///< the resolved spec
+  std::string dlrun;  ///< the version that rendered the script
+  std::string folder, runs_dir,
+      agent;           ///< for which it was rendered: the spec's, the runs', the agent's path (or none)
+  std::string sha256;  ///< of the script as it was rendered, without what it carries
 };
 
 /// The script with carried's spec behind it; carried.sha256 is computed. Comments only: no shell reads them.

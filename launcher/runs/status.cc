@@ -34,6 +34,7 @@ std::string explain_end(const JobReport& report) {
 RunState end_state(const RunRecord& record) {
   if (record.end_state == "completed") return RunState::kCompleted;
   if (record.end_state == "cancelled") return RunState::kCancelled;
+  if (record.end_state == "timeout") return RunState::kTimeout;
   return RunState::kFailed;
 }
 
@@ -69,7 +70,9 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
         if (record.has_events) status.detail = "Slurm says COMPLETED, but the run's own record has no end";
         return;
       }
-      status.state = report.state == "CANCELLED" ? RunState::kCancelled : RunState::kFailed;
+      status.state = report.state == "CANCELLED" ? RunState::kCancelled
+                     : report.state == "TIMEOUT" ? RunState::kTimeout
+                                                 : RunState::kFailed;
       status.detail = explain_end(report);
       if (record.first_failed) status.detail += "; " + describe(*record.first_failed);
       return;
@@ -94,6 +97,8 @@ std::string_view word(RunState state) {
       return "failed";
     case RunState::kCancelled:
       return "cancelled";
+    case RunState::kTimeout:
+      return "timeout";
     case RunState::kUnknown:
       return "unknown";
   }

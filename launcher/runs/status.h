@@ -27,10 +27,11 @@ enum class RunState {
   kCompleted,
   kFailed,
   kCancelled,
+  kTimeout,  ///< Slurm ended it at its time limit
   kUnknown,  ///< nobody who is left knows
 };
 
-/// The word in every output: not_submitted, refused, pending, running, completed, failed, cancelled, unknown.
+/// The word in every output: not_submitted, refused, pending, running, completed, failed, cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
 /// True for states that no waiting will change.
 [[nodiscard]] bool is_final(RunState state);

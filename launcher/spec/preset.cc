@@ -9,30 +9,45 @@ namespace dlrun {
 namespace {
 
 constexpr std::array kFields{
-    TemplateField{"rank"},
-    TemplateField{"world_size"},
-    TemplateField{"local_rank"},
-    TemplateField{"local_world_size"},
-    TemplateField{"node_rank"},
-    TemplateField{"nnodes"},
+    TemplateField{"rank", false, "$DLRUN_RANK"},
+    TemplateField{"world_size", false, "$DLRUN_WORLD_SIZE"},
+    TemplateField{"local_rank", false, "$DLRUN_LOCAL_RANK"},
+    TemplateField{"local_world_size", false, "$DLRUN_LOCAL_WORLD_SIZE"},
+    TemplateField{"node_rank", false, "$DLRUN_NODE_RANK"},
+    TemplateField{"nnodes", false, "$DLRUN_NNODES"},
     TemplateField{"addr"},
-    TemplateField{"master_addr"},
-    TemplateField{"master_port"},
-    TemplateField{"master"},
+    TemplateField{"master_addr", false, "$DLRUN_MASTER_ADDR"},
+    TemplateField{"master_port", false, "$DLRUN_MASTER_PORT"},
+    TemplateField{"master", false, "$DLRUN_MASTER_ADDR:$DLRUN_MASTER_PORT"},
     TemplateField{"port"},
-    TemplateField{"nproc_per_node"},
+    TemplateField{"nproc_per_node", false, "1"},  // known when the script is rendered
     TemplateField{"addresses"},
     TemplateField{"role", true},
     TemplateField{"role_index", true},
     TemplateField{"tf_config", true},
     TemplateField{"run"},
-    TemplateField{"attempt"},
-    TemplateField{"job"},
+    TemplateField{"attempt", false, "${SLURM_RESTART_COUNT:-0}"},
+    TemplateField{"job", false, "$SLURM_JOB_ID"},
 };
 
 const TemplateField* find_field(std::string_view name) {
   const auto* found = std::find_if(kFields.begin(), kFields.end(), [&](const auto& f) { return f.name == name; });
   return found == kFields.end() ? nullptr : found;
+}
+
+/// The first field of the preset's templates that is so.
+template <typename IsSo>
+std::optional<std::string> find_in_templates(const Preset& preset, IsSo is_so) {
+  std::vector<std::string_view> texts(preset.words.begin(), preset.words.end());
+  for (const auto& [name, text] : preset.env) texts.emplace_back(text);
+  for (const auto text : texts) {
+    const auto fields = fields_of(text);
+    if (!fields) continue;  // reported where the file was read
+    for (const auto name : *fields) {
+      if (is_so(*find_field(name))) return std::string(name);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -70,13 +85,17 @@ Result<std::vector<std::string_view>> fields_of(std::string_view text) {
   return found;
 }
 
+std::string_view shell_of_field(std::string_view name) {
+  const auto* field = find_field(name);
+  return field == nullptr ? std::string_view() : field->shell;
+}
+
 bool uses_roles(const Preset& preset) {
-  const auto names_role = [](std::string_view text) {
-    const auto fields = fields_of(text);
-    return fields && std::any_of(fields->begin(), fields->end(), [](auto name) { return find_field(name)->is_role; });
-  };
-  return std::any_of(preset.env.begin(), preset.env.end(), [&](const auto& v) { return names_role(v.second); }) ||
-         std::any_of(preset.words.begin(), preset.words.end(), names_role);
+  return find_in_templates(preset, [](const TemplateField& field) { return field.is_role; }).has_value();
+}
+
+std::optional<std::string> field_of_agent(const Preset& preset) {
+  return find_in_templates(preset, [](const TemplateField& field) { return field.shell.empty(); });
 }
 
 }  // namespace dlrun

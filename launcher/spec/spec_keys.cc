@@ -87,7 +87,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "launch.mpi", FIELD(launch.mpi), .option = "--mpi", .help = "srun's MPI plugin: pmix, pmi2, none.", .fallback = "the site's where the preset wants MPI", .example = "pmix"},
   {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = "--cpu-bind", .help = "srun's CPU binding.", .example = "cores"},
   {.path = "launch.gpu_bind", FIELD(launch.gpu_bind), .option = "--gpu-bind", .help = "srun's GPU binding.", .example = "closest"},
-  {.path = "launch.agent", .help = "false: a plain script that needs nothing of dlrun on the nodes."},
+  {.path = "launch.agent", FIELD(launch.agent), .help = "false: a plain script that needs nothing of dlrun on the nodes; for presets whose variables a shell knows.", .fallback = "true", .example = "true"},
   {.path = "launch.srun", FIELD(launch.srun), .help = "Any other option of srun by its long name.", .example = "{unbuffered: true}"},
 
   {.path = "train.data.dataset", FIELD(train.dataset), .format = Format::kChoice, .choices = "mnist idx digits", .option = "--dataset", .help = "What the data is: mnist (IDX files by MNIST's names), idx, or digits, which the trainer makes itself.", .fallback = "digits", .example = "mnist"},

@@ -27,6 +27,7 @@ class Validator {
     check_container();
     check_launch();
     check_preset();
+    check_agent();
     return std::move(found_);
   }
 
@@ -200,6 +201,22 @@ class Validator {
     for (const ContainerProblem& problem : backend->problems(c)) {
       add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError, problem.key,
           problem.message);
+    }
+  }
+
+  void check_agent() {
+    if (spec_.launch.agent.value_or(true)) return;
+    if (preset_.trusted) {
+      return error("launch.agent",
+                   "launch.agent: false: the preset 'trainer' cannot do without; its ranks meet over it");
+    }
+    if (!spec_.environment.secrets.empty()) {
+      return error("launch.agent", "launch.agent: false: environment.secrets reach the programs by the agent alone");
+    }
+    if (const auto field = field_of_agent(preset_)) {
+      error("launch.agent",
+            fmt::format("launch.agent: false: the preset '{}' asks for {{{}}}, which only the agent knows",
+                        preset_.name, *field));
     }
   }
 

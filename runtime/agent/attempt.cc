@@ -250,6 +250,7 @@ void Attempt::blame_slurm() {
   if (!is_slurms_signal && !(end_.reason == "signalled" && end_.is_cancelled)) return;
   const auto why = why_cancelled(cancel_reason_);
   end_.message = fmt::format("{}; {}", why, end_.message);
+  end_.is_timeout = cancel_reason_ == "TIME LIMIT";
   // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may come again.
   if (cancel_reason_ == "TIME LIMIT" || cancel_reason_.starts_with("NODE FAILURE")) end_.is_cancelled = false;
   outlet_.say(why);

@@ -75,6 +75,7 @@ struct AttemptEnd {
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for people
   bool is_cancelled = false;
+  bool is_timeout = false;  ///< Slurm ended it at its time limit
 };
 
 class Attempt {

@@ -401,7 +401,9 @@ int lead_run(const LeadOptions& options, const Env& env) {
     return refuse(end.error(), kExitInternal);
   }
   if (end->code != kExitRunTaken || end->reason != "signalled") {
-    events->record("ended", {{"state", end->is_cancelled ? "cancelled" : (end->code == 0 ? "completed" : "failed")},
+    events->record("ended", {{"state", end->is_timeout     ? "timeout"
+                                       : end->is_cancelled ? "cancelled"
+                                                           : (end->code == 0 ? "completed" : "failed")},
                              {"code", end->code},
                              {"message", end->message}});
   }

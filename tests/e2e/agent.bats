@@ -114,13 +114,13 @@ stop() {
     done
 }
 
-@test "a job that reaches its time limit has failed, and says of what" {
+@test "a job that reaches its time limit is told as such, and not as cancelled" {
     counter
     lead_job '' '' "$dir/counter" "$dir"
     wait_until 30 all_are_up
     scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
     wait_until 100 has_event ended # slurmctld looks at time limits every half minute
-    [[ $(event ended) == *'"state":"failed"'*'the job reached its time limit (resources.time); ended by SIGTERM'* ]]
+    [[ $(event ended) == *'"state":"timeout"'*'the job reached its time limit (resources.time); ended by SIGTERM'* ]]
     [[ $(<"$dir/out") == *"dlrun: the job reached its time limit"* ]]
 }
 

@@ -137,7 +137,7 @@ def one_rank(folder, preset):
         require(secret not in os.environ, secret, "reached the program")
     meet(rank, size, address, port)
     report = {"rank": rank, "size": size, "master": f"{address}:{port}", "host": socket.gethostname(),
-              "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"),
+              "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"), "local_size": number("DLRUN_LOCAL_WORLD_SIZE"),
               "cuda": os.environ.get("CUDA_VISIBLE_DEVICES"), "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **shared}
     pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(report))
     print(f"rank {rank} of {size} reached {address}:{port}")
@@ -153,6 +153,9 @@ def all_ranks(folder, preset, size, roles=""):
     nodes = {}
     for report in reports:
         require(nodes.setdefault(report["node_rank"], report["host"]) == report["host"], "a node rank with two hosts")
+    for report in reports:
+        there = sum(other["node_rank"] == report["node_rank"] for other in reports)
+        require(report["local_size"] == there, "rank", report["rank"], "takes its node's", there, "ranks for", report["local_size"])
     places = {(report["node_rank"], report["local_rank"]) for report in reports}
     require(len(places) == len(reports), "two ranks have the same place")
     if preset == "tensorflow":

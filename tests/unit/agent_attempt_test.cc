@@ -283,6 +283,7 @@ TEST_CASE("what Slurm gives as its reason is told beside its signal; a time limi
       scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
       scene.attempt.on_step_end(143, "", scene.now);
       REQUIRE(scene.attempt.is_over());
+      CHECK(scene.attempt.end().is_timeout == (reason == std::string_view("TIME LIMIT")));
       CHECK(scene.attempt.end().message.starts_with(sentence));
       CHECK(scene.attempt.end().is_cancelled == is_cancelled);
       CHECK(scene.attempt.end().code == 143);

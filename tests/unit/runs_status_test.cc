@@ -62,7 +62,7 @@ TEST_CASE("without an own end the state is Slurm's") {
   facts.report = report(JobPhase::kRunning, "RUNNING");
   CHECK(assess(facts).state == RunState::kRunning);
   facts.report = report(JobPhase::kEnded, "TIMEOUT");
-  CHECK(assess(facts).state == RunState::kFailed);
+  CHECK(assess(facts).state == RunState::kTimeout);
   CHECK(assess(facts).detail.find("time limit") != std::string::npos);
   facts.report = report(JobPhase::kEnded, "CANCELLED");
   CHECK(assess(facts).state == RunState::kCancelled);

@@ -135,6 +135,20 @@ TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or t
   CHECK(planned(request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks == 2);
 }
 
+TEST_CASE(
+    "launch.agent: true is the default's word; false is for presets that a shell can serve, and for the nodes alone") {
+  CHECK(planned(request("preset: torch, agent: true")).agent == planned(request("preset: torch")).agent);
+  CHECK(planned(request("preset: torch, agent: false")).agent.empty());
+  CHECK_FALSE(planned(request("preset: torch, agent: false"), Target::kLocal).agent.empty());
+  for (const char* preset : {"torchrun", "mpi", "plain", "accelerate", "deepspeed", "lightning", "jax"}) {
+    CHECK(planned(request(fmt::format("preset: {}, agent: false", preset))).agent.empty());
+  }
+  CHECK(has(refused(request("preset: tensorflow, agent: false")), "asks for {tf_config}, which only the agent knows"));
+  auto trainer = request("");
+  trainer.text = "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
+  CHECK(has(refused(trainer), "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' cannot do without"));
+}
+
 TEST_CASE("launch.roles reach the agent, are held against the tasks, and warned of where nothing reads them") {
   const auto plan = planned(request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
   CHECK(option(plan.rank_options, "--roles") == "chief=1,ps=1");

@@ -17,6 +17,10 @@ trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the rank
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

@@ -82,6 +82,10 @@ done
 exec {made_on}<&-
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

@@ -33,6 +33,10 @@ export NCCL_SOCKET_IFNAME=ib0             # site juwels
 export PMIX_MCA_gds=hash                  # launch.preset: mpi
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}

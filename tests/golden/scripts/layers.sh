@@ -16,6 +16,10 @@ trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the rank
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}

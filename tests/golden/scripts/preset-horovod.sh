@@ -20,6 +20,10 @@ export PMIX_MCA_gds=hash                  # launch.preset: horovod
 export HOROVOD_CPU_OPERATIONS=gloo        # environment.vars
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 step=(
   srun
   --export=ALL

@@ -23,6 +23,10 @@ export OMP_NUM_THREADS=10                 # environment.vars
 export NCCL_DEBUG=WARN                    # environment.vars
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

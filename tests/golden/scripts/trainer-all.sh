@@ -22,6 +22,10 @@ export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

@@ -1,0 +1,102 @@
+// launch.agent: false. What the agent would do for a rank, in plain shell: nothing of dlrun is needed on the nodes.
+
+#include "launcher/plan/plain_script.h"
+
+#include <algorithm>
+
+#include "launcher/plan/script_text.h"
+#include "launcher/spec/preset.h"
+
+namespace dlrun {
+namespace {
+
+/// Rank 0 runs on the first node, as the batch shell does.
+constexpr std::string_view kMasterPort =
+    R"sh(# A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
+# this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does.
+for ((try = 0; try < 1000; try++)); do
+  port=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
+  printf -v in_use ': [0-9A-F]*:%04X ' "$port"
+  if grep -qs "$in_use" /proc/net/tcp /proc/net/tcp6; then continue; fi
+  { exec {lock}>>"/tmp/dlrun-port-$port"; } 2>/dev/null || continue
+  if flock --nonblock "$lock"; then break; fi
+  exec {lock}>&-
+done
+if ((try == 1000)); then
+  echo "dlrun: no free port was found for rank 0" >&2
+  exit 70
+fi
+export DLRUN_MASTER_PORT=$port
+)sh";
+
+/// The agent's DLRUN_* variables, of Slurm's, for one task. POSIX: an image may have no bash.
+constexpr std::string_view kWorld =
+    R"sh(node=$SLURM_NODEID tasks= # of this node, from a list such as 2(x3),1
+for group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
+  tasks=${group%%"("*} nodes=1
+  case $group in *x*) nodes=${group#*x} nodes=${nodes%")"} ;; esac
+  if [ "$node" -lt "$nodes" ]; then break; fi
+  node=$((node - nodes))
+done
+export DLRUN_RANK="$SLURM_PROCID" DLRUN_WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
+export DLRUN_LOCAL_RANK="$SLURM_LOCALID" DLRUN_LOCAL_WORLD_SIZE="$tasks"
+export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SLURM_NNODES}"
+export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
+)sh";
+
+/// A template as a word of sh, in double quotes; its fields have been checked.
+std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
+  std::string word = "\"";
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if ((c == '{' || c == '}') && at + 1 < text.size() && text[at + 1] == c) {
+      word += c;
+      ++at;
+    } else if (c == '{') {
+      const auto close = text.find('}', at);
+      const auto name = text.substr(at + 1, close - at - 1);
+      word += name == "nproc_per_node" ? nproc_per_node : shell_of_field(name);
+      at = close;
+    } else {
+      if (c == '"' || c == '\\' || c == '$' || c == '`') word += '\\';
+      word += c;
+    }
+  }
+  return word + "\"";
+}
+
+}  // namespace
+
+std::string plain_rank_text(const LaunchPlan& plan) {
+  std::string nproc = "1";
+  ScriptText task;
+  for (const auto& option : plan.rank_options) {
+    if (option.option == "--nproc-per-node") nproc = option.value.value_or(nproc);
+  }
+  for (const auto& variable : plan.rank_vars) {
+    std::string literal;
+    for (const char c : variable.value) literal += std::string(c == '{' || c == '}' ? 2 : 1, c);
+    task.line("export " + variable.name + "=" + shell_word(literal, nproc), variable.key);
+  }
+  for (const auto& variable : plan.rank_env) {
+    task.line("export " + variable.name + "=" + shell_word(variable.value, nproc), variable.key);
+  }
+  std::string last = "exec";
+  for (const auto& option : plan.rank_options) {
+    if (option.option == "--word") last += " " + shell_word(option.value.value_or(""), nproc);
+  }
+  std::string text(kMasterPort);
+  text += "# launch.agent: false. What each task does before it becomes the program.\n";
+  text += "read -r -d '' task <<'SH' || true\n";
+  text += kWorld;
+  text += task.take();
+  text += last + " \"$@\"\nSH\n";
+  return text;
+}
+
+std::string plain_last_line(const LaunchPlan& plan) {
+  const std::string enter = plan.entry.words.empty() ? "" : " \"${enter[@]}\"";
+  return "exec \"${step[@]}\"" + enter + " sh -c \"$task\" sh \"${program[@]}\"\n";
+}
+
+}  // namespace dlrun

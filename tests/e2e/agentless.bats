@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+# launch.agent: false: plain shell gives each task what its preset promises, and nothing of dlrun is needed on the nodes.
+# timeout: 240
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" "$dir/verify_preset.py"
+    as_user mkdir "$dir/bin"
+    as_user tee "$dir/bin/torchrun" >/dev/null <<SH # in torchrun's place: what the preset's words say is verified
+#!/bin/sh
+exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"
+SH
+    chmod 755 "$dir/bin/torchrun"
+}
+
+teardown() { cancel_jobs; }
+
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+
+# spec PRESET RESOURCES: PRESET.yaml, whose program reports into the folder PRESET
+spec() {
+    as_user mkdir "$dir/$1"
+    as_user tee "$dir/$1.yaml" >/dev/null <<YAML
+name: $1
+resources: {$2, time: 2m}
+environment: {setup: "PATH=$dir/bin:\$PATH"}
+launch:
+  agent: false
+  preset: $1
+  command: [python3, $dir/verify_preset.py, rank, $dir/$1, $1]
+YAML
+}
+verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
+
+@test "torch, torchrun, mpi and plain at once on the same 4 nodes, with nothing of dlrun there" {
+    for preset in torch mpi plain; do spec "$preset" 'nodes: 4, tasks_per_node: 2'; done
+    spec torchrun 'nodes: 4'
+    for preset in torch torchrun mpi plain; do dl submit "$preset.yaml"; done
+    for preset in torch torchrun mpi plain; do
+        dl wait "$preset" || { dl logs "$preset" && false; }
+        size=8
+        [[ $preset != torchrun ]] || size=4
+        run verify "$preset" "$size"
+        echo "$preset: $output"
+        [ "$status" -eq 0 ]
+    done
+    [ ! -e "$dir/runs/.agents" ]
+    run grep -l dlrun-agent "$dir"/runs/*/job.sh
+    [ "$status" -ne 0 ]
+}
+
+@test "the rendered text by hand: sbatch takes it, 5 tasks laid unevenly over 4 nodes know their places" {
+    spec torch 'nodes: 4, ntasks: 5'
+    dl render torch.yaml -o "$dir/job.sh"
+    as_user bash -c 'cd "$1" && mkdir -p runs && exec sbatch --wait job.sh' - "$dir"
+    run verify torch 5
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run dl diff job.sh
+    [[ $output == *"nothing was edited"* ]]
+}
+
+@test "a program's failure is the job's, and srun ends the others" {
+    spec plain 'nodes: 2'
+    run dl submit plain.yaml --set 'launch.command=[sh, -c, "[ $DLRUN_RANK != 1 ] || exit 7; exec sleep 100"]' --watch
+    [ "$status" -eq 5 ]
+    [[ $output == *"task 1: Exited with exit code 7"* ]]
+    [ "$(dl status plain --json | jq -r .state)" = failed ]
+}
+
+@test "literal text of a user's preset arrives byte for byte" {
+    as_user mkdir -p "$dir/config/presets"
+    as_user tee "$dir/config/presets/mine.yaml" >/dev/null <<'YAML'
+words: [env, 'B=it''s "$HOME" `id` \ {{x}} {rank}']
+env: {A: 'it''s "$HOME" `id` \ {{x}} {rank}'}
+YAML
+    spec mine 'nodes: 1'
+    as_user bash -c 'cd "$1" && DLRUN_CONFIG=$1/config exec dlrun submit mine.yaml --set "launch.command=[printenv, A, B]" --watch' - "$dir"
+    run dl logs mine
+    [[ $output == *'it'\''s "$HOME" `id` \ {x} 0
+it'\''s "$HOME" `id` \ {x} 0'* ]]
+}
+
+@test "rank 0's port: one that is used, or that another job of this kind has chosen, is passed over" {
+    spec torch 'nodes: 1'
+    dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$BATS_TEST_TMPDIR/choose"
+    # Seeded alike, the choice is the same; so what changes it is what stands in its way. Numbers of these tests' own, on this machine.
+    choose() { bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$lock"; echo "$port"' - "$BATS_TEST_TMPDIR/choose"; }
+    first=$(choose)
+    [ "$(choose)" = "$first" ]
+    exec {lock}>>"/tmp/dlrun-port-$first"
+    flock --nonblock "$lock"
+    second=$(choose)
+    [ "$second" != "$first" ]
+    exec {lock}>&-
+    python3 -c 'import socket, sys, time; server = socket.create_server(("127.0.0.1", int(sys.argv[1]))); print("up", flush=True); time.sleep(60)' \
+        "$first" >"$BATS_TEST_TMPDIR/up" 3>&- &
+    server=$!
+    wait_until 20 grep up "$BATS_TEST_TMPDIR/up"
+    third=$(choose)
+    kill "$server"
+    rm -f "/tmp/dlrun-port-$first" "/tmp/dlrun-port-$second"
+    [ "$third" = "$second" ]
+}

@@ -1,0 +1,59 @@
+#!/bin/bash
+#SBATCH --job-name=agentless-mpi          # name
+#SBATCH --nodes=4                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --cpus-per-task=1                 # resources.cpus_per_task
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/agentless-mpi-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+
+step=(
+  srun
+  --export=ALL
+  --kill-on-bad-exit=1
+  --cpus-per-task=1                       # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: mpi
+)
+program=(
+  ./solver                                # launch.command
+)
+# A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
+# this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does.
+for ((try = 0; try < 1000; try++)); do
+  port=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
+  printf -v in_use ': [0-9A-F]*:%04X ' "$port"
+  if grep -qs "$in_use" /proc/net/tcp /proc/net/tcp6; then continue; fi
+  { exec {lock}>>"/tmp/dlrun-port-$port"; } 2>/dev/null || continue
+  if flock --nonblock "$lock"; then break; fi
+  exec {lock}>&-
+done
+if ((try == 1000)); then
+  echo "dlrun: no free port was found for rank 0" >&2
+  exit 70
+fi
+export DLRUN_MASTER_PORT=$port
+# launch.agent: false. What each task does before it becomes the program.
+read -r -d '' task <<'SH' || true
+node=$SLURM_NODEID tasks= # of this node, from a list such as 2(x3),1
+for group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
+  tasks=${group%%"("*} nodes=1
+  case $group in *x*) nodes=${group#*x} nodes=${nodes%")"} ;; esac
+  if [ "$node" -lt "$nodes" ]; then break; fi
+  node=$((node - nodes))
+done
+export DLRUN_RANK="$SLURM_PROCID" DLRUN_WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
+export DLRUN_LOCAL_RANK="$SLURM_LOCALID" DLRUN_LOCAL_WORLD_SIZE="$tasks"
+export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SLURM_NNODES}"
+export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
+exec "$@"
+SH
+exec "${step[@]}" sh -c "$task" sh "${program[@]}"
