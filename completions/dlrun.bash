@@ -13,7 +13,7 @@ _dlrun_set() {
     train.shard) words='sample epoch' ;;
     train.backend) words='auto mpi gloo nccl single' ;;
     train.device) words='cpu cuda' ;;
-    resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|code.snapshot) words='true false' ;;
+    resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|launch.agent|code.snapshot) words='true false' ;;
     site) words=$(dlrun completion --list sites 2>/dev/null) ;;
     launch.preset) words=$(dlrun completion --list presets 2>/dev/null) ;;
     base|resources.output|resources.error|environment.modules.use|environment.conda.name|environment.venv|container.image|container.save|train.data.path) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;

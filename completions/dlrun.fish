@@ -39,7 +39,7 @@ function __dlrun_set
             set words auto mpi gloo nccl single
         case train.device
             set words cpu cuda
-        case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint code.snapshot
+        case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent code.snapshot
             set words true false
         case site
             set words (dlrun completion --list sites 2>/dev/null)

@@ -16,8 +16,8 @@ trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the rank
 
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=1                       # resources.cpus_per_task
   '--container-image=/home/user/exp 1/image.sqsh'  # container.image
   --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders

@@ -17,8 +17,8 @@ trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the rank
 
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=40                      # resources.cpus_per_task
 )
 program=(

@@ -23,8 +23,8 @@ if [[ ! -x $agent ]]; then
 fi
 step=(
   srun
-  --export=ALL
-  --kill-on-bad-exit=1
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=1                       # resources.cpus_per_task
   --mpi=pmix                              # launch.preset: mpi
 )
