@@ -110,10 +110,15 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   return text.take();
 }
 
-[[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
-  std::string text = "exec \"$agent\" lead";
+/// The agent's words that say which run it is.
+[[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
+  std::string text = "\"$agent\" lead";
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
-  text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
+  return text + " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
+}
+
+[[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
+  std::string text = "exec " + lead_words(plan);
   if (plan.forward_usr1) text += " --forward-usr1";
   text += " -- ";
   if (plan.target == Target::kSlurm) text += "\"${step[@]}\" ";
@@ -121,10 +126,14 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   return text + "\"${rank[@]}\" -- \"${program[@]}\"\n";
 }
 
-// exec, the script's last line, runs no EXIT trap: whoever gets there has started the ranks.
-constexpr std::string_view kStrict =
-    "set -eo pipefail\n"
-    "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' EXIT\n";
+/// A script that ends before its last line says so, and the agent puts it on the run's record. exec, the last line,
+/// runs no EXIT trap: whoever gets there has started the ranks.
+[[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
+  constexpr std::string_view kWhy = "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started";
+  if (plan.agent.empty()) return fmt::format("set -eo pipefail\ntrap 'echo \"dlrun: {}\" >&2' EXIT\n", kWhy);
+  return "set -eo pipefail\n\n" + agent_line(plan) + "trap " +
+         shell_quote(fmt::format("exec {} --never-started \"$?\" -- \"{}\"", lead_words(plan), kWhy)) + " EXIT\n";
+}
 
 /// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte for byte; Slurm's
 /// lists have commas.
@@ -148,7 +157,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   std::string text = head.take();
   text += "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.\n";
   text += kShellcheck;
-  text += kStrict;
+  text += strict_text(plan);
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
   text += setup_node_text(plan);
   if (!plan.entry.batch.empty()) text += "\n" + plan.entry.batch;
@@ -156,7 +165,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
     text += "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + plain_rank_text(plan);
     return text + plain_last_line(plan);
   }
-  text += "\n" + agent_line(plan) + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
+  text += "\n" + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }
 
@@ -164,10 +173,10 @@ std::string render_local_script(const LaunchPlan& plan) {
   std::string text =
       "#!/bin/bash\n# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.\n";
   text += kShellcheck;
-  text += kStrict;
+  text += strict_text(plan);
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
   text += setup_node_text(plan);
-  text += "\n" + agent_line(plan) + rank_text(plan) + program_text(plan);
+  text += "\n" + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }
 

@@ -108,8 +108,8 @@ class TreeBuilder {
     node.kind = node.is_plain && means_null(node.text) ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
     if (auto fine = check_tag(view(data.tag), YAML_STR_TAG, event.start_mark); !fine) return fine;
     if (auto fine = add(std::move(node), event.start_mark, {1, 0}); !fine) return fine;
-    if (data.anchor != nullptr) anchors_[std::string(view(data.anchor))] = {last_, false};
-    return {};
+    return data.anchor == nullptr ? tl::expected<void, YamlProblem>()
+                                  : name(view(data.anchor), false, event.start_mark);
   }
 
   [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode::Kind kind, std::string_view anchor, std::string_view tag,
@@ -121,8 +121,7 @@ class TreeBuilder {
     node.kind = kind;
     if (auto fine = add(std::move(node), mark, {1, 1}); !fine) return fine;
     open_.push_back({last_, std::string(anchor)});
-    if (!anchor.empty()) anchors_[std::string(anchor)] = {last_, true};
-    return {};
+    return anchor.empty() ? tl::expected<void, YamlProblem>() : name(anchor, true, mark);
   }
 
   void close() {
@@ -176,6 +175,13 @@ class TreeBuilder {
                                                                  const yaml_mark_t& mark) {
     if (tag.empty() || tag == allowed || tag == "!") return {};
     return wrong(mark, fmt::format("tag '{}' is not supported", printable(tag)));
+  }
+
+  /// The last node has this anchor.
+  [[nodiscard]] tl::expected<void, YamlProblem> name(std::string_view anchor, bool is_open, const yaml_mark_t& mark) {
+    anchors_[std::string(anchor)] = {last_, is_open};
+    if (anchors_.size() > limits_.anchors) return wrong(mark, fmt::format("more than {} anchors", limits_.anchors));
+    return {};
   }
 
   [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, const yaml_mark_t& mark, Extent extent) {

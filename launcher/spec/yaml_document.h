@@ -39,6 +39,7 @@ struct YamlLimits {
   std::size_t bytes = 1U << 20U;
   std::size_t levels = 64;
   std::size_t nodes = 100'000;  ///< scalars, sequences and maps, every alias counted as what it stands for
+  std::size_t anchors = 10'000;
 };
 
 /// One document. Refused: broken syntax, tags other than !!str, a second document, an alias inside its own anchor, and

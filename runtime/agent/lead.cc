@@ -363,6 +363,20 @@ void wait_for_last_words(EventLoop& loop, EventLog& events, const Sink& out, con
   std::ignore = events.drain(std::max(milliseconds(100), std::chrono::ceil<milliseconds>(until - Clock::now())));
 }
 
+/// The job's script ended before its step: that is the run's end, whatever the code says of it.
+int end_without_step(const LeadOptions& options, const std::filesystem::path& run, EventLog& events) {
+  const int code = *options.never_started == 0 ? 1 : *options.never_started;
+  const bool is_cancelled = code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP;
+  const auto message = printable(join(options.command, " "));
+  events.record("ended", {{"state", is_cancelled ? "cancelled" : "failed"}, {"code", code}, {"message", message}});
+  remove_secrets(run);
+  std::ignore = events.drain(kLastWordsLimit);
+  if (auto failure = events.take_failure()) {
+    return refuse({Errc::kIo, fmt::format("{}; {}; the run's record is incomplete", message, failure->message)}, code);
+  }
+  return refuse({Errc::kInternal, message}, code);
+}
+
 }  // namespace
 
 int lead_run(const LeadOptions& options, const Env& env) {
@@ -392,6 +406,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
     err.push(fmt::format("dlrun: {}\n", message));
     events->record("warning", {{"message", message}});
   }
+  if (options.never_started) return end_without_step(options, run->directory, *events);
   Lead lead(options, env, *identity, *run, *events, *loop, out, err, signals.get());
   const auto end = lead.lead_attempt();
   if (!end) {

@@ -17,6 +17,7 @@ struct LeadOptions {
   std::optional<int> local;  ///< this many ranks without Slurm
   std::chrono::milliseconds join_timeout{600'000};
   bool forward_usr1 = false;
+  std::optional<int> never_started;  ///< the script's exit code: there is no step, `command` says why
   std::vector<std::string> command;  ///< an srun line; with local a `dlrun-agent rank` line
 };
 

@@ -60,32 +60,42 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
       return {};
     };
   };
-  auto command =
-      read_options(arguments, {{"--runs", takes_text("--runs", lead.runs), {}},
-                               {"--name", takes_text("--name", lead.name), {}},
-                               {"--local",
-                                [&](std::string_view value) -> Result<> {
-                                  const auto ranks = parse_int(value);
-                                  if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
-                                    return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
-                                                printable(value), kLocalRanksLimit);
-                                  }
-                                  lead.local = static_cast<int>(*ranks);
-                                  return {};
-                                },
-                                {}},
-                               {"--join-timeout",
-                                [&](std::string_view value) -> Result<> {
-                                  const auto seconds = parse_double(value);
-                                  if (!seconds || *seconds <= 0 || *seconds > 1e6) {
-                                    return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
-                                                printable(value));
-                                  }
-                                  lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
-                                  return {};
-                                },
-                                {}},
-                               {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }}});
+  auto command = read_options(
+      arguments, {{"--runs", takes_text("--runs", lead.runs), {}},
+                  {"--name", takes_text("--name", lead.name), {}},
+                  {"--local",
+                   [&](std::string_view value) -> Result<> {
+                     const auto ranks = parse_int(value);
+                     if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
+                       return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}", printable(value),
+                                   kLocalRanksLimit);
+                     }
+                     lead.local = static_cast<int>(*ranks);
+                     return {};
+                   },
+                   {}},
+                  {"--join-timeout",
+                   [&](std::string_view value) -> Result<> {
+                     const auto seconds = parse_double(value);
+                     if (!seconds || *seconds <= 0 || *seconds > 1e6) {
+                       return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
+                                   printable(value));
+                     }
+                     lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
+                     return {};
+                   },
+                   {}},
+                  {"--never-started",
+                   [&](std::string_view value) -> Result<> {
+                     const auto code = parse_int(value);
+                     if (!code || *code < 0 || *code > 255) {
+                       return fail(Errc::kUsage, "--never-started '{}' is not an exit code", printable(value));
+                     }
+                     lead.never_started = static_cast<int>(*code);
+                     return {};
+                   },
+                   {}},
+                  {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
     return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
@@ -152,6 +162,7 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
 const char* const kUsageText =
     R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
        dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent lead --never-started CODE [options] -- WHY...
        dlrun-agent rank [options] -- PROGRAM...
 
 lead starts a step's ranks, watches them and keeps the run's record:
@@ -159,6 +170,7 @@ lead starts a step's ranks, watches them and keeps the run's record:
   --name NAME             the run's name in that case (run)
   --local N               without Slurm: start N ranks on this machine
   --join-timeout SECONDS  how long ranks may take to say hello (600)
+  --never-started CODE    there is no step: the job's script ended with CODE before it; only put that on the record
   --forward-usr1          pass a USR1 that reaches the job on to the programs
 rank runs one task's program:
   --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}

@@ -80,6 +80,20 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl logs last) == *no-such-program* ]]
 }
 
+@test "a setup that fails is the run's end, on its record: with code and command, no rank is started" {
+    run dl submit hello.yaml --watch --set 'environment.setup="exit 9"'
+    [ "$status" -eq 5 ]
+    [[ $output == *"the job script ended with code 9 at: exit 9; the ranks were not started"* ]]
+    [ "$(key '.state + " \(.code)"')" = "failed 9" ]
+    [ ! -e "$(key .path)/logs" ]
+    # And of a script that was submitted by hand.
+    dl render hello.yaml --set 'environment.modules=[no-such-module]' -o job.sh
+    as_user sbatch "$dir/job.sh"
+    wait_until 60 no_jobs
+    run dl ls --runs runs
+    [[ ${lines[1]} == hello-*failed*"the ranks were not started"* ]]
+}
+
 @test "what Slurm refuses is told in its own words with exit code 3, and recorded" {
     run dl submit hello.yaml --set resources.partition=nope
     [ "$status" -eq 3 ]

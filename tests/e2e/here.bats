@@ -47,8 +47,9 @@ key() { dl status last --json | jq -r "$1"; }
 @test "a setup line that fails is told, and no rank is started" {
     run dl run hello.yaml --set 'environment.setup=false'
     [ "$status" -eq 5 ]
-    [[ $output == *"before the ranks were started"* ]]
-    [ "$(key .state)" != running ]
+    [[ $output == *"the ranks were not started"* ]]
+    [ "$(key .state) $(key .code)" = "failed 1" ]
+    [[ $(key .detail) == "the job script ended with code 1 at: false; the ranks were not started" ]]
 }
 
 @test "Ctrl-C ends a run and all its processes, exit code 130" {

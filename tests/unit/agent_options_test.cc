@@ -94,6 +94,16 @@ TEST_CASE("srun's other lines, and lines that only look alike, say nothing of ta
   }
 }
 
+TEST_CASE("lead that never started takes the script's code and a reason") {
+  const auto parsed = parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "why"});
+  REQUIRE(parsed.has_value());
+  const auto& lead = std::get<LeadOptions>(*parsed);
+  CHECK(lead.never_started == 9);
+  CHECK(lead.command == std::vector<std::string>{"why"});
+  for (const char* code : {"", "x", "-1", "256"})
+    CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());
+}
+
 TEST_CASE("why Slurm ends a step is read from the step daemon's last line, and from nothing else") {
   const std::string start = "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
   CHECK(parse_cancel_reason(start + " DUE TO TIME LIMIT ***") == "TIME LIMIT");

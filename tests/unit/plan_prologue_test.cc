@@ -33,7 +33,9 @@ class Machine {
           "#!/bin/bash\n[[ $1 == shell.bash ]] || exit 9\n"
           "echo 'conda() { echo \"conda $*\"; export CONDA_PREFIX=$2; }'\n");
     write("venv/bin/activate", "export VIRTUAL_ENV=yes\n");
-    write("agent", "#!/bin/bash\necho \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
+    write("agent",
+          "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"dlrun: ${!#}\" >&2; exit $(($7 == 0 ? 1 : $7)); fi\n"
+          "echo \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
     for (const char* program : {"bin/conda", "agent"}) fs::permissions(root_ / program, fs::perms::owner_all);
   }
   Machine(const Machine&) = delete;
@@ -122,10 +124,10 @@ TEST_CASE("a setup line that fails ends the job; its exit code is the job's") {
   CHECK(ran.exit_code == 7);
 }
 
-TEST_CASE("a setup line that leaves with success still did not start the ranks, and that is said") {
+TEST_CASE("a setup line that leaves with success still did not start the ranks: the job failed, and that is said") {
   const Machine machine;
   const auto ran = machine.run("  setup: exit 0\n");
-  CHECK(ran.exit_code == 0);
+  CHECK(ran.exit_code == 1);
   CHECK(has(ran.err, "at: exit 0; the ranks were not started"));
 }
 

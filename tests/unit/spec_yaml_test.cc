@@ -170,6 +170,12 @@ TEST_CASE("the last allowed node is read and the next refused, aliases counted a
   CHECK(refusal("[&a [x, y], *a]", {.bytes = 100, .levels = 9, .nodes = 6}).find("6 nodes") != std::string::npos);
 }
 
+TEST_CASE("as many anchors as allowed are read and one more is refused") {
+  const YamlLimits two{.bytes = 100, .levels = 9, .nodes = 9, .anchors = 2};
+  CHECK(refusal("[&a x, &b y, &a z]", two).empty());
+  CHECK(refusal("[&a x, &b y, &c []]", two).find("more than 2 anchors") != std::string::npos);
+}
+
 TEST_CASE("1 MiB is read and a byte more refused") {
   const std::string text = "a: " + std::string(kMiB - 3, 'x');
   CHECK(refusal(text).empty());

@@ -2,15 +2,16 @@
 # Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
-
-export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+trap 'exec "$agent" lead --local 2 --runs /scratch/runs --name digits --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
 rank=(
   "$agent" rank
   --trusted                               # the program is dlrun's own

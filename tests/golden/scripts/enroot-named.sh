@@ -11,7 +11,13 @@
 # Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+trap 'exec "$agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
 
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.
@@ -61,11 +67,6 @@ for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
 done
 exec {made_on}<&-
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
-  exit 127
-fi
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}

@@ -36,7 +36,13 @@
 # Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+trap 'exec "$agent" lead --runs /scratch/runs --name everything --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
 
 if ! type module >/dev/null 2>&1; then
   for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
@@ -72,11 +78,6 @@ srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per
   --kill-on-bad-exit=1 bash -eo pipefail -c 'cp -r "$SCRATCH/it'\''s" /tmp/
 '
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
-  exit 127
-fi
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

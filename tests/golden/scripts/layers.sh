@@ -11,15 +11,16 @@
 # Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
-
-export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+trap 'exec "$agent" lead --runs /scratch/runs --name layers --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}

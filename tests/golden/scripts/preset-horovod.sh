@@ -13,17 +13,18 @@
 # Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
-
-export HOROVOD_CONTROLLER=mpi             # launch.preset: horovod
-export PMIX_MCA_gds=hash                  # launch.preset: horovod
-export HOROVOD_CPU_OPERATIONS=gloo        # environment.vars
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+trap 'exec "$agent" lead --runs /scratch/runs --name preset-horovod --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+export HOROVOD_CONTROLLER=mpi             # launch.preset: horovod
+export PMIX_MCA_gds=hash                  # launch.preset: horovod
+export HOROVOD_CPU_OPERATIONS=gloo        # environment.vars
+
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

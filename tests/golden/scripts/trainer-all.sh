@@ -15,17 +15,18 @@
 # Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
-
-export PMIX_MCA_gds=hash                  # launch.preset: trainer
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 
 agent=/scratch/runs/.agents/3f2a/dlrun-agent
 if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+trap 'exec "$agent" lead --runs /scratch/runs --name trainer-all --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+
 step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
