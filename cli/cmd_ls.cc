@@ -9,11 +9,23 @@
 #include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/report.h"
+#include "common/text.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 
 namespace dlrun {
 namespace {
+
+/// Of a run that goes on how far it is, of one that came to its end its result, of one that failed who failed or why.
+std::string what_matters(const RunStatus& status) {
+  const RunRecord& record = status.facts.record;
+  if (status.state == RunState::kCompleted) {
+    if (auto result = result_text(record.result); !result.empty()) return result;
+  } else if (is_final(status.state)) {
+    return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
+  }
+  return record.progress ? progress_text(*record.progress) : "";
+}
 
 struct Options {
   bool json = false, all = false;
@@ -67,12 +79,9 @@ Result<int> list(Cli& cli, const Options& options) {
       json.push_back(status_json(entries[i], status));
       continue;
     }
-    std::string what = status.facts.record.progress ? progress_text(*status.facts.record.progress) : "";
-    if (status.facts.record.first_failed && status.state != RunState::kCompleted)
-      what = describe(*status.facts.record.first_failed);
     rows.push_back({entries[i].id, status.job.cluster == kLocalCluster ? "here" : status.job.id,
                     std::string(word(status.state)) + (status.is_last_known ? "?" : ""), age(entries[i].created),
-                    what});
+                    what_matters(status)});
   }
   if (options.json) {
     print_json(json);

@@ -51,7 +51,8 @@ std::string nodes_of(const RunFacts& facts) {
   return {};
 }
 
-/// "test_accuracy 0.9781, parameters 3f2a"
+}  // namespace
+
 std::string result_text(const std::string& result) {
   const auto json = json_read::object_of(result);
   if (!json) return {};
@@ -63,8 +64,6 @@ std::string result_text(const std::string& result) {
   }
   return join(parts, ", ");
 }
-
-}  // namespace
 
 Json status_json(const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;

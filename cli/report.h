@@ -26,6 +26,9 @@ namespace dlrun {
 /// Says how a run ended, on stderr; returns its exit code.
 [[nodiscard]] int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
 
+/// "test_accuracy 0.9781, parameters 3f2a"
+[[nodiscard]] std::string result_text(const std::string& result);
+
 [[nodiscard]] nlohmann::ordered_json number_or_null(const std::optional<double>& value);
 
 /// Indented JSON and a newline on stdout.

@@ -90,8 +90,8 @@ key() { dl status last --json | jq -r "$1"; }
     dl render hello.yaml --set 'environment.modules=[no-such-module]' -o job.sh
     as_user sbatch "$dir/job.sh"
     wait_until 60 no_jobs
-    run dl ls --runs runs
-    [[ ${lines[1]} == hello-*failed*"the ranks were not started"* ]]
+    dl ls --runs runs
+    [[ $(dl ls --runs runs | sed -n 2p) == hello-*failed*"the ranks were not started"* ]]
 }
 
 @test "what Slurm refuses is told in its own words with exit code 3, and recorded" {

@@ -106,7 +106,8 @@ def render(key, text, number, failures):
     stderr = done.stderr.decode("utf-8", "replace")
     if done.returncode != 2:
         failures.add(key, text, f"exit {done.returncode}: {stderr[:300]}")
-    if not re.search(rf"{re.escape(file)}:\d+:\d+: ", stderr):
+    place = r".*" if key == "base" else re.escape(file)  # that file is read, and what is wrong may be in it
+    if not re.search(rf"{place}:\d+:\d+: ", stderr, re.S):
         failures.add(key, text, f"refused without a place: {stderr[:300]}")
     if any(ord(c) < 32 and c not in "\n\t" or ord(c) == 127 for c in stderr):
         failures.add(key, text, "the refusal sends control characters to the terminal")
@@ -185,7 +186,9 @@ def check_directives(keys, failures):
             if done.returncode != 0:
                 failures.add(key, text, f"not a shell script: {done.stderr[:200]}")
             name = directive_of(script, key)
-            if name is None:
+            if key.startswith("after."):
+                check_after(key, text, failures)
+            elif name is None:
                 other.append((key, text))
             else:
                 options, done = sbatch_options(script)
@@ -200,6 +203,16 @@ def check_directives(keys, failures):
                     failures.add(key, text, f"sbatch read {arrived[:120]!r}")
             os.unlink(script)
     return accepted, refused, other
+
+
+def check_after(key, text, failures):
+    """A run's name, looked up by submit: there is none of these, so nothing may reach sbatch; but for what is a job's id."""
+    if re.fullmatch(r"[0-9]+(_[0-9]+)?", text):
+        return
+    make_spec({**BASE, key: [text]}, "after.yaml")
+    done = run(["dlrun", "submit", "after.yaml"])
+    if done.returncode not in (2, 3, 6) or b"error:" not in done.stderr:
+        failures.add(key, text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
 
 
 FLAGS = {"exclusive", "requeue", "no-requeue"}
