@@ -77,9 +77,9 @@ struct Environment {
 struct Launch {
   std::optional<std::string> preset;
   std::vector<std::string> command;
-  std::optional<bool> agent;                           ///< false: a script that needs nothing of dlrun on the nodes
-  std::optional<std::int64_t> nproc_per_node;          ///< of a preset that starts a node's ranks itself
-  std::optional<std::int64_t> chief, ps, evaluator;    ///< roles; every other rank is a worker
+  std::optional<bool> agent;                         ///< false: a script that needs nothing of dlrun on the nodes
+  std::optional<std::int64_t> nproc_per_node;        ///< of a preset that starts a node's ranks itself
+  std::optional<std::int64_t> chief, ps, evaluator;  ///< roles; every other rank is a worker
   std::optional<std::string> mpi, cpu_bind, gpu_bind;
   std::vector<SlurmOption> srun;
 };

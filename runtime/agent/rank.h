@@ -12,7 +12,7 @@ namespace dlrun::agent {
 struct RankOptions {
   std::vector<EnvTemplate> templates;
   std::vector<std::string> secrets;  ///< names; see secrets.h
-  std::vector<Template> words;  ///< before the program's own
+  std::vector<Template> words;       ///< before the program's own
   Roles roles;
   int nproc_per_node = 1;
   bool is_trusted = false;

@@ -33,9 +33,10 @@ class Machine {
           "#!/bin/bash\n[[ $1 == shell.bash ]] || exit 9\n"
           "echo 'conda() { echo \"conda $*\"; export CONDA_PREFIX=$2; }'\n");
     write("venv/bin/activate", "export VIRTUAL_ENV=yes\n");
-    write("agent",
-          "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"dlrun: ${!#}\" >&2; exit $(($7 == 0 ? 1 : $7)); fi\n"
-          "echo \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
+    write(
+        "agent",
+        "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"dlrun: ${!#}\" >&2; exit $(($7 == 0 ? 1 : $7)); fi\n"
+        "echo \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
     for (const char* program : {"bin/conda", "agent"}) fs::permissions(root_ / program, fs::perms::owner_all);
   }
   Machine(const Machine&) = delete;
