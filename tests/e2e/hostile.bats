@@ -14,5 +14,5 @@ teardown() { cancel_jobs; }
     run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys"' - "$dir"
     echo "$output" | tail -n 70
     [ "$status" -eq 0 ]
-    [ -z "$(find "$DLRUN_TESTBED_HOME" /tmp -maxdepth 3 -name 'canary*' -print -quit)" ]
+    [ -z "$(find "$dir" -name 'canary*' -print -quit)" ]
 }
