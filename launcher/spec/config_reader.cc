@@ -77,6 +77,21 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   return file;
 }
 
+std::optional<std::string_view> built_in_config(std::string_view folder, std::string_view name,
+                                                const std::vector<std::filesystem::path>& dirs) {
+  const std::string relative = fmt::format("{}/{}.yaml", folder, name);
+  const auto files = embedded_files();
+  const auto own = std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == relative; });
+  if (own == files.end()) return std::nullopt;
+  for (const auto& dir : dirs) {
+    const auto text = read_file(dir / relative, kLargestConfig);
+    if (!text && text.error().code == Errc::kNotFound) continue;
+    if (!text || *text != own->text) return std::nullopt;
+    break;
+  }
+  return own->text;
+}
+
 std::vector<std::string> config_names(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
   std::vector<std::string> names;
   const auto add = [&](std::vector<std::string> more) {

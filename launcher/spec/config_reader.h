@@ -27,6 +27,11 @@ struct ConfigFile {
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& diagnostics);
 
+/// The text of FOLDER/NAME.yaml where it is, byte for byte, the one that dlrun brings: it needs no checks. Nothing when
+/// the first directory that has the file has another one.
+[[nodiscard]] std::optional<std::string_view> built_in_config(std::string_view folder, std::string_view name,
+                                                              const std::vector<std::filesystem::path>& dirs);
+
 /// The names of FOLDER's files: those of the first directory, then those that the second adds, and at last the
 /// built-in ones; sorted within each.
 [[nodiscard]] std::vector<std::string> config_names(std::string_view folder,

@@ -154,6 +154,30 @@ class ClusterPattern {
   return site;
 }
 
+/// The clusters of a file that needs no checks, cut out without reading the rest: every command that plans asks all
+/// files.
+[[nodiscard]] std::vector<std::string> clusters_of(std::string_view text) {
+  constexpr std::string_view kKey = "clusters:";
+  std::size_t begin = 0;
+  while (begin < text.size() && !text.substr(begin).starts_with(kKey)) {
+    const auto end = text.find('\n', begin);
+    begin = end == std::string_view::npos ? text.size() : end + 1;
+  }
+  if (begin == text.size()) return {};
+  auto end = text.find('\n', begin);
+  while (end != std::string_view::npos && end + 1 < text.size() && (text[end + 1] == ' ' || text[end + 1] == '-'))
+    end = text.find('\n', end + 1);
+  const std::string section(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+  auto document = parse_yaml(section);
+  if (!document) return {};
+  const ConfigFile file{Origin::Kind::kSite, "", section, std::move(*document)};
+  std::vector<std::string> clusters;
+  std::vector<Diagnostic> none;
+  MapReader reader(file, none);
+  reader.read(file.document.root, {{"clusters", reader.list(clusters)}});
+  return clusters;
+}
+
 }  // namespace
 
 std::vector<std::string> site_names(const std::vector<std::filesystem::path>& dirs) {
@@ -194,13 +218,18 @@ std::optional<std::string> match_site(std::string_view cluster_name, const std::
                                       std::vector<Diagnostic>& problems) {
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);
+  const auto is_meant = [&](const std::string& expression) { return ClusterPattern(expression).matches(cluster); };
   for (const std::string& name : site_names(dirs)) {
+    if (const auto own = built_in_config("sites", name, dirs)) {
+      const auto clusters = clusters_of(*own);
+      if (std::any_of(clusters.begin(), clusters.end(), is_meant)) return name;
+      continue;
+    }
     std::vector<Diagnostic> wrong;
     const auto file = find_config("sites", name, dirs, wrong);
     if (file) {
       DefaultIds defaults;
       const SiteProfile site = read_site(*file, name, defaults, wrong);
-      const auto is_meant = [&](const std::string& expression) { return ClusterPattern(expression).matches(cluster); };
       if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), is_meant)) return name;
     }
     for (Diagnostic& problem : wrong) {
