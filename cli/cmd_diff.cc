@@ -22,19 +22,17 @@ struct Options {
 
 /// A script file, or the one that a run was submitted with.
 Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what) {
-  constexpr std::size_t kEnough = 4U << 20U;
   auto path = (cli.current_dir / what).lexically_normal();
-  if (const auto text = read_file(path, kEnough); text && is_script(*text)) return path;
+  if (const auto text = read_file(path, kScriptLimitBytes); text && is_script(*text)) return path;
   const auto run = select_run(cli, what);
   if (!run) return tl::unexpected(run.error());
   return run->path / "job.sh";
 }
 
 Result<int> diff(Cli& cli, const Options& options) {
-  constexpr std::size_t kScriptLimit = 4U << 20U;
   const auto path = script_of(cli, options.what);
   if (!path) return tl::unexpected(path.error());
-  const auto text = read_file(*path, kScriptLimit);
+  const auto text = read_file(*path, kScriptLimitBytes);
   if (!text) return tl::unexpected(text.error());
   const auto carried = carried_spec(*text);
   if (!carried) {

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
+#include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -50,7 +51,6 @@ struct Options {
 }
 
 [[nodiscard]] Json json_of(const ClusterFacts& facts, const std::optional<std::string>& site) {
-  const auto number = [](const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); };
   Json json;
   json["cluster"] = facts.cluster_name();
   json["slurm"] = facts.setting("SLURM_VERSION");
@@ -67,13 +67,13 @@ struct Options {
     one["up"] = partition.is_up;
     one["nodes"] = partition.nodes;
     one["usable_nodes"] = partition.nodes_in_use_or_idle;
-    one["gpus_per_node"] = number(partition.gpus_per_node);
+    one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
     one["gpu_types"] = partition.gpu_types;
-    one["cpus_per_node"] = number(partition.cpus_per_node);
-    one["mem_per_node_mib"] = number(partition.mem_per_node_mib);
-    one["max_nodes"] = number(partition.max_nodes);
-    one["max_time_seconds"] = number(partition.max_time_seconds);
-    one["default_time_seconds"] = number(partition.default_time_seconds);
+    one["cpus_per_node"] = value_or_null(partition.cpus_per_node);
+    one["mem_per_node_mib"] = value_or_null(partition.mem_per_node_mib);
+    one["max_nodes"] = value_or_null(partition.max_nodes);
+    one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
+    one["default_time_seconds"] = value_or_null(partition.default_time_seconds);
     partitions.push_back(std::move(one));
   }
   json["site_file"] = site_draft(facts);

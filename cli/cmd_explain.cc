@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -25,10 +26,6 @@ struct Options {
   SpecOptions spec;
   bool json = false, markdown = false;
 };
-
-[[nodiscard]] Json text_or_null(std::string_view text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
 
 [[nodiscard]] Json key_json(const KeyRow& row) {
   const KeyHelp help = describe_key(row);

@@ -32,8 +32,7 @@ std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& 
 }
 
 Result<Job> job_of_run(const Cli& cli, const IndexEntry& run) {
-  constexpr std::size_t kScriptLimit = 4U << 20U;  // Slurm's own default limit
-  auto text = read_file(run.path / "job.sh", kScriptLimit);
+  auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id, text.error().message);
   }

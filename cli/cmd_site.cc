@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
+#include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -27,13 +28,6 @@ struct Options {
   bool json = false;
 };
 
-[[nodiscard]] Json number(const std::optional<std::int64_t>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-[[nodiscard]] Json text(const std::string& value) {
-  return value.empty() ? Json(nullptr) : Json(value);
-}
-
 [[nodiscard]] Json json_of(const Site& site, bool is_here) {
   const SiteProfile& profile = site.profile;
   Json json;
@@ -42,26 +36,26 @@ struct Options {
   json["source"] = profile.source;
   json["here"] = is_here;
   json["valid"] = site.problems.empty();
-  json["docs"] = text(profile.docs);
+  json["docs"] = text_or_null(profile.docs);
   json["clusters"] = profile.cluster_names;
   json["gpu_style"] = profile.gpu_style;
   json["container_runtime"] = profile.container_runtime;
-  json["mpi"] = text(profile.mpi);
-  json["runs_dir"] = text(profile.runs_dir);
-  json["interface"] = text(profile.interface);
-  json["default_partition"] = text(profile.default_partition);
-  json["max_gpus_per_node"] = number(profile.max_gpus_per_node);
+  json["mpi"] = text_or_null(profile.mpi);
+  json["runs_dir"] = text_or_null(profile.runs_dir);
+  json["interface"] = text_or_null(profile.interface);
+  json["default_partition"] = text_or_null(profile.default_partition);
+  json["max_gpus_per_node"] = value_or_null(profile.max_gpus_per_node);
   json["environment"] = profile.environment;
   Json partitions = Json::object();
   for (const auto& [name, partition] : profile.partitions) {
     Json& one = partitions[name];
-    one["help"] = text(partition.help);
-    one["gpus_per_node"] = number(partition.gpus_per_node);
+    one["help"] = text_or_null(partition.help);
+    one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
     one["gpu_types"] = partition.gpu_types;
-    one["cpus_per_node"] = number(partition.cpus_per_node);
-    one["mem_per_node_mib"] = number(partition.mem_per_node_mib);
-    one["max_nodes"] = number(partition.max_nodes);
-    one["max_time_seconds"] = number(partition.max_time_seconds);
+    one["cpus_per_node"] = value_or_null(partition.cpus_per_node);
+    one["mem_per_node_mib"] = value_or_null(partition.mem_per_node_mib);
+    one["max_nodes"] = value_or_null(partition.max_nodes);
+    one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
   }
   json["partitions"] = std::move(partitions);
   return json;

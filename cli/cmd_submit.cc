@@ -7,6 +7,7 @@
 
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
+#include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
@@ -33,8 +34,8 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, bool json) {
     out["run"] = nullptr;
     out["runs_dir"] = job.runs_dir;
     out["sbatch"] = *words;
-    out["gpu_hours"] = number_or_null(gpu_hours(job.requested));
-    out["core_hours"] = number_or_null(core_hours(job.requested));
+    out["gpu_hours"] = value_or_null(gpu_hours(job.requested));
+    out["core_hours"] = value_or_null(core_hours(job.requested));
     out["script"] = job.script;
     print_json(out);
     return kExitOk;

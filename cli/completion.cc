@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-/// What a word stands for, by the placeholder that --help shows.
+/// What a word stands for, by the name that --help shows for it.
 enum class Takes { kNothing, kValue, kPath, kSet, kSite };
 
 struct CompletedOption {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
@@ -12,15 +13,6 @@ namespace dlrun {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
-
-template <typename T>
-Json value_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json progress_json(const Progress& progress) {
   Json json;
@@ -187,10 +179,6 @@ int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status) {
     print_error(cli, end_text(run, status));
   }
   return code;
-}
-
-nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
-  return value_or_null(value);
 }
 
 void print_json(const Json& json) {

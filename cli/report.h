@@ -2,7 +2,6 @@
 // A run's status as people and programs read it. The JSON is documented in cli/OUTPUT.md and stable.
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -28,8 +27,6 @@ namespace dlrun {
 
 /// "test_accuracy 0.9781, parameters 3f2a"
 [[nodiscard]] std::string result_text(const std::string& result);
-
-[[nodiscard]] nlohmann::ordered_json number_or_null(const std::optional<double>& value);
 
 /// Indented JSON and a newline on stdout.
 void print_json(const nlohmann::ordered_json& json);

@@ -1,11 +1,15 @@
 #pragma once
 // A job script that somebody wrote or edited, as `dlrun submit job.sh` takes it.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace dlrun {
+
+/// Slurm's own default limit (max_script_size).
+inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
 struct ScriptFile {
   std::string name;                   ///< --job-name, else the file's name; a slug

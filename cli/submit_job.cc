@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
+#include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/report.h"
@@ -38,8 +39,8 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
     RunFacts facts;
     facts.submission = submission;
     out["log"] = job_log(run.path, facts).value_or("").string();
-    out["gpu_hours"] = number_or_null(gpu_hours(job.requested));
-    out["core_hours"] = number_or_null(core_hours(job.requested));
+    out["gpu_hours"] = value_or_null(gpu_hours(job.requested));
+    out["core_hours"] = value_or_null(core_hours(job.requested));
     print_json(out);
     return;
   }
@@ -81,9 +82,8 @@ Result<RunDirectory> record(const Cli& cli, const Job& job) {
 
 Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   Job job;
-  constexpr std::size_t kScriptLimit = 4U << 20U;  // Slurm's own default limit
   const auto path = (cli.current_dir / options.file).lexically_normal();
-  if (auto text = read_file(path, kScriptLimit); text && is_script(*text)) {
+  if (auto text = read_file(path, kScriptLimitBytes); text && is_script(*text)) {
     if (!options.sets.empty()) {
       return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
     }

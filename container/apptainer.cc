@@ -53,11 +53,6 @@ class Apptainer final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] std::vector<ContainerOption> step_options(const ContainerStep&,
-                                                          std::vector<ContainerUserOption>&) const override {
-    return {};
-  }
-
   [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<std::string> names = step.job_names;

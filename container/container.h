@@ -76,8 +76,11 @@ class ContainerBackend {
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// srun's options. Each list option appears once: the user's words of the same option are merged into it and taken
   /// out of user_options.
-  [[nodiscard]] virtual std::vector<ContainerOption> step_options(
-      const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const = 0;
+  /// Nothing where entry() is all.
+  [[nodiscard]] virtual std::vector<ContainerOption> step_options(const ContainerStep&,
+                                                                  std::vector<ContainerUserOption>&) const {
+    return {};
+  }
   /// Nothing where step_options() is all.
   [[nodiscard]] virtual ContainerEntry entry(const ContainerStep&) const { return {}; }
   /// Whether a variable's value arrives byte for byte; the rank agent sets one that does not.

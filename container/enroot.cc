@@ -169,11 +169,6 @@ class Enroot final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] std::vector<ContainerOption> step_options(const ContainerStep&,
-                                                          std::vector<ContainerUserOption>&) const override {
-    return {};
-  }
-
   [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     const std::string name = spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";

@@ -18,7 +18,6 @@ YAML
 
 teardown() { cancel_jobs; }
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 job() { dl status "$1" --json | jq -r .job; }

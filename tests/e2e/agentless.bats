@@ -17,8 +17,6 @@ SH
 
 teardown() { cancel_jobs; }
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
-
 # spec PRESET RESOURCES: PRESET.yaml, whose program reports into the folder PRESET
 spec() {
     as_user mkdir "$dir/$1"

@@ -18,8 +18,6 @@ YAML
 
 teardown() { cancel_jobs; }
 
-# dl ARGUMENTS...: dlrun in the test's directory. Errors and remarks come after the output.
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 # a spec whose ranks wait for a file
 waiting() { dl submit hello.yaml --set "launch.command=[bash, -c, 'echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on']" "$@"; }
 state() { dl status "${1:-last}" --json | jq -r .state; }

@@ -1,6 +1,9 @@
 # shellcheck shell=bash
-# Images for the container tests: small ones of our own, so that nothing is fetched.
+# For files whose jobs run in containers. Images are small ones of our own, so that nothing is fetched: $images/tiny.sqsh is there for
+# the duration of a file that loads this.
 #
+#   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints what rank 0 printed in the container, or, where it failed, the
+#                            job's words
 #   make_root DIR            a root file system of busybox, with an os-release and an environment of its own
 #   make_image DIR FILE      that as a squashfs image
 #   copy_program FILE DIR    a program of this machine with the libraries that it is linked with, into a root
@@ -33,4 +36,20 @@ copy_program() {
     local library
     install -D "$1" "$2/${1##*/}"
     ldd "$1" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "$2$library"; done
+}
+
+setup_file() {
+    containers_are_there
+    images=$(BATS_TEST_DESCRIPTION=images fresh_dir)
+    make_root "$BATS_FILE_TMPDIR/root"
+    make_image "$BATS_FILE_TMPDIR/root" "$images/tiny.sqsh"
+    export images
+}
+
+inside() {
+    local line=$1
+    shift
+    dl submit job.yaml --set "launch.command=[sh, -c, '${line//\'/\'\'}']" "$@" >&2
+    dl wait last >&2 || { dl logs last >&2 && return 1; }
+    dl logs last --rank 0
 }

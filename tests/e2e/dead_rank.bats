@@ -5,8 +5,6 @@
 load helpers
 load trackers
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
-
 # eight PROGRAM: a job of 8 ranks on 4 nodes whose ranks write their pid and then do PROGRAM
 eight() {
     cat >"$dir/eight.yaml" <<YAML

@@ -5,14 +5,6 @@
 load helpers
 load containers
 
-setup_file() {
-    containers_are_there
-    images=$(BATS_TEST_DESCRIPTION=images fresh_dir)
-    make_root "$BATS_FILE_TMPDIR/root"
-    make_image "$BATS_FILE_TMPDIR/root" "$images/tiny.sqsh"
-    export images
-}
-
 setup() {
     dir=$(fresh_dir)
     install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/odd ä"
@@ -30,15 +22,6 @@ YAML
 
 teardown() { cancel_jobs; }
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
-# inside SHELL-LINE [ARGUMENTS...]: what rank 0 prints in the container; the job's words, where it fails
-inside() {
-    local line=$1
-    shift
-    dl submit job.yaml --set "launch.command=[sh, -c, '${line//\'/\'\'}']" "$@" >&2
-    dl wait last >&2 || { dl logs last >&2 && return 1; }
-    dl logs last --rank 0
-}
 # as the user on a node
 on_node() {
     local node=$1

@@ -3,6 +3,7 @@
 #
 #   as_user COMMAND...           runs it as the testbed's ordinary user on the login node, in that user's clean environment; the
 #                                installed programs are on its PATH
+#   dl ARGUMENTS...              dlrun as that user, in the directory that the test has in dir; errors and remarks come after the output
 #   wait_until SECONDS COMMAND.. waits until the command succeeds, and says what it printed last where it does not in time
 #   fresh_dir                    prints a new, empty directory of the user's that login node and nodes share; CTest's fixture
 #                                removes it with the testbed
@@ -21,6 +22,8 @@ load_testbed() {
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
 as_user() { "$testbed/as_user" "$@"; }
+# shellcheck disable=SC2154 # dir is the test's
+dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 
 wait_until() {
     local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000)) limit=$1 last

@@ -24,7 +24,6 @@ teardown() {
     cancel_jobs
 }
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 key() { dl status last --json | jq -r "$1"; }
 
 @test "run starts the ranks of one node here, in the spec's environment, and keeps the same record" {

@@ -23,7 +23,6 @@ teardown() {
 }
 
 nodes_are_idle() { [[ $(sinfo -h -o %T) == idle ]]; }
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 

@@ -19,8 +19,6 @@ SH
 
 teardown() { cancel_jobs; }
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
-
 # spec PRESET RESOURCES [LAUNCH...]: PRESET.yaml, whose program reports into the folder PRESET
 spec() {
     local preset=$1 resources=$2

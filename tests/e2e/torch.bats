@@ -20,8 +20,6 @@ YAML
 
 teardown() { cancel_jobs; }
 
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
-
 # trained RANKS: every rank of the last run said that it ended as training alone does
 trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]; }
 

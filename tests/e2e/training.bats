@@ -7,6 +7,7 @@
 load helpers
 
 setup() {
+    # shellcheck disable=SC2034 # dl goes there
     dir=$(fresh_dir)
     if [[ -n ${DLRUN_TEST_MNIST:-} ]]; then
         # The ordinary user need not be able to read where it lies.
@@ -21,8 +22,6 @@ setup() {
 }
 
 teardown() { cancel_jobs; }
-
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 
 # trained RANKS: the last run completed, its accuracy is what was promised, and all its ranks hold the same parameters
 trained() {

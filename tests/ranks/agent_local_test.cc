@@ -1,4 +1,5 @@
-// The real dlrun-agent binary: lead with --local, its ranks, and shell commands as programs.
+// What ranks get and leave behind: world, output, store, record. The real dlrun-agent binary on this machine;
+// agent_ends_test.cc has how they end.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -27,150 +28,10 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/address.h"
+#include "tests/ranks/agent_run.h"
 
 namespace dlrun::agent {
 namespace {
-
-namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-const std::string kAgent = DLRUN_AGENT;
-
-/// Waits for a condition, within a bound.
-bool comes_true(const std::function<bool()>& condition, milliseconds limit = seconds(20)) {
-  for (const auto until = Clock::now() + limit; Clock::now() < until;) {
-    if (condition()) return true;
-    ::usleep(5'000);
-  }
-  return condition();
-}
-
-/// Processes whose environment holds this run's directory: everything that grew from lead and is no lead itself.
-std::vector<pid_t> processes_of(const fs::path& run) {
-  std::vector<pid_t> found;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const auto pid = parse_int(entry.path().filename().string());
-    if (!pid) continue;
-    const auto environment = read_file(entry.path() / "environ", 1U << 20U);
-    if (environment && environment->find("DLRUN_RUN=" + run.string() + '\0') != std::string::npos) {
-      found.push_back(static_cast<pid_t>(*pid));
-    }
-  }
-  return found;
-}
-
-/// A run with lead in the background.
-class Run {
- public:
-  fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
-  fs::path run = folder / "run";
-
-  Run() { fs::create_directories(run); }
-  ~Run() {
-    if (lead_ > 0) {
-      ::kill(lead_, SIGTERM);
-      std::ignore = wait();
-    }
-    for (const auto pid : processes_of(run)) ::kill(pid, SIGKILL);
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-  }
-
-  /// lead --local RANKS OPTIONS -- dlrun-agent rank RANK_OPTIONS -- bash -c SCRIPT
-  void start(int ranks, const std::string& script, const std::vector<std::string>& options = {},
-             const std::vector<std::string>& rank_options = {}) {
-    start_program(ranks, {"bash", "-c", script}, options, rank_options);
-  }
-
-  void start_program(int ranks, const std::vector<std::string>& program, const std::vector<std::string>& options = {},
-                     const std::vector<std::string>& rank_options = {}) {
-    std::vector<std::string> argv{kAgent, "lead", "--local", std::to_string(ranks)};
-    argv.insert(argv.end(), options.begin(), options.end());
-    argv.insert(argv.end(), {"--", kAgent, "rank"});
-    argv.insert(argv.end(), rank_options.begin(), rank_options.end());
-    argv.emplace_back("--");
-    argv.insert(argv.end(), program.begin(), program.end());
-    auto own = env;
-    own.set("DLRUN_RUN", run.string());
-    const auto entries = own.entries();
-    std::vector<char*> words;
-    for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    std::vector<char*> variables;
-    for (const auto& entry : entries) variables.push_back(const_cast<char*>(entry.c_str()));
-    variables.push_back(nullptr);
-    const auto out = (folder / "out").string();
-    const auto err = (folder / "err").string();
-    lead_ = ::fork();
-    REQUIRE(lead_ >= 0);
-    if (lead_ == 0) {
-      ::setpgid(0, 0);
-      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
-      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
-      ::execve(kAgent.c_str(), words.data(), variables.data());
-      ::_exit(99);
-    }
-  }
-
-  void signal(int number) const { ::kill(lead_, number); }
-  void signal_group(int number) const { ::kill(-lead_, number); }
-
-  /// lead's exit code; it ends within 60 s or the test fails.
-  int wait() {
-    int status = 0;
-    const bool has_ended = comes_true([&] { return ::waitpid(lead_, &status, WNOHANG) == lead_; }, seconds(60));
-    if (!has_ended) ::kill(lead_, SIGKILL);
-    REQUIRE(has_ended);
-    lead_ = -1;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-  [[nodiscard]] std::string out() const { return read_file(folder / "out", 1U << 28U).value_or(""); }
-  [[nodiscard]] std::string err() const { return read_file(folder / "err", 1U << 28U).value_or(""); }
-  [[nodiscard]] std::string file(const std::string& name) const {
-    return read_file(run / name, 1U << 28U).value_or("");
-  }
-  [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
-    std::vector<Json> found;
-    for (const auto& event : parse_checked_lines(file("events.jsonl")).objects) {
-      if (kind.empty() || event["event"] == kind) found.push_back(event);
-    }
-    return found;
-  }
-  /// Each rank's program writes its pid to RUN/pid-RANK when it is up.
-  [[nodiscard]] pid_t program(int rank) const {
-    pid_t pid = 0;
-    REQUIRE(comes_true([&] {
-      pid = static_cast<pid_t>(parse_int(trim(file("pid-" + std::to_string(rank)))).value_or(0));
-      return pid > 0;
-    }));
-    return pid;
-  }
-  void wait_for_programs(int ranks) const {
-    for (int rank = 0; rank < ranks; ++rank) std::ignore = program(rank);
-  }
-
-  Env env = Env::of_process();
-
- private:
-  pid_t lead_ = -1;
-};
-
-pid_t parent_of(pid_t pid) {
-  const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
-  const auto at = status.find("PPid:\t");
-  return at == std::string::npos ? 0 : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
-}
-
-// Says when it is up; waits for ever. printf and mv: the file is never seen half-written.
-const std::string kUp =
-    "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK $DLRUN_RUN/pid-$DLRUN_RANK; ";
-const std::string kForever = "while :; do sleep 0.2; done";
-// Ignores TERM, and so does a grandchild in a session of its own.
-const std::string kStubborn = "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kUp + kForever;
 
 TEST_CASE("every rank runs with its world, and what it prints arrives in its log, in local.out and on lead's output") {
   Run run;
@@ -256,64 +117,6 @@ TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") 
   CHECK(run.out().find("1/2\n") != std::string::npos);
 }
 
-TEST_CASE("kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore TERM") {
-  Run run;
-  run.start(8, kStubborn);
-  run.wait_for_programs(8);
-  const auto began = Clock::now();
-  ::kill(run.program(3), SIGKILL);
-  CHECK(run.wait() == 137);
-  CHECK(Clock::now() - began < seconds(2));
-  CHECK(processes_of(run.run).empty());
-  const auto host = run.events("claimed")[0]["host"].get<std::string>();
-  CHECK(run.err().find("dlrun: rank 3 on " + host + " was killed by SIGKILL; the other 7 ranks are ended\n") !=
-        std::string::npos);
-  const auto first = run.events("attempt_end")[0]["first_failed"];
-  CHECK(first["rank"] == 3);
-  CHECK(first["signal"] == "SIGKILL");
-  CHECK(run.events("ended")[0]["code"] == 137);
-}
-
-TEST_CASE("kill -9 of a rank's agent, or of its guard: named the same, nothing of the rank lives on") {
-  for (const int generations : {1, 2}) {
-    CAPTURE(generations);
-    Run run;
-    run.start(8, kStubborn);
-    run.wait_for_programs(8);
-    auto victim = run.program(3);
-    for (int up = 0; up < generations; ++up) victim = parent_of(victim);
-    const auto began = Clock::now();
-    REQUIRE(victim > 1);
-    ::kill(victim, SIGKILL);
-    CHECK(run.wait() == 137);
-    CHECK(Clock::now() - began < seconds(2));
-    CHECK(processes_of(run.run).empty());
-    CHECK(run.err().find("dlrun: rank 3 on ") != std::string::npos);
-    CHECK(run.err().find("was killed by SIGKILL; the other 7 ranks are ended\n") != std::string::npos);
-  }
-}
-
-TEST_CASE("the first failed rank's exit code is the job's") {
-  Run run;
-  run.start(4, "[ $DLRUN_RANK = 2 ] && exit 7; " + kForever);
-  CHECK(run.wait() == 7);
-  CHECK(run.err().find("exited with code 7; the other 3 ranks are ended\n") != std::string::npos);
-}
-
-TEST_CASE("ranks that end early with 0 end nobody") {
-  Run run;
-  run.start(3, "[ $DLRUN_RANK = 0 ] && { sleep 1; echo last; }; exit 0");
-  CHECK(run.wait() == 0);
-  CHECK(run.out() == "last\n");
-}
-
-TEST_CASE("workers that a program leaves behind end with it") {
-  Run run;
-  run.start(1, "setsid bash -c '" + kForever + "' & exit 0");
-  CHECK(run.wait() == 0);
-  CHECK(processes_of(run.run).empty());
-}
-
 TEST_CASE("a command that is not there is 127, one that cannot be executed 126, each in a clear line") {
   {
     Run run;
@@ -345,82 +148,6 @@ TEST_CASE("a wrong template ends the rank before anything starts") {
   CHECK(run.wait() == 64);
   CHECK(run.err().find("did you mean '{rank}'") != std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
-}
-
-TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
-  for (const bool whole_group : {true, false}) {
-    CAPTURE(whole_group);
-    Run run;
-    run.start(4, kStubborn);
-    run.wait_for_programs(4);
-    const auto began = Clock::now();
-    if (whole_group) {
-      run.signal_group(SIGINT);  // what a terminal does
-    } else {
-      run.signal(SIGINT);
-    }
-    CHECK(run.wait() == 130);
-    CHECK(Clock::now() - began < seconds(2));
-    CHECK(processes_of(run.run).empty());
-    CHECK(run.events("ended")[0]["state"] == "cancelled");
-    CHECK(run.events("attempt_end")[0]["reason"] == "signalled");
-  }
-}
-
-TEST_CASE("TERM reaches a program that can end by itself first, and once") {
-  Run run;
-  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
-  run.wait_for_programs(2);
-  run.signal(SIGTERM);
-  CHECK(run.wait() == 143);
-  CHECK(run.file("logs/attempt-0/rank-0000.log") == "term 0\n");
-  CHECK(run.file("logs/attempt-0/rank-0001.log") == "term 1\n");
-}
-
-TEST_CASE("USR1 reaches the programs once with --forward-usr1, and none of them without") {
-  for (const bool forward : {true, false}) {
-    CAPTURE(forward);
-    Run run;
-    run.start(2,
-              "trap 'echo usr1 >> $DLRUN_RUN/usr1-$DLRUN_RANK' USR1; " + kUp +
-                  "while [ ! -e $DLRUN_RUN/stop ]; do sleep 0.05 & wait $!; done",
-              forward ? std::vector<std::string>{"--forward-usr1"} : std::vector<std::string>{});
-    run.wait_for_programs(2);
-    run.signal(SIGUSR1);
-    run.signal(SIGUSR1);
-    CHECK(comes_true([&] { return !run.events("signal").empty(); }));
-    if (forward) {
-      CHECK(comes_true([&] { return !run.file("usr1-0").empty() && !run.file("usr1-1").empty(); }));
-    }
-    std::ofstream(run.run / "stop") << "";
-    CHECK(run.wait() == 0);
-    CHECK(run.file("usr1-0") == (forward ? "usr1\n" : ""));
-    CHECK(run.events("signal")[0]["word"] == (forward ? "checkpoint" : "none"));
-  }
-}
-
-TEST_CASE("when lead is killed its ranks end by themselves") {
-  Run run;
-  run.start(4, kStubborn);
-  run.wait_for_programs(4);
-  run.signal(SIGKILL);
-  CHECK(run.wait() == 137);
-  CHECK(comes_true([&] { return processes_of(run.run).empty(); }, seconds(5)));
-}
-
-TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not before") {
-  Run run;
-  run.start(2, kStubborn);
-  run.wait_for_programs(2);
-  const auto began = Clock::now();
-  run.signal(SIGSTOP);
-  const auto are_gone = [&] { return ::kill(run.program(0), 0) != 0 && ::kill(run.program(1), 0) != 0; };
-  CHECK_FALSE(comes_true(are_gone, seconds(5)));
-  CHECK(comes_true(are_gone, seconds(15)));
-  CHECK(Clock::now() - began > seconds(6));  // lead's last beat is up to 3 s old when it stops
-  run.signal(SIGCONT);
-  CHECK(run.wait() != 0);
-  CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
 }
 
 TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {

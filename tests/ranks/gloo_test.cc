@@ -20,6 +20,7 @@
 #include "runtime/bootstrap/memory_store.h"
 #include "runtime/comm/make_communicator.h"
 #include "tests/ranks/collective_checks.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 
@@ -61,21 +62,6 @@ std::vector<std::string> on_ranks(int size, const std::function<std::vector<std:
 void check_none(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) FAIL_CHECK(failure);
 }
-
-/// A folder that goes with the test.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("dlrun-ranks-" + random_hex(8))) {
-    REQUIRE(make_private_directories(path_));
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace
 
@@ -167,7 +153,7 @@ TEST_CASE("gloo: an abandoned communicator ends the others' calls at once") {
 TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and named") {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
-  const Folder folder;
+  const TemporaryDirectory folder;
   std::vector<pid_t> children;
   const auto before = steady_clock::now();
   for (int rank = 0; rank < kSize; ++rank) {

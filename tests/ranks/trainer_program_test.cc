@@ -18,27 +18,13 @@
 #include "common/text.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/data/dataset.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
 namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("dlrun-program-" + random_hex(8))) {
-    REQUIRE(make_private_directories(path_));
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] fs::path operator/(std::string_view name) const { return path_ / name; }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 const std::string kProgram = DLRUN_BINARY_DIR "/bin/dlrun-trainer";
 
@@ -108,7 +94,7 @@ const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden"
 
 #ifdef DLRUN_MPIEXEC
 TEST_CASE("N ranks under mpirun train as one process with the whole batch does") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const auto one = run(words({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall), folder.path());
   REQUIRE_MESSAGE(one.exit_code == 0, one.err);
   const auto expected = arrays_of(folder / "one/step-00000022/model.safetensors");
@@ -131,14 +117,14 @@ TEST_CASE("N ranks under mpirun train as one process with the whole batch does")
 }
 
 TEST_CASE("two ranks learn the drawn digits to 0.95 of those held out") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const auto done = run(words(on_mpi(2), {"--dataset", "digits"}), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(parse_double(value_of(done.out, "test accuracy")).value_or(0) >= 0.95);
 }
 
 TEST_CASE("a data file that is missing or damaged ends all ranks with the file's name") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "d", 30, 20, 1));
   const Words data{"--dataset", "idx", "--data", (folder / "d").string()};
   fs::resize_file(folder / "d/train-images-idx3-ubyte", 1000);
@@ -154,7 +140,7 @@ TEST_CASE("a data file that is missing or damaged ends all ranks with the file's
 #endif
 
 TEST_CASE("training prints its result, writes metrics and a checkpoint that Python's layout describes") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const auto done = run(words({kProgram, "--metrics", "m.jsonl"}, kSmall), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(has(done.out, "epoch 2/2  loss "));
@@ -167,7 +153,7 @@ TEST_CASE("training prints its result, writes metrics and a checkpoint that Pyth
 }
 
 TEST_CASE("a resumed process ends with the bits of one that was never stopped") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const Words options = words({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
   const auto whole = run(words(options, {"--checkpoint-dir", "whole"}), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
@@ -187,7 +173,7 @@ TEST_CASE("a resumed process ends with the bits of one that was never stopped") 
 }
 
 TEST_CASE("a disk that is full ends the run with the file's name and leaves the checkpoint before") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(run(words({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code == 0);
   fs::remove_all(folder / "ckpt/step-00000020");
   // A size limit on files fails a write as a full disk does, and needs no privileges.
@@ -200,7 +186,7 @@ TEST_CASE("a disk that is full ends the run with the file's name and leaves the 
 }
 
 TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to its end") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   // The signal waits, blocked, from before the program starts: it is delivered once the program can take it.
   const auto done = run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
                                "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
@@ -213,7 +199,7 @@ TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to 
 }
 
 TEST_CASE("wrong words end the program with 64 and the reason") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const auto unknown = run({kProgram, "--epoch", "3"}, folder.path());
   CHECK(unknown.exit_code == 64);
   CHECK(unknown.err == "dlrun-trainer: unknown option '--epoch'; did you mean '--epochs'?; --help lists all\n");
@@ -223,7 +209,7 @@ TEST_CASE("wrong words end the program with 64 and the reason") {
 }
 
 TEST_CASE("digits are written as files that training reads") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const auto written = run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "100"}, folder.path());
   REQUIRE_MESSAGE(written.exit_code == 0, written.err);
   const auto from_files =
@@ -236,7 +222,7 @@ TEST_CASE("digits are written as files that training reads") {
 
 TEST_CASE("real MNIST: four epochs of the mlp reach 0.978 on one rank" *
           doctest::skip(std::getenv("DLRUN_TEST_MNIST") == nullptr)) {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const auto done =
       run({kProgram, "--dataset", "mnist", "--data", std::getenv("DLRUN_TEST_MNIST"), "--checkpoint-keep", "0"},
           folder.path());

@@ -4,7 +4,7 @@
 
 #include "common/files.h"
 #include "runtime/agent/secrets.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 using namespace dlrun::agent;

@@ -16,31 +16,11 @@
 #include "common/files.h"
 #include "launcher/spec/key_reference.h"
 #include "launcher/spec/schema.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/unit/cli_fixture.h"
 
 using namespace dlrun;
 
-namespace {
-
-struct Fixture {
-  TemporaryDirectory folder;
-  Cli cli;
-  Fixture() {
-    cli.env.set("HOME", folder.path().string());
-    cli.env.set("PATH", "/nowhere");
-    cli.current_dir = folder.path();
-    cli.bin_dir = folder.path() / "bin";
-    cli.tools = {"hash", {}};
-  }
-  int call(std::vector<const char*> words) {
-    words.insert(words.begin(), "dlrun");
-    return run_cli(cli, static_cast<int>(words.size()), words.data());
-  }
-};
-
-}  // namespace
-
-TEST_CASE_FIXTURE(Fixture, "a wrong command line is exit code 2") {
+TEST_CASE_FIXTURE(CliFixture, "a wrong command line is exit code 2") {
   CHECK(call({}) == 2);
   CHECK(call({"frobnicate"}) == 2);
   CHECK(call({"submit"}) == 2);
@@ -51,20 +31,20 @@ TEST_CASE_FIXTURE(Fixture, "a wrong command line is exit code 2") {
   CHECK(call({"completion", "tcsh"}) == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what does not exist is exit code 6") {
+TEST_CASE_FIXTURE(CliFixture, "what does not exist is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
   CHECK(call({"status", "no-such-run"}) == 6);
   CHECK(call({"wait", "last"}) == 6);
   CHECK(call({"cancel", "4711"}) == 6);
 }
 
-TEST_CASE_FIXTURE(Fixture, "help and an empty list are no errors") {
+TEST_CASE_FIXTURE(CliFixture, "help and an empty list are no errors") {
   CHECK(call({"--version"}) == 0);
   CHECK(call({"submit", "--help"}) == 0);
   CHECK(call({"ls"}) == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "sites are listed and shown; an unknown one is exit code 6, one with a mistake 2") {
+TEST_CASE_FIXTURE(CliFixture, "sites are listed and shown; an unknown one is exit code 6, one with a mistake 2") {
   CHECK(call({"site", "list"}) == 0);
   CHECK(call({"site", "list", "--json"}) == 0);
   CHECK(call({"site", "show"}) == 0);
@@ -79,7 +59,7 @@ TEST_CASE_FIXTURE(Fixture, "sites are listed and shown; an unknown one is exit c
   CHECK(call({"site", "show", "mine.yaml"}) == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an invalid spec is exit code 2 and leaves nothing behind") {
+TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves nothing behind") {
   REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n").has_value());
   CHECK(call({"submit", "bad.yaml"}) == 2);
   CHECK(call({"run", "bad.yaml"}) == 2);
@@ -87,7 +67,7 @@ TEST_CASE_FIXTURE(Fixture, "an invalid spec is exit code 2 and leaves nothing be
   CHECK_FALSE(std::filesystem::exists(folder.path() / "runs"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "render -o writes through a link and into a pipe, and replaces neither") {
+TEST_CASE_FIXTURE(CliFixture, "render -o writes through a link and into a pipe, and replaces neither") {
   namespace fs = std::filesystem;
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
   REQUIRE(write_file_atomic(folder.path() / "target.sh", "before").has_value());
@@ -107,7 +87,7 @@ TEST_CASE_FIXTURE(Fixture, "render -o writes through a link and into a pipe, and
   CHECK(call({"render", "x.yaml", "-o", "."}) == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a run is found by its path where the index has no place") {
+TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {
   const auto run = folder.path() / "runs" / "x-1";
   REQUIRE(make_private_directories(run).has_value());
   REQUIRE(write_file_atomic(run / "submission.json", R"({"token":"t","state":"refused","message":"no"})").has_value());

@@ -9,33 +9,10 @@
 #include "cli/questions.h"
 #include "common/files.h"
 #include "launcher/spec/sites.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/unit/cli_fixture.h"
 
 namespace dlrun {
-namespace {
-
-struct Fixture {
-  TemporaryDirectory folder;
-  Cli cli;
-  Fixture() {
-    cli.env.set("HOME", folder.path().string());
-    cli.env.set("PATH", "/nowhere");
-    cli.current_dir = folder.path();
-    cli.bin_dir = folder.path() / "bin";
-    cli.tools = {"hash", {}};
-  }
-  int call(std::vector<const char*> words) {
-    words.insert(words.begin(), "dlrun");
-    return run_cli(cli, static_cast<int>(words.size()), words.data());
-  }
-  [[nodiscard]] std::string read(const char* name) const {
-    return read_file(folder.path() / name, 1U << 20U).value_or("");
-  }
-};
-
-}  // namespace
-
-TEST_CASE_FIXTURE(Fixture, "init writes a spec that passes check, and overwrites a file only with --force") {
+TEST_CASE_FIXTURE(CliFixture, "init writes a spec that passes check, and overwrites a file only with --force") {
   CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml"}) == 0);
   CHECK(call({"check", "exp.yaml"}) == 0);
   const std::string first = read("exp.yaml");
@@ -45,7 +22,7 @@ TEST_CASE_FIXTURE(Fixture, "init writes a spec that passes check, and overwrites
   CHECK(read("exp.yaml").find("name: other\n") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "init writes nothing where the answers make no valid spec, or the site is not known") {
+TEST_CASE_FIXTURE(CliFixture, "init writes nothing where the answers make no valid spec, or the site is not known") {
   CHECK(call({"init", "--yes", "--site", "juwels", "--gpus", "16", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--gpus", "many", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--time", "soon", "-o", "exp.yaml"}) == 2);
@@ -53,12 +30,12 @@ TEST_CASE_FIXTURE(Fixture, "init writes nothing where the answers make no valid 
   CHECK(read("exp.yaml").empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "the command comes after --, word by word") {
+TEST_CASE_FIXTURE(CliFixture, "the command comes after --, word by word") {
   CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs", "3"}) == 0);
   CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "the doctor without Slurm is exit code 6") {
+TEST_CASE_FIXTURE(CliFixture, "the doctor without Slurm is exit code 6") {
   CHECK(call({"doctor"}) == 6);
   CHECK(call({"doctor", "--site-file"}) == 6);
   CHECK(call({"doctor", "--json", "--site-file"}) == 2);

@@ -7,7 +7,7 @@
 #include "common/files.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/spec/sites.h"
-#include "temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {

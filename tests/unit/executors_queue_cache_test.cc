@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/executors/queue_cache.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 using namespace std::chrono_literals;

@@ -3,7 +3,7 @@
 #include "common/files.h"
 #include "common/json_lines.h"
 #include "launcher/runs/events.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 using Json = nlohmann::ordered_json;

@@ -6,7 +6,7 @@
 #include "launcher/runs/index.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/run_directory.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 

@@ -6,7 +6,7 @@
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "launcher/runs/snapshot.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 

@@ -5,7 +5,7 @@
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/origin.h"
 #include "launcher/runs/status.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 using Json = nlohmann::ordered_json;

@@ -7,7 +7,7 @@
 #include "common/files.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/tools.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 

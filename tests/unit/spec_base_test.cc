@@ -4,7 +4,7 @@
 
 #include "common/files.h"
 #include "launcher/spec/load.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {

@@ -11,7 +11,8 @@
 #include "launcher/plan/plan.h"
 #include "launcher/spec/embedded.h"
 #include "launcher/spec/load.h"
-#include "temporary_directory.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/load_checks.h"
 
 namespace dlrun {
 namespace {
@@ -26,18 +27,6 @@ LoadRequest request(const std::string& launch, const std::string& resources = "t
   made.text = "resources: {" + resources + "}\nlaunch: {command: [x], " + launch + "}\n";
   made.current_dir = "/exp";
   return made;
-}
-
-LoadedSpec loaded(const LoadRequest& request) {
-  auto result = load_spec(request);
-  if (!result) FAIL(format_diagnostics(result.error()));
-  return std::move(*result);
-}
-
-std::string refused(const LoadRequest& request) {
-  const auto result = load_spec(request);
-  REQUIRE_FALSE(result.has_value());
-  return format_diagnostics(result.error());
 }
 
 LaunchPlan planned(const LoadRequest& request, Target target = Target::kSlurm) {

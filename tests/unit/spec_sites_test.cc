@@ -7,7 +7,8 @@
 #include "common/files.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
-#include "temporary_directory.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/load_checks.h"
 
 namespace dlrun {
 namespace {
@@ -42,18 +43,6 @@ LoadRequest request(std::string_view resources, const Sites& sites, std::string_
   made.config_dirs = sites.dirs();
   made.env.set("HOME", "/home/u");
   return made;
-}
-
-LoadedSpec loaded(const LoadRequest& request) {
-  auto result = load_spec(request);
-  if (!result) FAIL(format_diagnostics(result.error()));
-  return std::move(*result);
-}
-
-std::string refused(const LoadRequest& request) {
-  const auto result = load_spec(request);
-  REQUIRE_FALSE(result.has_value());
-  return format_diagnostics(result.error());
 }
 
 std::string warnings(const LoadRequest& request) {

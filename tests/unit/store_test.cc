@@ -17,6 +17,7 @@
 #include "runtime/bootstrap/agent_store.h"
 #include "runtime/bootstrap/file_store.h"
 #include "runtime/bootstrap/memory_store.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 
@@ -25,18 +26,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("dlrun-store-" + random_hex(8))) {}
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// A store whose agent is a thread of this test: it answers each request line with what script returns for it, and
 /// closes the connection when that is empty and the request was no progress.
@@ -143,7 +132,7 @@ TEST_CASE("memory store: keys are written once, bytes arrive unchanged, a wait e
 }
 
 TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait ends") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   auto store = FileStore::open(folder.path() / "store");
   REQUIRE(store);
   check_is_a_store(**store);
@@ -153,7 +142,7 @@ TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait end
 }
 
 TEST_CASE("file store: of ranks that put different values of one key at once, one wins and the others are told") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   for (int round = 0; round < 20; ++round) {
     std::vector<Result<>> results(4);
     std::vector<std::thread> ranks;
@@ -240,7 +229,7 @@ TEST_CASE("open_store takes fd:N of a socket and file:DIR, and says what it expe
   }
   CHECK(open_store("tcp://host").error().message.find("expected fd:N or file:DIR") != std::string::npos);
 
-  const Folder folder;
+  const TemporaryDirectory folder;
   CHECK(open_store("file:" + folder.path().string()));
 
   std::ofstream(folder.path() / "plain").put('x');

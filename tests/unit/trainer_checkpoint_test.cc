@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -23,21 +24,7 @@ namespace fs = std::filesystem;
 const std::vector<TensorView> kTensors{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}};
 const std::vector<std::string> kStates{"m", "v"};
 
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("dlrun-ckpt-" + random_hex(8))) {
-    REQUIRE(make_private_directories(path_));
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-CheckpointFolder at(const Folder& folder, std::size_t keep = 3) {
+CheckpointFolder at(const TemporaryDirectory& folder, std::size_t keep = 3) {
   return {folder.path() / "ckpt", keep, [] { return Result<>(); }};
 }
 
@@ -76,7 +63,7 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
 }  // namespace
 
 TEST_CASE("a checkpoint loads as it was saved") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(42), kTensors));
   std::vector<std::string> damaged;
   const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, damaged);
@@ -92,14 +79,14 @@ TEST_CASE("a checkpoint loads as it was saved") {
 }
 
 TEST_CASE("the last checkpoints are kept, older ones go") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
     REQUIRE(at(folder, 3).save(state_at(step), kTensors));
   CHECK(at(folder).names() == std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
 }
 
 TEST_CASE("no folder and an empty one hold no checkpoint") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == -1);
   CHECK(damaged.empty());
@@ -110,7 +97,7 @@ TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken
     for (const char* damage : {"cut", "flipped", "missing", "empty"}) {
       CAPTURE(name);
       CAPTURE(damage);
-      const Folder folder;
+      const TemporaryDirectory folder;
       REQUIRE(at(folder).save(state_at(1), kTensors));
       REQUIRE(at(folder).save(state_at(2), kTensors));
       const fs::path path = folder.path() / "ckpt/step-00000002" / name;
@@ -135,7 +122,7 @@ TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken
 }
 
 TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(1), kTensors));
   std::vector<std::string> damaged;
   auto other = kTensors;
@@ -150,7 +137,7 @@ TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") 
 }
 
 TEST_CASE("a process that lost its run to another attempt commits nothing and removes nothing") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(1), kTensors));
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
@@ -178,7 +165,7 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
 
 TEST_CASE("a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new one") {
   // RLIMIT_FSIZE stops a file at a size, as a full disk would; in a child, since it cannot be raised again.
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(1), kTensors));
   for (const rlim_t limit : {0U, 1U, 100U, 200U, 300U, 400U}) {
     CAPTURE(limit);

@@ -11,26 +11,12 @@
 #include "common/text.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/data/idx.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("dlrun-idx-" + random_hex(8))) {
-    REQUIRE(make_private_directories(path_));
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] fs::path operator/(std::string_view name) const { return path_ / name; }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -58,7 +44,7 @@ void write_gz(const fs::path& path, const Bytes& bytes) {
 }  // namespace
 
 TEST_CASE("an IDX file reads the same plain and compressed, whatever its name") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   write(folder / "plain.gz", two_images());
   write_gz(folder / "compressed", two_images());
   for (const char* name : {"plain.gz", "compressed"}) {
@@ -106,7 +92,7 @@ TEST_CASE("sizes that multiply beyond all memory are refused before anything is 
 }
 
 TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused by name") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   Bytes images{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
   for (std::uint32_t i = 0; i < 100'000; ++i) images.push_back(static_cast<std::uint8_t>((i * i) >> 3U));
   write_gz(folder / "x.gz", images);
@@ -128,13 +114,13 @@ TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused b
 }
 
 TEST_CASE("a missing file and a folder in its place are told apart") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   CHECK(read_idx(folder / "none", 1).error().code == Errc::kNotFound);
   CHECK(has(read_idx(folder.path(), 1).error().message, "is not a regular file"));
 }
 
 TEST_CASE("written digits read back as they were generated") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 30, 20, 7));
   const auto split = load_idx_folder(folder.path());
   REQUIRE(split.has_value());
@@ -145,7 +131,7 @@ TEST_CASE("written digits read back as they were generated") {
 }
 
 TEST_CASE("a data folder is refused with the file that is wrong") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   CHECK(has(load_idx_folder(folder / "none").error().message, "none"));
   CHECK(has(load_idx_folder(folder.path()).error().message,
             "has none of train-images-idx3-ubyte, train-images-idx3-ubyte.gz"));
@@ -162,7 +148,7 @@ TEST_CASE("a data folder is refused with the file that is wrong") {
 }
 
 TEST_CASE("mnist is refused when the folder holds something else, and idx takes it") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   for (const char* half : {"train", "t10k"}) {
     write(folder / (std::string(half) + "-images-idx3-ubyte"), two_images());
     write(folder / (std::string(half) + "-labels-idx1-ubyte"), {0, 0, 8, 1, 0, 0, 0, 2, 3, 11});
@@ -179,7 +165,7 @@ TEST_CASE("mnist is refused when the folder holds something else, and idx takes 
 }
 
 TEST_CASE("samples can be limited, and a file set needs a folder") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 30, 20, 7));
   DataOptions options;
   options.dataset = "mnist";

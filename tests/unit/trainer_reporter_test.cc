@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "runtime/bootstrap/store.h"
 #include "runtime/trainer/loop/reporter.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -31,23 +32,9 @@ class RecordingStore final : public Store {
   bool is_broken = false;
 };
 
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("dlrun-report-" + random_hex(8))) {
-    REQUIRE(make_private_directories(path_));
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] fs::path metrics() const { return path_ / "metrics.jsonl"; }
-
- private:
-  fs::path path_;
-};
-
-Reporter::Options options_of(const Folder& folder, Store& store) {
+Reporter::Options options_of(const TemporaryDirectory& folder, Store& store) {
   Reporter::Options options;
-  options.metrics = folder.metrics();
+  options.metrics = folder / "metrics.jsonl";
   options.store = &store;
   options.attempt = 2;
   options.epochs = 3;
@@ -57,7 +44,7 @@ Reporter::Options options_of(const Folder& folder, Store& store) {
 }  // namespace
 
 TEST_CASE("an epoch is a line of metrics, the end a final report to the run's record") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   RecordingStore store;
   auto reporter = Reporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
@@ -65,7 +52,7 @@ TEST_CASE("an epoch is a line of metrics, the end a final report to the run's re
   reporter->finish({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000});
   CHECK(reporter->status().has_value());
 
-  const auto line = nlohmann::json::parse(*read_file(folder.metrics(), 1000));
+  const auto line = nlohmann::json::parse(*read_file(folder / "metrics.jsonl", 1000));
   CHECK(line["attempt"] == 2);
   CHECK(line["epoch"] == 1);
   CHECK(line["step"] == 10);
@@ -80,18 +67,18 @@ TEST_CASE("an epoch is a line of metrics, the end a final report to the run's re
 }
 
 TEST_CASE("half a line of an attempt that was killed is not glued to the next one's first") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   RecordingStore store;
-  std::ofstream(folder.metrics()) << "{\"epoch\":1}\n{\"epo";
+  std::ofstream(folder / "metrics.jsonl") << "{\"epoch\":1}\n{\"epo";
   auto reporter = Reporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
   reporter->epoch({2, 20, 0.5, 0.75, 0.25, 0.875, 1000});
-  const std::string text = *read_file(folder.metrics(), 1000);
+  const std::string text = *read_file(folder / "metrics.jsonl", 1000);
   CHECK(text.starts_with("{\"epoch\":1}\n{\"epo\n{\"time\":"));
 }
 
 TEST_CASE("metrics or a record that cannot be written are an error with their place") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
   options.metrics = "/dev/full";
@@ -106,19 +93,19 @@ TEST_CASE("metrics or a record that cannot be written are an error with their pl
   second->finish({});
   REQUIRE_FALSE(second->status().has_value());
   CHECK(second->status().error().message == "cannot record progress: the agent is gone");
-  options.metrics = folder.metrics() / "below";
+  options.metrics = folder / "metrics.jsonl" / "below";
   CHECK(Reporter::open(options).error().code == Errc::kIo);
 }
 
 TEST_CASE("a rank that is not the first writes nothing") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
   options.is_silent = true;
   auto reporter = Reporter::open(options);
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   reporter->finish({});
-  CHECK_FALSE(fs::exists(folder.metrics()));
+  CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
   CHECK(store.reports.empty());
 }
 

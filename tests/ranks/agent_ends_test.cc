@@ -1,0 +1,152 @@
+// How ranks end: killed, failed, by signals, with their lead. The real dlrun-agent binary on this machine.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "tests/ranks/agent_run.h"
+
+namespace dlrun::agent {
+namespace {
+
+TEST_CASE("kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore TERM") {
+  Run run;
+  run.start(8, kStubborn);
+  run.wait_for_programs(8);
+  const auto began = Clock::now();
+  ::kill(run.program(3), SIGKILL);
+  CHECK(run.wait() == 137);
+  CHECK(Clock::now() - began < seconds(2));
+  CHECK(processes_of(run.run).empty());
+  const auto host = run.events("claimed")[0]["host"].get<std::string>();
+  CHECK(run.err().find("dlrun: rank 3 on " + host + " was killed by SIGKILL; the other 7 ranks are ended\n") !=
+        std::string::npos);
+  const auto first = run.events("attempt_end")[0]["first_failed"];
+  CHECK(first["rank"] == 3);
+  CHECK(first["signal"] == "SIGKILL");
+  CHECK(run.events("ended")[0]["code"] == 137);
+}
+
+TEST_CASE("kill -9 of a rank's agent, or of its guard: named the same, nothing of the rank lives on") {
+  for (const int generations : {1, 2}) {
+    CAPTURE(generations);
+    Run run;
+    run.start(8, kStubborn);
+    run.wait_for_programs(8);
+    auto victim = run.program(3);
+    for (int up = 0; up < generations; ++up) victim = parent_of(victim);
+    const auto began = Clock::now();
+    REQUIRE(victim > 1);
+    ::kill(victim, SIGKILL);
+    CHECK(run.wait() == 137);
+    CHECK(Clock::now() - began < seconds(2));
+    CHECK(processes_of(run.run).empty());
+    CHECK(run.err().find("dlrun: rank 3 on ") != std::string::npos);
+    CHECK(run.err().find("was killed by SIGKILL; the other 7 ranks are ended\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the first failed rank's exit code is the job's") {
+  Run run;
+  run.start(4, "[ $DLRUN_RANK = 2 ] && exit 7; " + kForever);
+  CHECK(run.wait() == 7);
+  CHECK(run.err().find("exited with code 7; the other 3 ranks are ended\n") != std::string::npos);
+}
+
+TEST_CASE("ranks that end early with 0 end nobody") {
+  Run run;
+  run.start(3, "[ $DLRUN_RANK = 0 ] && { sleep 1; echo last; }; exit 0");
+  CHECK(run.wait() == 0);
+  CHECK(run.out() == "last\n");
+}
+
+TEST_CASE("workers that a program leaves behind end with it") {
+  Run run;
+  run.start(1, "setsid bash -c '" + kForever + "' & exit 0");
+  CHECK(run.wait() == 0);
+  CHECK(processes_of(run.run).empty());
+}
+
+TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
+  for (const bool whole_group : {true, false}) {
+    CAPTURE(whole_group);
+    Run run;
+    run.start(4, kStubborn);
+    run.wait_for_programs(4);
+    const auto began = Clock::now();
+    if (whole_group) {
+      run.signal_group(SIGINT);  // what a terminal does
+    } else {
+      run.signal(SIGINT);
+    }
+    CHECK(run.wait() == 130);
+    CHECK(Clock::now() - began < seconds(2));
+    CHECK(processes_of(run.run).empty());
+    CHECK(run.events("ended")[0]["state"] == "cancelled");
+    CHECK(run.events("attempt_end")[0]["reason"] == "signalled");
+  }
+}
+
+TEST_CASE("TERM reaches a program that can end by itself first, and once") {
+  Run run;
+  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
+  run.wait_for_programs(2);
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+  CHECK(run.file("logs/attempt-0/rank-0000.log") == "term 0\n");
+  CHECK(run.file("logs/attempt-0/rank-0001.log") == "term 1\n");
+}
+
+TEST_CASE("USR1 reaches the programs once with --forward-usr1, and none of them without") {
+  for (const bool forward : {true, false}) {
+    CAPTURE(forward);
+    Run run;
+    run.start(2,
+              "trap 'echo usr1 >> $DLRUN_RUN/usr1-$DLRUN_RANK' USR1; " + kUp +
+                  "while [ ! -e $DLRUN_RUN/stop ]; do sleep 0.05 & wait $!; done",
+              forward ? std::vector<std::string>{"--forward-usr1"} : std::vector<std::string>{});
+    run.wait_for_programs(2);
+    run.signal(SIGUSR1);
+    run.signal(SIGUSR1);
+    CHECK(comes_true([&] { return !run.events("signal").empty(); }));
+    if (forward) {
+      CHECK(comes_true([&] { return !run.file("usr1-0").empty() && !run.file("usr1-1").empty(); }));
+    }
+    std::ofstream(run.run / "stop") << "";
+    CHECK(run.wait() == 0);
+    CHECK(run.file("usr1-0") == (forward ? "usr1\n" : ""));
+    CHECK(run.events("signal")[0]["word"] == (forward ? "checkpoint" : "none"));
+  }
+}
+
+TEST_CASE("when lead is killed its ranks end by themselves") {
+  Run run;
+  run.start(4, kStubborn);
+  run.wait_for_programs(4);
+  run.signal(SIGKILL);
+  CHECK(run.wait() == 137);
+  CHECK(comes_true([&] { return processes_of(run.run).empty(); }, seconds(5)));
+}
+
+TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not before") {
+  Run run;
+  run.start(2, kStubborn);
+  run.wait_for_programs(2);
+  const auto began = Clock::now();
+  run.signal(SIGSTOP);
+  const auto are_gone = [&] { return ::kill(run.program(0), 0) != 0 && ::kill(run.program(1), 0) != 0; };
+  CHECK_FALSE(comes_true(are_gone, seconds(5)));
+  CHECK(comes_true(are_gone, seconds(15)));
+  CHECK(Clock::now() - began > seconds(6));  // lead's last beat is up to 3 s old when it stops
+  run.signal(SIGCONT);
+  CHECK(run.wait() != 0);
+  CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,169 @@
+#pragma once
+// A run of the real dlrun-agent on this machine: lead with --local, its ranks, and shell commands as programs.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/text.h"
+
+namespace dlrun::agent {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline const std::string kAgent = DLRUN_AGENT;
+
+/// Waits for a condition, within a bound.
+inline bool comes_true(const std::function<bool()>& condition, milliseconds limit = seconds(20)) {
+  for (const auto until = Clock::now() + limit; Clock::now() < until;) {
+    if (condition()) return true;
+    ::usleep(5'000);
+  }
+  return condition();
+}
+
+/// Processes whose environment holds this run's directory: everything that grew from lead and is no lead itself.
+inline std::vector<pid_t> processes_of(const fs::path& run) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto pid = parse_int(entry.path().filename().string());
+    if (!pid) continue;
+    const auto environment = read_file(entry.path() / "environ", 1U << 20U);
+    if (environment && environment->find("DLRUN_RUN=" + run.string() + '\0') != std::string::npos) {
+      found.push_back(static_cast<pid_t>(*pid));
+    }
+  }
+  return found;
+}
+
+/// A run with lead in the background.
+class Run {
+ public:
+  fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
+  fs::path run = folder / "run";
+
+  Run() { fs::create_directories(run); }
+  ~Run() {
+    if (lead_ > 0) {
+      ::kill(lead_, SIGTERM);
+      std::ignore = wait();
+    }
+    for (const auto pid : processes_of(run)) ::kill(pid, SIGKILL);
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+
+  /// lead --local RANKS OPTIONS -- dlrun-agent rank RANK_OPTIONS -- bash -c SCRIPT
+  void start(int ranks, const std::string& script, const std::vector<std::string>& options = {},
+             const std::vector<std::string>& rank_options = {}) {
+    start_program(ranks, {"bash", "-c", script}, options, rank_options);
+  }
+
+  void start_program(int ranks, const std::vector<std::string>& program, const std::vector<std::string>& options = {},
+                     const std::vector<std::string>& rank_options = {}) {
+    std::vector<std::string> argv{kAgent, "lead", "--local", std::to_string(ranks)};
+    argv.insert(argv.end(), options.begin(), options.end());
+    argv.insert(argv.end(), {"--", kAgent, "rank"});
+    argv.insert(argv.end(), rank_options.begin(), rank_options.end());
+    argv.emplace_back("--");
+    argv.insert(argv.end(), program.begin(), program.end());
+    auto own = env;
+    own.set("DLRUN_RUN", run.string());
+    const auto entries = own.entries();
+    std::vector<char*> words;
+    for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    std::vector<char*> variables;
+    for (const auto& entry : entries) variables.push_back(const_cast<char*>(entry.c_str()));
+    variables.push_back(nullptr);
+    const auto out = (folder / "out").string();
+    const auto err = (folder / "err").string();
+    lead_ = ::fork();
+    REQUIRE(lead_ >= 0);
+    if (lead_ == 0) {
+      ::setpgid(0, 0);
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
+      ::execve(kAgent.c_str(), words.data(), variables.data());
+      ::_exit(99);
+    }
+  }
+
+  void signal(int number) const { ::kill(lead_, number); }
+  void signal_group(int number) const { ::kill(-lead_, number); }
+
+  /// lead's exit code; it ends within 60 s or the test fails.
+  int wait() {
+    int status = 0;
+    const bool has_ended = comes_true([&] { return ::waitpid(lead_, &status, WNOHANG) == lead_; }, seconds(60));
+    if (!has_ended) ::kill(lead_, SIGKILL);
+    REQUIRE(has_ended);
+    lead_ = -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  [[nodiscard]] std::string out() const { return read_file(folder / "out", 1U << 28U).value_or(""); }
+  [[nodiscard]] std::string err() const { return read_file(folder / "err", 1U << 28U).value_or(""); }
+  [[nodiscard]] std::string file(const std::string& name) const {
+    return read_file(run / name, 1U << 28U).value_or("");
+  }
+  [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
+    std::vector<Json> found;
+    for (const auto& event : parse_checked_lines(file("events.jsonl")).objects) {
+      if (kind.empty() || event["event"] == kind) found.push_back(event);
+    }
+    return found;
+  }
+  /// Each rank's program writes its pid to RUN/pid-RANK when it is up.
+  [[nodiscard]] pid_t program(int rank) const {
+    pid_t pid = 0;
+    REQUIRE(comes_true([&] {
+      pid = static_cast<pid_t>(parse_int(trim(file("pid-" + std::to_string(rank)))).value_or(0));
+      return pid > 0;
+    }));
+    return pid;
+  }
+  void wait_for_programs(int ranks) const {
+    for (int rank = 0; rank < ranks; ++rank) std::ignore = program(rank);
+  }
+
+  Env env = Env::of_process();
+
+ private:
+  pid_t lead_ = -1;
+};
+
+inline pid_t parent_of(pid_t pid) {
+  const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
+  const auto at = status.find("PPid:\t");
+  return at == std::string::npos ? 0 : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
+}
+
+// Says when it is up; waits for ever. printf and mv: the file is never seen half-written.
+inline const std::string kUp =
+    "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK $DLRUN_RUN/pid-$DLRUN_RANK; ";
+inline const std::string kForever = "while :; do sleep 0.2; done";
+// Ignores TERM, and so does a grandchild in a session of its own.
+inline const std::string kStubborn =
+    "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kUp + kForever;
+
+}  // namespace dlrun::agent

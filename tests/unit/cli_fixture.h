@@ -1,0 +1,33 @@
+#pragma once
+// dlrun's command line without a process, in a folder of its own with nothing on its PATH.
+
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "common/files.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+
+struct CliFixture {
+  TemporaryDirectory folder;
+  Cli cli;
+  CliFixture() {
+    cli.env.set("HOME", folder.path().string());
+    cli.env.set("PATH", "/nowhere");
+    cli.current_dir = folder.path();
+    cli.bin_dir = folder.path() / "bin";
+    cli.tools = {"hash", {}};
+  }
+  int call(std::vector<const char*> words) {
+    words.insert(words.begin(), "dlrun");
+    return run_cli(cli, static_cast<int>(words.size()), words.data());
+  }
+  /// A file of the folder; empty where there is none.
+  [[nodiscard]] std::string read(const char* name) const {
+    return read_file(folder.path() / name, 1U << 20U).value_or("");
+  }
+};
+
+}  // namespace dlrun

@@ -1,0 +1,25 @@
+#pragma once
+// Loads that a test expects to succeed, or to be refused.
+
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+inline LoadedSpec loaded(const LoadRequest& request) {
+  auto result = load_spec(request);
+  if (!result) FAIL(format_diagnostics(result.error()));
+  return std::move(*result);
+}
+
+inline std::string refused(const LoadRequest& request) {
+  const auto result = load_spec(request);
+  REQUIRE_FALSE(result.has_value());
+  return format_diagnostics(result.error());
+}
+
+}  // namespace dlrun
