@@ -57,6 +57,7 @@ void add_wait(CLI::App& root, Action& action);
 void add_cancel(CLI::App& root, Action& action);
 void add_schema(CLI::App& root, Action& action);
 void add_explain(CLI::App& root, Action& action);
+void add_attach(CLI::App& root, Action& action);
 void add_diff(CLI::App& root, Action& action);
 void add_resubmit(CLI::App& root, Action& action);
 void add_man(CLI::App& root, Action& action);

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/secrets.h"
+#include "cli/session_folder.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -28,27 +29,6 @@ struct Options {
   SpecOptions spec;
   std::vector<std::string> command;
   bool dry_run = false;
-};
-
-/// A private folder that the nodes can read; gone with what is in it when this goes.
-class SessionFolder {
- public:
-  static Result<SessionFolder> make(const std::filesystem::path& runs_dir) {
-    const auto path = runs_dir / ".interactive" / random_hex(8);
-    DLRUN_TRY(make_private_directories(path));
-    return SessionFolder(path);
-  }
-  SessionFolder(SessionFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  SessionFolder& operator=(SessionFolder&&) = delete;
-  ~SessionFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  explicit SessionFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
 };
 
 Result<int> interact(Cli& cli, const Options& options) {

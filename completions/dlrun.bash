@@ -29,7 +29,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel diff resubmit schema explain man site init doctor container completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel attach diff resubmit schema explain man site init doctor container completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -52,6 +52,7 @@ _dlrun() {
     logs) options='-h --help -f --follow --rank --attempt -n --tail' runs=1 ;;
     wait) options='-h --help --json' runs=1 ;;
     cancel) options='-h --help' runs=1 ;;
+    attach) options='-h --help --node --dry-run' runs=1 ;;
     diff) options='-h --help' runs=1 ;;
     resubmit) options='-h --help --watch --force --json' runs=1 ;;
     schema) options='-h --help' ;;

@@ -62,7 +62,7 @@ class Apptainer final : public ContainerBackend {
                               shell_quote(spec.image.value_or("")));
     entry.batch +=
         filled(kEnter, {{"@NAMES@", join(names, " ")}, {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
-    entry.session = entry.batch;
+    entry.session = entry.join = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});
     };

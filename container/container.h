@@ -50,6 +50,7 @@ struct ContainerLine {
 struct ContainerEntry {
   std::string batch;                 ///< lines of bash, before the step starts
   std::string session;               ///< the same for `interactive`, which is on its node already
+  std::string join;                  ///< the same for `attach`, beside tasks that run in the container
   std::vector<ContainerLine> words;  ///< between srun's options and the command; empty: srun enters by its own options
 };
 

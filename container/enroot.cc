@@ -189,6 +189,7 @@ class Enroot final : public ContainerBackend {
         "every\n"
         "# task enters it.\n" +
         image + hold + fill(kEnter) + std::string(kBatch);
+    entry.join = fill(kEnter);
     entry.session = image + fill(kEnter) + (spec.name ? hold + std::string(kSessionNamed) : fill(kSession));
     entry.words.push_back({"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
                            "container.runtime"});

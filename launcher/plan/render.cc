@@ -189,21 +189,27 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
   return words;
 }
 
-Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
-                               const std::string& script_path, bool has_terminal) {
-  // One task that sees the node as the job's tasks would together.
+namespace {
+
+/// srun's words for one task that sees the node as the job's tasks would together.
+[[nodiscard]] std::vector<std::string> session_step(const LaunchPlan& plan, bool has_terminal) {
   std::vector<std::string> step{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--export=ALL", "--mpi=none"};
   if (has_terminal) step.emplace_back("--pty");
   if (plan.requested.cpus && plan.requested.nodes) {
     step.push_back(fmt::format("--cpus-per-task={}", *plan.requested.cpus / *plan.requested.nodes));
   }
-  Interactive result;
-  result.argv.emplace_back("salloc");
-  for (std::string& word : salloc_words(plan)) result.argv.push_back(std::move(word));
-  result.argv.insert(result.argv.end(), step.begin(), step.end());
+  return step;
+}
 
+/// step starts a shell or command in the job's environment; container: srun's options that put it into the container;
+/// batch: lines of bash before an `enter` of the plan's, where it has one.
+[[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
+                                  const std::vector<PlannedOption>& container, std::string_view batch,
+                                  const std::vector<std::string>& command, const std::string& script_path) {
+  Interactive result;
+  result.argv = step;
   const bool enters = !plan.entry.words.empty();
-  const bool is_plain_shell = command.empty() && plan.container.empty() && !enters;
+  const bool is_plain_shell = command.empty() && container.empty() && !enters;
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
@@ -217,21 +223,48 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   std::vector<std::string> last;
   if (!plan.rank_vars.empty()) last.emplace_back("env");
   for (const PlannedVariable& variable : plan.rank_vars) last.push_back(variable.name + "=" + variable.value);
-  if (!plan.container.empty()) {
+  if (!container.empty()) {
     last = step;
-    for (const PlannedOption& option : plan.container) last.push_back(option.word());
+    for (const PlannedOption& option : container) last.push_back(option.word());
   }
   if (command.empty()) {
     last.insert(last.end(), {"sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i"});
   } else {
     last.insert(last.end(), command.begin(), command.end());
   }
-  if (enters) {  // not exec: the script has a container to remove
-    result.script += plan.entry.session + enter_text(plan) + "\"${enter[@]}\" " + shell_quote_all(last) + "\n";
+  if (enters) {  // not exec: the script may have a container to remove
+    result.script += fmt::format("{}{}\"${{enter[@]}}\" {}\n", batch, enter_text(plan), shell_quote_all(last));
   } else {
     result.script += "exec " + shell_quote_all(last) + "\n";
   }
   return result;
+}
+
+}  // namespace
+
+Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
+                               const std::string& script_path, bool has_terminal) {
+  Interactive result =
+      session(plan, session_step(plan, has_terminal), plan.container, plan.entry.session, command, script_path);
+  std::vector<std::string> argv{"salloc"};
+  for (std::string& word : salloc_words(plan)) argv.push_back(std::move(word));
+  result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
+  return result;
+}
+
+Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point, const std::vector<std::string>& command,
+                          const std::string& script_path, bool has_terminal) {
+  std::vector<std::string> step = session_step(plan, has_terminal);
+  step.insert(step.begin() + 1, {"--jobid=" + point.job, "--nodelist=" + point.node});
+  if (!point.clusters.empty()) step.insert(step.begin() + 1, "--clusters=" + point.clusters);
+  std::vector<PlannedOption> container = plan.container;
+  const auto named = std::find_if(container.begin(), container.end(),
+                                  [](const PlannedOption& o) { return o.option == "--container-name" && o.value; });
+  if (named != container.end()) {
+    const std::string name = named->value->substr(0, named->value->find(':'));
+    container = {{"--container-name", name + ":exec", "container.name"}};
+  }
+  return session(plan, step, container, plan.entry.join, command, script_path);
 }
 
 }  // namespace dlrun

@@ -29,6 +29,18 @@ struct Interactive {
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
                                              const std::string& script_path, bool has_terminal = true);
 
+/// A running job and the node of it that is asked for.
+struct AttachPoint {
+  std::string job, node;
+  std::string clusters;  ///< -M; empty: the default cluster
+};
+
+/// The same beside the ranks of a job that runs: nothing is allocated. In a named container the shell joins the one
+/// that runs, under pyxis without a name it gets one of its own from the same image.
+[[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
+                                        const std::vector<std::string>& command, const std::string& script_path,
+                                        bool has_terminal = true);
+
 /// The whole script of a run on this machine, without Slurm, for bash: the same environment, then lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `dlrun run`: the same job on this machine, without Slurm; and `dlrun interactive`.
+# `dlrun run`: the same job on this machine, without Slurm; `dlrun interactive`, and `dlrun attach`.
 # timeout: 300
 
 load helpers
@@ -92,12 +92,13 @@ key() { dl status last --json | jq -r "$1"; }
     [ -z "$(ls "$dir/runs/.interactive")" ]
 }
 
+open_terminal() { tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$testbed/as_user bash --norc"; }
+type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
+shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
+
 @test "interactive under tmux gives a prompt on the first node; Ctrl-C stays in the shell; leaving frees the allocation" {
     socket=$BATS_TEST_TMPDIR/tmux
-    tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$testbed/as_user bash --norc"
-    screen() { tmux -S "$socket" capture-pane -p; }
-    type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
-    shows() { screen | grep -q "$1"; }
+    open_terminal
     type_line "cd $dir && dlrun interactive hello.yaml"
     wait_until 30 shows 'set up on n1'
     type_line 'echo "$(hostname): $GREETING" $(stty size)'
@@ -117,4 +118,39 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 0 ]
     [[ $output == *"equal on 2 ranks"* ]]
     [[ $(key .result.parameters) =~ ^[0-9a-f]{16}$ ]]
+}
+
+@test "attach runs a command beside a job's ranks, on the node that is asked for, in the job's environment; the job goes on" {
+    is_running() { [[ $(key .state) == running ]]; }
+    run dl submit hello.yaml --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
+    wait_until 30 is_running
+    run dl attach last -- bash -c 'echo "on $(hostname), job $SLURM_JOB_ID, $(pgrep -fc "dlrun-agent rank") agents: $GREETING"' </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"on n1, job $(key .job), "[1-9]*" agents: it's; \$(id) \"here\""* ]]
+    run dl attach last --node n2 -- hostname </dev/null
+    [[ $output == *n2 ]]
+    run dl attach last -- false </dev/null
+    [ "$status" -eq 5 ]
+    run dl attach last --node n4 -- hostname </dev/null
+    [ "$status" -eq 2 ]
+    [[ $output == *"the job runs on n[1-2]"* ]]
+    run dl attach last </dev/null
+    [ "$status" -eq 2 ]
+    [[ $output == *"needs a terminal"* ]]
+    socket=$BATS_TEST_TMPDIR/tmux
+    open_terminal
+    type_line "cd $dir && dlrun attach last --node n2"
+    wait_until 30 shows 'set up on n2'
+    type_line 'echo "$(hostname): $GREETING"'
+    wait_until 10 shows "^n2: it's; \$(id) \"here\""
+    type_line exit
+    has_ended() { [[ -z $(ls "$dir/runs/.interactive") ]]; }
+    wait_until 10 has_ended
+    is_running
+    as_user touch "$dir/go"
+    dl wait last
+    run dl attach last -- hostname </dev/null
+    [ "$status" -eq 2 ]
+    [[ $output == *"is completed"* ]]
 }

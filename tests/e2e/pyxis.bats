@@ -121,3 +121,15 @@ teardown() { cancel_jobs; }
     [[ $output == *"container.mounts[1]: the mount's source '$dir/nope' does not exist here"* ]]
     [[ $output == *"container.image: the image '$dir/nope.sqsh' does not exist here"* ]]
 }
+
+@test "attach gives a container of the same image, beside the ranks" {
+    is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
+    dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e $dir/data/go ]; do sleep 0.1; done']" --set "container.mounts=[$dir/data:$dir/data]"
+    wait_until 30 is_running
+    run dl attach last -- cat /etc/os-release </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *ID=dlrun-test* ]]
+    as_user touch "$dir/data/go"
+    dl wait last
+}

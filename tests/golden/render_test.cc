@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/subprocess.h"
+#include "common/text.h"
 #include "golden.h"
 #include "launcher/plan/plan.h"
 #include "launcher/spec/load.h"
@@ -124,6 +125,25 @@ TEST_CASE("local scripts and interactive sessions have goldens") {
     for (const std::string& word : shell.argv) text += "# " + word + "\n";
     golden::check(script_of(file, ".interactive.sh"), text);
   }
+}
+
+TEST_CASE("a shell beside a job's ranks joins a named container, makes one of the image's, or stays on the node") {
+  const auto attach = [](const fs::path& spec) {
+    const auto shell = render_attach(plan_of(load(spec), Target::kSlurm), {"42", "n2", ""}, {"nvidia-smi"}, "/s.sh");
+    return join(shell.argv, " ") + "\n" + shell.script;
+  };
+  const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
+  const std::string image = attach(examples / "torch-ddp.yaml");
+  CHECK(image.starts_with("srun --jobid=42 --nodelist=n2 --overlap "));
+  CHECK(image.find("--container-image=") != std::string::npos);
+  const std::string named = attach(golden::folder() / "specs" / "everything.yaml");
+  CHECK(named.find(":exec") != std::string::npos);
+  CHECK(named.find("--container-image=") == std::string::npos);
+  const std::string enroot = attach(golden::folder() / "specs" / "enroot.yaml");
+  CHECK(enroot.find("enter=(") != std::string::npos);
+  CHECK(enroot.find("enroot create") == std::string::npos);
+  CHECK(enroot.find("trap") == std::string::npos);
+  CHECK(attach(examples / "plain.yaml").ends_with("exec nvidia-smi\n"));
 }
 
 TEST_CASE("every refused spec gives its golden diagnostics, all at once") {

@@ -1,0 +1,114 @@
+// dlrun attach: a shell, or a command, beside the ranks of a job that runs.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/session_folder.h"
+#include "common/hostlist.h"
+#include "common/quoting.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run, node;
+  std::vector<std::string> command;
+  bool dry_run = false;
+};
+
+/// The job and node; refused where there is nothing to attach to.
+Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status, const std::string& wanted) {
+  if (status.job.cluster == kLocalCluster) {
+    return fail(Errc::kUsage, "{}: runs on this machine, without Slurm: any shell here is beside it", run.id);
+  }
+  if (status.state != RunState::kRunning || !status.facts.report || status.facts.report->nodes.empty()) {
+    return fail(Errc::kUsage, "{}: is {}; a shell goes beside the ranks of a job that runs", run.id,
+                word(status.state));
+  }
+  const std::string& list = status.facts.report->nodes;
+  const auto nodes = expand_hostlist(list);
+  if (!nodes || nodes->empty()) return fail(Errc::kInternal, "{}: Slurm's node list '{}' is no list", run.id, list);
+  if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
+    return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
+  }
+  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster};
+}
+
+/// The plan that the run was made from; an empty one for a script that carries no spec.
+Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
+  constexpr std::size_t kLimit = 2U << 20U;
+  auto resolved = read_file(run / "resolved.yaml", kLimit);
+  if (!resolved && resolved.error().code == Errc::kNotFound) {
+    print_note(cli, "the run's script carries no spec: the shell gets the node's plain environment");
+    return LaunchPlan{};
+  }
+  if (!resolved) return tl::unexpected(resolved.error());
+  PlanInputs inputs;
+  inputs.runs_dir = run.parent_path().string();
+  const auto tools = tools_directory(inputs.runs_dir, cli.tools);
+  inputs.agent_path = tools / "dlrun-agent";
+  inputs.trainer_path = tools / "dlrun-trainer";
+  auto prepared = prepare_again(cli, (run / "resolved.yaml").string(), std::move(*resolved), inputs);
+  if (!prepared) return tl::unexpected(prepared.error());
+  return std::move(prepared->plan);
+}
+
+Result<int> attach(Cli& cli, const Options& options) {
+  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
+  if (!has_terminal && options.command.empty() && !options.dry_run) {
+    return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
+  }
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  const auto status = RunInspector(cli.env).inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  if (status->is_last_known) return fail(Errc::kUnavailable, "{}", status->facts.unreachable);
+  const auto point = point_of(*run, *status, options.node);
+  if (!point) return tl::unexpected(point.error());
+  const auto plan = plan_of(cli, run->path);
+  if (!plan) return tl::unexpected(plan.error());
+  if (options.dry_run) {
+    const auto shown = render_attach(*plan, *point, options.command, "SCRIPT", has_terminal);
+    fmt::print("{}", shown.script);
+    print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
+    return kExitOk;
+  }
+  const auto folder = SessionFolder::make(run->path.parent_path());
+  if (!folder) return tl::unexpected(folder.error());
+  const auto script = folder->path() / "session.sh";
+  const auto session = render_attach(*plan, *point, options.command, script.string(), has_terminal);
+  DLRUN_TRY(write_file_atomic(script, session.script, 0700));
+  auto child = ForegroundProcess::start(session.argv, scrubbed_for_slurm(cli.env, munge_is_available()),
+                                        run->path.parent_path(), OnSignal::kLeave);
+  if (!child) return tl::unexpected(child.error());
+  child->release();
+  const auto end = child->wait();
+  if (!end) return tl::unexpected(end.error());
+  if (end->exit_code == 0 || options.command.empty()) return kExitOk;  // a shell ends with its last command's code
+  print_error(cli, fmt::format("the command ended with code {}", end->exit_code));
+  return kExitRunFailed;
+}
+
+}  // namespace
+
+void add_attach(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "attach", "A shell beside the ranks of a job that runs, in its environment and container");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.option("--node", options->node, "This node of the job's; else its first").type_name("NAME");
+  command.option("COMMAND", options->command, "After --: run this instead of a shell");
+  command.flag("--dry-run", options->dry_run, "Print what would be done");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
+}
+
+}  // namespace dlrun
