@@ -16,8 +16,6 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir"/*.yaml
 }
 
-teardown() { cancel_jobs; }
-
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 job() { dl status "$1" --json | jq -r .job; }

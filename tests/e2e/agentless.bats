@@ -15,8 +15,6 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-teardown() { cancel_jobs; }
-
 # spec PRESET RESOURCES: PRESET.yaml, whose program reports into the folder PRESET
 spec() {
     as_user mkdir "$dir/$1"

@@ -16,8 +16,6 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
 }
 
-teardown() { cancel_jobs; }
-
 # a spec whose ranks wait for a file
 waiting() { dl submit hello.yaml --set "launch.command=[bash, -c, 'echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on']" "$@"; }
 state() { dl status "${1:-last}" --json | jq -r .state; }

@@ -25,8 +25,6 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/job.yaml"
 }
 
-teardown() { cancel_jobs; }
-
 dl() { as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 name='reg.example#team/tiny:1'
 

@@ -20,8 +20,6 @@ YAML
     chown -R "$DLRUN_TESTBED_USER:" "$dir"
 }
 
-teardown() { cancel_jobs; }
-
 # as the user on a node
 on_node() {
     local node=$1

@@ -8,7 +8,12 @@
 #   fresh_dir                    prints a new, empty directory of the user's that login node and nodes share; CTest's fixture
 #                                removes it with the testbed
 #   job_state JOBID              prints Slurm's word for a job (PENDING, RUNNING, COMPLETED, ...)
-#   cancel_jobs                  ends every job of the user and waits until they are gone; for teardown
+#   cancel_jobs                  ends every job of the user and waits until they are gone
+#   end_test                     what every test ends with, by teardown: where it failed, says how the cluster stands and mends it; ends
+#                                the jobs
+#
+# A test that fails is tried once more (BATS_TEST_RETRIES, set by CMake): the bounds of waits are real time on a machine that others use, too.
+# That it was is never silent: scripts/test names those tests in its summary, with what the first try printed in the log.
 
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 testbed=$DLRUN_SOURCE_DIR/tests/testbed
@@ -48,4 +53,21 @@ no_jobs() { [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]; }
 cancel_jobs() {
     scancel -f -u "$DLRUN_TESTBED_USER"
     wait_until 20 no_jobs
+}
+
+end_test() {
+    [[ ${BATS_TEST_COMPLETED:-} == 1 ]] || tell_failure 2>&1 | sed 's/^/# /' >&3
+    cancel_jobs
+}
+teardown() { end_test; }
+
+tell_failure() {
+    echo "try $BATS_TEST_TRY_NUMBER failed: $BATS_TEST_DESCRIPTION"
+    cat "$BATS_OUT"
+    echo "the last of what ran: ${output:-}"
+    echo "nodes, jobs, and slurmctld's last words:"
+    timeout 20 sinfo -h -N -p batch -o '%N %T %E'
+    timeout 20 squeue -h -o '%i %T %r %N %j'
+    tail -n 10 "${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/log/slurmctld.log"
+    timeout 60 "$testbed/up" # what has died is started again, nodes that are down come back
 }

@@ -21,7 +21,7 @@ YAML
 
 teardown() {
     if [[ -n ${socket:-} ]]; then tmux -S "$socket" kill-server || true; fi
-    cancel_jobs
+    end_test
 }
 
 key() { dl status last --json | jq -r "$1"; }

@@ -4,8 +4,6 @@
 
 load helpers
 
-teardown() { cancel_jobs; }
-
 @test "more than 100 hostile strings in every key arrive byte for byte or are refused, through real sbatch; none is executed" {
     dir=$(fresh_dir)
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"

@@ -16,7 +16,7 @@ YAML
 
 teardown() {
     "$testbed/up" >/dev/null
-    cancel_jobs
+    end_test
     # A controller that was started again believes in its nodes when each has answered.
     wait_until 60 nodes_are_idle
     if mountpoint -q "$dir/full"; then umount "$dir/full"; fi

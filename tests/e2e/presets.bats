@@ -17,8 +17,6 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-teardown() { cancel_jobs; }
-
 # spec PRESET RESOURCES [LAUNCH...]: PRESET.yaml, whose program reports into the folder PRESET
 spec() {
     local preset=$1 resources=$2
@@ -41,10 +39,10 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 @test "every preset, 4 nodes x 2 tasks, all jobs at once: a permutation of ranks, one master that every node reaches" {
     for preset in "${task_presets[@]}"; do
         spec "$preset" 'nodes: 4, tasks_per_node: 2'
-        dl submit "$preset.yaml"
+        dl submit "$preset.yaml" >/dev/null
     done
     spec torchrun 'nodes: 4' 'nproc_per_node: 2'
-    dl submit torchrun.yaml
+    dl submit torchrun.yaml >/dev/null
     for preset in "${task_presets[@]}" torchrun; do
         dl wait "$preset" || { dl logs "$preset" && false; }
         size=8
@@ -59,7 +57,8 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 @test "the same without Slurm: dlrun run" {
     for preset in torch accelerate deepspeed lightning tensorflow jax plain; do
         spec "$preset" 'tasks_per_node: 2'
-        dl run "$preset.yaml"
+        run dl run "$preset.yaml"
+        [ "$status" -eq 0 ] || { echo "$preset: $output" && false; }
         run verify "$preset" 2
         echo "$preset: $output"
         [ "$status" -eq 0 ]

@@ -22,8 +22,6 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/job.yaml"
 }
 
-teardown() { cancel_jobs; }
-
 @test "the job sees the image's own os-release, on every node and rank" {
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2
     echo "$output"

@@ -25,8 +25,6 @@ YAML
     expected=$(printf %s "$canary,$filed" | sha256sum)
 }
 
-teardown() { cancel_jobs; }
-
 # The canary is exported in dlrun's own environment, by a file: not even this test has it in an argument.
 dl() {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"

@@ -124,6 +124,15 @@ n2 1" ]
     [[ $output == *"is up with other options"* ]]
 }
 
+@test "a controller that was killed gives no job's number again" {
+    # (It writes the first down at once, and what follows soon after some seconds later.)
+    for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
+    "$testbed/fault" kill slurmctld
+    "$testbed/up"
+    [ "$(as_user sbatch --parsable --time=1 --wrap true)" -gt "$lost" ]
+    cancel_jobs
+}
+
 @test "a node whose slurmd is killed goes down, and up brings it back" {
     "$testbed/fault" kill n3
     wait_until 60 sh -c 'sinfo -h -n n3 -p batch -o %T | grep -q down'

@@ -18,8 +18,6 @@ launch:
 YAML
 }
 
-teardown() { cancel_jobs; }
-
 # trained RANKS: every rank of the last run said that it ended as training alone does
 trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]; }
 

@@ -28,7 +28,7 @@ on() {
 teardown() {
     for tracker in cgroup linuxproc; do
         on "$tracker" >/dev/null
-        cancel_jobs
+        end_test
     done
 }
 

@@ -21,8 +21,6 @@ setup() {
     spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml
 }
 
-teardown() { cancel_jobs; }
-
 # trained RANKS: the last run completed, its accuracy is what was promised, and all its ranks hold the same parameters
 trained() {
     local status

@@ -20,6 +20,9 @@ AuthType=auth/munge
 AuthInfo=socket=$state/munge/munge.socket,cred_expire=5
 
 StateSaveLocation=$state/slurmctld
+FirstJobId=1
+# That changes when a controller is started anew; the nodes need not know it.
+DebugFlags=NO_CONF_HASH
 SlurmctldPidFile=$state/slurmctld/slurmctld.pid
 SlurmctldLogFile=$state/log/slurmctld.log
 SlurmdSpoolDir=$state/nodes/%n/spool

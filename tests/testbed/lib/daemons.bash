@@ -23,6 +23,11 @@ start_slurmctld() {
         (umask 077 && head -c 32 /dev/urandom >"$state/slurmctld/jwt.key")
         chown slurm "$state/slurmctld/jwt.key"
     fi
+    # A controller that was killed has forgotten its last jobs. Their numbers are not given again: a node that still ends one of them would
+    # refuse the new job as its duplicate, and be drained for it.
+    local starts=$state/slurmctld/starts
+    echo >>"$starts"
+    sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" "$state/etc/slurm.conf"
     # It listens on the address that its own host's name has: the bridge's, by the nodes' /etc/hosts.
     # shellcheck disable=SC2016  # the inner shell expands
     spawn slurmctld unshare --mount --propagation private \
