@@ -3,8 +3,9 @@
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
-// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of the gloo backend, and mpi's
-// ratio. Gloo's ranks meet through a store in a folder of rank 0's temporary directory: one machine only.
+// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of the gloo and shm backends, and
+// the ratios mpi to MPI and MPI to shm. Their ranks meet through a store in a folder of rank 0's temporary directory:
+// one machine only.
 
 #include <algorithm>
 #include <array>
@@ -69,16 +70,18 @@ Result<> run() {
   options.store = store->get();
   auto gloo = make_communicator("gloo", options);
   if (!gloo) return tl::unexpected(gloo.error());
+  auto shm = make_communicator("shm", options);
+  if (!shm) return tl::unexpected(shm.error());
 
   if (world->rank == 0)
-    std::fputs(fmt::format("{} ranks\n{:>10} {:>12} {:>12} {:>12} {:>8}\n", world->size, "bytes", "MPI us", "mpi us",
-                           "gloo us", "mpi/MPI")
+    std::fputs(fmt::format("{} ranks\n{:>10} {:>12} {:>12} {:>12} {:>12} {:>8} {:>8}\n", world->size, "bytes", "MPI us",
+                           "mpi us", "gloo us", "shm us", "mpi/MPI", "MPI/shm")
                    .c_str(),
                stdout);
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 1.0F);
     const int repeats = static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
-    std::array<std::vector<double>, 3> times;
+    std::array<std::vector<double>, 4> times;
     Result<> failed;
     for (int round = 0; round < kRounds; ++round) {
       DLRUN_TRY((*mpi)->barrier());
@@ -93,14 +96,18 @@ Result<> run() {
       measure(times[2], repeats, [&] {
         if (failed) failed = (*gloo)->all_reduce(std::span(values), ReduceOp::kMax);
       });
+      DLRUN_TRY((*mpi)->barrier());
+      measure(times[3], repeats, [&] {
+        if (failed) failed = (*shm)->all_reduce(std::span(values), ReduceOp::kMax);
+      });
       if (!failed) return failed;
     }
-    const std::array us{median(times[0]), median(times[1]), median(times[2])};
+    const std::array us{median(times[0]), median(times[1]), median(times[2]), median(times[3])};
     if (world->rank == 0)
-      std::fputs(
-          fmt::format("{:>10} {:>12.1f} {:>12.1f} {:>12.1f} {:>8.3f}\n", bytes, us[0], us[1], us[2], us[1] / us[0])
-              .c_str(),
-          stdout);
+      std::fputs(fmt::format("{:>10} {:>12.1f} {:>12.1f} {:>12.1f} {:>12.1f} {:>8.3f} {:>8.2f}\n", bytes, us[0], us[1],
+                             us[2], us[3], us[1] / us[0], us[0] / us[3])
+                     .c_str(),
+                 stdout);
   }
   DLRUN_TRY((*mpi)->barrier());
   std::error_code ignored;

@@ -11,7 +11,7 @@ _dlrun_set() {
     train.lr_scaling) words='none linear sqrt' ;;
     train.lr_decay) words='constant linear cosine step polynomial' ;;
     train.shard) words='sample epoch' ;;
-    train.backend) words='auto mpi gloo nccl single' ;;
+    train.backend) words='auto mpi gloo shm nccl single' ;;
     train.device) words='cpu cuda' ;;
     resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|launch.agent|code.snapshot) words='true false' ;;
     site) words=$(dlrun completion --list sites 2>/dev/null) ;;

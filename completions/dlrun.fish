@@ -36,7 +36,7 @@ function __dlrun_set
         case train.shard
             set words sample epoch
         case train.backend
-            set words auto mpi gloo nccl single
+            set words auto mpi gloo shm nccl single
         case train.device
             set words cpu cuda
         case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent code.snapshot

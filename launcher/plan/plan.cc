@@ -139,7 +139,7 @@ class Planner {
                 plan_.local_ranks));
     }
     if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {
-      error("train.backend", "train.backend: mpi needs srun to start the ranks; use gloo, or auto");
+      error("train.backend", "train.backend: mpi needs srun to start the ranks; use shm, or auto");
     }
   }
 
@@ -219,7 +219,7 @@ class Planner {
   [[nodiscard]] std::string backend() const {
     const std::string asked = spec_.train.backend.value_or("auto");
     if (asked != "auto") return asked;
-    if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "gloo" : "single";
+    if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
     return runtime_ == "none" && spec_.launch.mpi != "none" ? "mpi"
                                                             : "gloo";  // an image rarely holds the host's libmpi
   }

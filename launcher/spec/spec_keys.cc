@@ -117,7 +117,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "train.epochs", FIELD(train.epochs), .min = 1, .max = 1e6, .option = "--epochs", .help = "Passes over the data.", .fallback = "4", .example = "4"},
   {.path = "train.shard", FIELD(train.shard), .format = Format::kChoice, .choices = "sample epoch", .option = "--shard", .help = "What ranks divide: each epoch's samples, or the epochs.", .fallback = "sample", .example = "epoch"},
   {.path = "train.seed", FIELD(train.seed), .min = 0, .max = 4294967295.0, .option = "--seed", .help = "Seeds the parameters and the order of samples.", .fallback = "1", .example = "1"},
-  {.path = "train.backend", FIELD(train.backend), .format = Format::kChoice, .choices = "auto mpi gloo nccl single", .option = "--backend", .help = "The collectives.", .fallback = "auto: mpi where srun starts MPI, else gloo", .example = "gloo"},
+  {.path = "train.backend", FIELD(train.backend), .format = Format::kChoice, .choices = "auto mpi gloo shm nccl single", .option = "--backend", .help = "The collectives; shm: shared memory, for the ranks of one node.", .fallback = "auto: mpi where srun starts MPI, shm for dlrun run, else gloo", .example = "gloo"},
   {.path = "train.device", FIELD(train.device), .format = Format::kChoice, .choices = "cpu cuda", .option = "--device", .help = "Where it computes.", .fallback = "cpu", .example = "cuda"},
   {.path = "train.threads", FIELD(train.threads), .min = 1, .max = 1024, .option = "--threads", .help = "Compute threads of each rank.", .fallback = "1", .example = "2"},
 

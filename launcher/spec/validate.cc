@@ -285,6 +285,11 @@ class Validator {
     if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
       error("train.backend", "train.backend: mpi needs the host's MPI library, which an image lacks; use gloo");
     }
+    if (spec_.train.backend == "shm" && spec_.resources.nodes && spec_.resources.nodes->max > 1) {
+      error("train.backend",
+            fmt::format("train.backend: shm reaches the ranks of one node, but resources.nodes is {}; use mpi or gloo",
+                        spec_.resources.nodes->max));
+    }
     if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
       error("train.layers", "train.layers is the whole network: train.model and train.hidden have no part in it");
     }

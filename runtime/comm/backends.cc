@@ -5,6 +5,7 @@
 #include "runtime/comm/guarded.h"
 #include "runtime/comm/make_communicator.h"
 #include "runtime/comm/module.h"
+#include "runtime/comm/shm.h"
 #include "runtime/comm/single.h"
 
 namespace dlrun {
@@ -18,6 +19,7 @@ struct Row {
 };
 constexpr std::array kRows{
     Row{"single", make_single_communicator},
+    Row{"shm", make_shm_communicator},
     Row{"mpi", nullptr},
     Row{"gloo", nullptr},
     Row{"nccl", nullptr},
@@ -51,7 +53,8 @@ Result<std::string_view> choose(const CommunicatorOptions& options) {
     if (mpi) return "mpi";
     if (options.store == nullptr) return tl::unexpected(mpi.error());
   }
-  if (options.store != nullptr) return "gloo";
+  const bool is_one_node = options.world.nnodes == 1 && options.world.local_size == options.world.size;
+  if (options.store != nullptr) return is_one_node ? "shm" : "gloo";
   return fail(Errc::kUnavailable,
               "no way to reach the other {} ranks: neither an MPI launcher (srun --mpi=pmix, mpirun) nor dlrun-agent "
               "started this process, "
@@ -76,7 +79,7 @@ Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend
   const auto near = nearest(backend, kNames);
   return fail(
       Errc::kUsage, "no collective backend is called '{}'; {}", printable(backend),
-      near ? fmt::format("did you mean '{}'?", *near) : std::string("there are auto, single, mpi, gloo and nccl"));
+      near ? fmt::format("did you mean '{}'?", *near) : std::string("there are auto, single, shm, mpi, gloo and nccl"));
 }
 
 bool has_mpi_launcher(const Env& env) {

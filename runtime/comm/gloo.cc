@@ -31,6 +31,7 @@
 
 #include "runtime/bootstrap/store.h"
 #include "runtime/comm/module.h"
+#include "runtime/comm/reduce.h"
 
 namespace dlrun {
 
@@ -78,39 +79,6 @@ class StoreOfGloo final : public gloo::rendezvous::Store {
   milliseconds timeout_;
   std::optional<Error> error_;
 };
-
-template <typename Function>
-decltype(auto) with_type(DataType type, Function&& function) {
-  switch (type) {
-    case DataType::kUint8:
-      return function(std::uint8_t{});
-    case DataType::kInt64:
-      return function(std::int64_t{});
-    case DataType::kUint64:
-      return function(std::uint64_t{});
-    case DataType::kFloat32:
-      return function(float{});
-    case DataType::kFloat64:
-      break;
-  }
-  return function(double{});
-}
-
-// Gloo's own loops count with int; these take any length.
-template <typename T>
-void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t n) {
-  switch (op) {
-    case ReduceOp::kSum:
-      for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(a[i] + b[i]);
-      return;
-    case ReduceOp::kMin:
-      for (std::size_t i = 0; i < n; ++i) out[i] = std::min(a[i], b[i]);
-      return;
-    case ReduceOp::kMax:
-      for (std::size_t i = 0; i < n; ++i) out[i] = std::max(a[i], b[i]);
-      return;
-  }
-}
 
 /// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process by SIGPIPE. The signal goes
 /// to the writing thread, so it is blocked there, and taken back if it came; threads started meanwhile (Gloo's own)

@@ -29,8 +29,8 @@ struct CommunicatorOptions {
   /// This rank's IP literal, as other ranks reach it (DLRUN_ADDR); empty: the loopback address, for one machine (gloo).
   std::string address;
 
-  /// Bound on connecting, and on each collective (gloo, nccl). An MPI rank that waits for a dead peer is ended by the
-  /// launcher.
+  /// Bound on connecting, and on each collective (shm, gloo, nccl). An MPI rank that waits for a dead peer is ended by
+  /// the launcher.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
   /// The first so many calls are compared among ranks before they run, so that a rank that calls something else, or the
@@ -44,10 +44,11 @@ struct CommunicatorOptions {
 #endif
 };
 
-/// backend: "single", "mpi", "gloo", "nccl", or "auto": single for a world of one, mpi where an MPI launcher or PMIx
-/// started this process and this build has it, else gloo where there is a store. Blocks until all ranks are connected.
-/// Fails with kUsage (no such backend), kUnavailable (not in this installation, or a library is missing: which),
-/// kInvalid (the world that the backend finds is not options'), kTimeout or kPeer.
+/// backend: "single", "shm" (the ranks of one node), "mpi", "gloo", "nccl", or "auto": single for a world of one, mpi
+/// where an MPI launcher or PMIx started this process and this build has it, else where there is a store shm on one node
+/// and gloo on several. Blocks until all ranks are connected. Fails with kUsage (no such backend), kUnavailable (not in
+/// this installation, or a library is missing: which), kInvalid (the world that the backend finds is not options'),
+/// kTimeout or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
                                                                       const CommunicatorOptions& options);
 

@@ -209,10 +209,10 @@ const std::vector<Flag<Options>>& flags() {
       {"--shard", "sample|epoch", "ranks share each epoch's samples, or share the epochs (sample)",
        one_of(
            [](O & o) -> auto& { return o.train.sharding; }, parse_sharding, "sample|epoch")},
-      {"--backend", "auto|mpi|gloo|nccl|single", "how ranks communicate (auto)",
+      {"--backend", "auto|mpi|gloo|shm|nccl|single", "how ranks communicate (auto)",
        one_of(
-           [](O & o) -> auto& { return o.backend; }, word_in("auto|mpi|gloo|nccl|single"),
-           "auto|mpi|gloo|nccl|single")},
+           [](O & o) -> auto& { return o.backend; }, word_in("auto|mpi|gloo|shm|nccl|single"),
+           "auto|mpi|gloo|shm|nccl|single")},
       {"--device", "cpu|cuda", "where the model lies (cpu)",
        one_of(
            [](O & o) -> auto& { return o.device; }, word_in("cpu|cuda"), "cpu|cuda")},

@@ -52,6 +52,6 @@ trained() {
     run dl run "$spec" "${data[@]}" --set train.lr_scaling=none
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
-    [[ $output == *"x 2 ranks; gloo;"* ]]
+    [[ $output == *"x 2 ranks; shm;"* ]]
     trained 2
 }

@@ -1,5 +1,5 @@
-// Data-parallel training over gloo, ranks as threads of this process: the same result as one rank's, the same end for
-// all.
+// Data-parallel training over gloo and shm, ranks as threads of this process: the same result as one rank's, the same
+// end for all.
 
 #include <atomic>
 #include <cmath>
@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// body(rank's communicator) on size threads. A rank that cannot connect fails the test.
-void on_ranks(int size, const std::function<void(Communicator&)>& body) {
+void on_ranks(int size, const std::function<void(Communicator&)>& body, std::string_view backend = "gloo") {
   MemoryStore store;
   std::vector<std::thread> ranks;
   std::vector<std::string> unconnected(static_cast<std::size_t>(size));
@@ -38,7 +38,7 @@ void on_ranks(int size, const std::function<void(Communicator&)>& body) {
       options.world = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
       options.store = &store;
       options.timeout = std::chrono::seconds(60);
-      auto communicator = make_communicator(size == 1 ? "single" : "gloo", options);
+      auto communicator = make_communicator(size == 1 ? "single" : backend, options);
       if (!communicator) {
         unconnected[static_cast<std::size_t>(rank)] = communicator.error().message;
         return;
@@ -80,20 +80,24 @@ const Split& small_data() {
 
 /// What every rank got. change: this rank's options and session, if they are to differ.
 std::vector<Trained> train(int size, const TrainOptions& options,
-                           const std::function<void(int, TrainOptions&, Session&)>& change = {}) {
+                           const std::function<void(int, TrainOptions&, Session&)>& change = {},
+                           std::string_view backend = "gloo") {
   std::vector<Trained> trained(static_cast<std::size_t>(size));
-  on_ranks(size, [&](Communicator& communicator) {
-    auto kernels = make_cpu_kernels<float>(1);
-    auto reporter = Reporter::open(silent());
-    if (!reporter) return;
-    Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
-    TrainOptions mine = options;
-    if (change) change(communicator.rank(), mine, session);
-    Trainer trainer(mine, small_data(), session);
-    Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
-    result.outcome = trainer.run();
-    if (result.outcome) result.parameters = trainer.parameters();
-  });
+  on_ranks(
+      size,
+      [&](Communicator& communicator) {
+        auto kernels = make_cpu_kernels<float>(1);
+        auto reporter = Reporter::open(silent());
+        if (!reporter) return;
+        Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
+        TrainOptions mine = options;
+        if (change) change(communicator.rank(), mine, session);
+        Trainer trainer(mine, small_data(), session);
+        Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
+        result.outcome = trainer.run();
+        if (result.outcome) result.parameters = trainer.parameters();
+      },
+      backend);
   return trained;
 }
 
@@ -126,7 +130,7 @@ const Rules kDescent{{"sgd", 0.05, 1e-6}, {"nesterov", 0.05, 1e-6}};
 const Rules kMeanSquares{{"adam", 0.005, 2e-4}, {"adamw", 0.005, 2e-4}, {"rmsprop", 0.002, 2e-4}};
 const Rules kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}};
 
-void check_ranks_train_as_one(const Rules& rules) {
+void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gloo") {
   // 300 samples in batches of 28 leave a last batch of 20; 7 ranks of 4 share it as 3 3 3 3 3 3 2.
   for (const Rule& rule : rules) {
     TrainOptions options = small_options();
@@ -140,7 +144,7 @@ void check_ranks_train_as_one(const Rules& rules) {
       CAPTURE(rule.optimizer);
       CAPTURE(size);
       options.batch = 28 / static_cast<std::size_t>(size);
-      const auto many = train(size, options);
+      const auto many = train(size, options, {}, backend);
       for (const Trained& rank : many) {
         REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
         CHECK(rank.parameters == many[0].parameters);
@@ -163,6 +167,9 @@ TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with la
   check_ranks_train_as_one(kLayerWise);
 }
 
+TEST_CASE("N ranks with batch B train as one rank with batch N * B does, over shared memory") {
+  check_ranks_train_as_one({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
+}
 TEST_CASE("N ranks with batch B train a convolutional network as one rank with batch N * B does, dropout and all") {
   TrainOptions options = small_options();
   options.layers = {"conv2d 4 5 stride 2",

@@ -36,7 +36,7 @@ TEST_CASE("backends: an unknown name suggests the nearest") {
   CHECK(near.error().message.find("did you mean 'gloo'?") != std::string::npos);
   const auto far = make_communicator("carrier pigeon", {});
   REQUIRE_FALSE(far);
-  CHECK(far.error().message.find("auto, single, mpi, gloo and nccl") != std::string::npos);
+  CHECK(far.error().message.find("auto, single, shm, mpi, gloo and nccl") != std::string::npos);
 }
 
 TEST_CASE("backends: a rank outside its world is refused") {

@@ -121,14 +121,14 @@ TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its
 }
 
 TEST_CASE(
-    "the trainer's backend is mpi under srun, gloo in a container, without MPI and on this machine, single alone") {
+    "the trainer's backend is mpi under srun, gloo in a container and without MPI, shm on this machine, single alone") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
     return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)), "--backend");
   };
   CHECK(backend("") == "mpi");
   CHECK(backend("launch: {mpi: none}") == "gloo");
   CHECK(backend("container: {runtime: pyxis, image: i}") == "gloo");
-  CHECK(backend("", Target::kLocal) == "gloo");
+  CHECK(backend("", Target::kLocal) == "shm");
   CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}", inputs(Target::kLocal)),
                      "--backend") == "single");
 }

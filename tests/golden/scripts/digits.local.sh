@@ -24,6 +24,6 @@ program=(
   --batch 32                              # train.batch
   --epochs 3                              # train.epochs
   --seed 1                                # train.seed
-  --backend gloo                          # train.backend
+  --backend shm                           # train.backend
 )
 exec "$agent" lead --local 2 --runs /scratch/runs --name digits -- "${rank[@]}" -- "${program[@]}"

@@ -27,7 +27,7 @@ program=(
   --batch 32                              # train.batch
   --epochs 4                              # train.epochs
   --seed 1                                # train.seed
-  --backend gloo                          # train.backend
+  --backend shm                           # train.backend
   --checkpoint-every 0                    # checkpoint.every
   --checkpoint-keep 3                     # checkpoint.keep
 )

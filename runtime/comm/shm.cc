@@ -1,0 +1,266 @@
+// Collectives over shared memory: each rank reduces one part of the data for all (reduce-scatter, then all-gather), in
+// chunks that stay in the processor's cache. How ranks share and wait is shm_segment.h.
+//
+// A request does its work in the call that waits for it: copying between ranks is this processor's work whenever it
+// happens, and by then the other ranks are ready, too.
+
+#include "runtime/comm/shm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "runtime/comm/reduce.h"
+#include "runtime/comm/shm_segment.h"
+
+namespace dlrun {
+
+namespace {
+
+enum class Operation : std::uint64_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kBarrier };
+
+/// Of all ranks' data together: up to so much every rank reduces all of it itself, in one step instead of two.
+constexpr std::size_t kOneStepBytes = std::size_t{32} << 10U;
+/// What is combined at a time, so that the sum under way stays in the first-level cache.
+constexpr std::size_t kBlockBytes = 8192;
+
+struct Range {
+  std::size_t begin;
+  std::size_t count;
+};
+
+/// Part index of parts of count elements; the first ones are longer by one.
+Range part_of(std::size_t count, int index, int parts) {
+  const auto i = static_cast<std::size_t>(index);
+  const auto n = static_cast<std::size_t>(parts);
+  const std::size_t begin = count / n * i + std::min(i, count % n);
+  return {begin, count / n + (i < count % n ? 1 : 0)};
+}
+
+template <typename T>
+void copy_elements(T* to, const T* from, std::size_t count) {
+  if (count > 0) std::memcpy(to, from, count * sizeof(T));
+}
+
+class ShmCommunicator final : public Communicator {
+ public:
+  explicit ShmCommunicator(std::unique_ptr<ShmSegment> segment) : segment_(std::move(segment)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "shm"; }
+  [[nodiscard]] int rank() const override { return segment_->rank(); }
+  [[nodiscard]] int size() const override { return segment_->size(); }
+  void abandon() override { segment_->leave(); }
+
+  Result<> all_reduce(Buffer data, ReduceOp op) override {
+    DLRUN_TRY(run_requests(next_request_));
+    return all_reduce_now(data, op);
+  }
+
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    requests_.push_back({data, op});
+    return Request(std::make_unique<Pending>(*this, next_request_++));
+  }
+
+  Result<> broadcast(Buffer data, int root) override {
+    DLRUN_TRY(begin(Operation::kBroadcast, data.type, data.count, static_cast<std::uint64_t>(root)));
+    auto* const bytes = static_cast<std::byte*>(data.data);
+    const std::size_t chunk = segment_->chunk_bytes();
+    for (std::size_t at = 0; at < data.size_bytes(); at += chunk) {
+      const std::size_t count = std::min(chunk, data.size_bytes() - at);
+      const std::uint32_t step = segment_->next_step();
+      if (rank() == root) copy_elements(segment_->buffer(root, step), bytes + at, count);
+      segment_->publish();
+      DLRUN_TRY(segment_->await());
+      if (rank() != root) copy_elements(bytes + at, segment_->buffer(root, step), count);
+    }
+    return {};
+  }
+
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    DLRUN_TRY(begin(Operation::kAllGather, mine.type, mine.count, 0));
+    const auto* const own = static_cast<const std::byte*>(mine.data);
+    auto* const out = static_cast<std::byte*>(all.data);
+    const std::size_t part = mine.size_bytes();
+    const std::size_t chunk = segment_->chunk_bytes();
+    for (std::size_t at = 0; at < part; at += chunk) {
+      const std::size_t count = std::min(chunk, part - at);
+      const std::uint32_t step = segment_->next_step();
+      copy_elements(segment_->buffer(rank(), step), own + at, count);
+      segment_->publish();
+      DLRUN_TRY(segment_->await());
+      for (int peer = 0; peer < size(); ++peer) {
+        std::byte* const to = out + static_cast<std::size_t>(peer) * part + at;
+        if (peer != rank()) {
+          copy_elements(to, segment_->buffer(peer, step), count);
+        } else if (to != own + at) {
+          copy_elements(to, own + at, count);
+        }
+      }
+    }
+    return {};
+  }
+
+  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
+    DLRUN_TRY(begin(Operation::kReduceScatter, mine.type, mine.count, static_cast<std::uint64_t>(op)));
+    return with_type(mine.type, [&]<typename T>(T) {
+      return reduce_scatter_of(static_cast<const T*>(all.data), static_cast<T*>(mine.data), mine.count, op);
+    });
+  }
+
+  Result<> barrier() override {
+    DLRUN_TRY(begin(Operation::kBarrier, DataType::kUint8, 0, 0));
+    segment_->publish();
+    return segment_->await();
+  }
+
+ private:
+  struct Job {
+    Buffer data;
+    ReduceOp op;
+  };
+
+  class Pending final : public Request::State {
+   public:
+    Pending(ShmCommunicator& owner, std::uint64_t number) : owner_(owner), number_(number) {}
+    Result<> finish() override { return owner_.run_requests(number_ + 1); }
+
+   private:
+    ShmCommunicator& owner_;
+    std::uint64_t number_;
+  };
+
+  /// Runs the requests numbered below end, in order; every rank runs the same ones before its next call.
+  Result<> run_requests(std::uint64_t end) {
+    if (!failed_) return failed_;
+    while (next_request_ - requests_.size() < end) {
+      const Job job = requests_.front();
+      requests_.pop_front();
+      if (auto done = all_reduce_now(job.data, job.op); !done) return failed_ = std::move(done);
+    }
+    return {};
+  }
+
+  /// What the ranks call, in 64 bits: operation, type, reduction or root, count.
+  Result<> begin(Operation operation, DataType type, std::size_t count, std::uint64_t more) {
+    if (operation != Operation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
+    segment_->begin(static_cast<std::uint64_t>(operation) << 60U | static_cast<std::uint64_t>(type) << 56U |
+                    (more & 0xffffU) << 40U | (count & 0xffffffffffU));
+    return {};
+  }
+
+  Result<> all_reduce_now(Buffer data, ReduceOp op) {
+    DLRUN_TRY(begin(Operation::kAllReduce, data.type, data.count, static_cast<std::uint64_t>(op)));
+    return with_type(data.type, [&]<typename T>(T) {
+      auto* const values = static_cast<T*>(data.data);
+      const auto ranks = static_cast<std::size_t>(size());
+      const bool is_small = data.size_bytes() * ranks <= kOneStepBytes && data.size_bytes() <= segment_->chunk_bytes();
+      return is_small ? all_reduce_small(values, data.count, op) : all_reduce_large(values, data.count, op);
+    });
+  }
+
+  template <typename T>
+  [[nodiscard]] T* slot(int rank, std::uint32_t step) const {
+    return reinterpret_cast<T*>(segment_->buffer(rank, step));
+  }
+
+  /// Everybody reduces everything, in the order of the ranks: the same bytes everywhere.
+  template <typename T>
+  Result<> all_reduce_small(T* values, std::size_t count, ReduceOp op) {
+    const std::uint32_t step = segment_->next_step();
+    copy_elements(slot<T>(rank(), step), values, count);
+    segment_->publish();
+    DLRUN_TRY(segment_->await());
+    if (size() == 1) return {};
+    combine(op, values, slot<T>(0, step), slot<T>(1, step), count);
+    for (int peer = 2; peer < size(); ++peer) combine(op, values, values, slot<T>(peer, step), count);
+    return {};
+  }
+
+  /// A pipeline of three stages over the chunks: copy mine in, reduce my part of all ranks' one chunk later, copy the
+  /// others' parts out another one later. One step a chunk, and one more at the end.
+  template <typename T>
+  Result<> all_reduce_large(T* values, std::size_t count, ReduceOp op) {
+    const std::size_t chunk = segment_->chunk_bytes() / sizeof(T);
+    const std::size_t chunks = (count + chunk - 1) / chunk;
+    const std::uint32_t first = segment_->next_step();
+    const auto length = [&](std::size_t k) { return std::min(chunk, count - k * chunk); };
+    const auto step_of = [&](std::size_t k) { return first + static_cast<std::uint32_t>(k); };  // of its copy in
+    for (std::size_t k = 0; k < chunks + 2; ++k) {
+      if (k < chunks) copy_others_parts(slot<T>(rank(), step_of(k)), values + k * chunk, length(k));
+      if (k >= 1 && k - 1 < chunks) reduce_own_part(values + (k - 1) * chunk, length(k - 1), step_of(k - 1), op);
+      if (k >= 2) copy_reduced_parts(values + (k - 2) * chunk, length(k - 2), step_of(k - 2));
+      if (k == chunks + 1) break;
+      segment_->publish();
+      DLRUN_TRY(segment_->await());
+    }
+    return {};
+  }
+
+  template <typename T>
+  void copy_others_parts(T* to, const T* from, std::size_t count) const {
+    const Range own = part_of(count, rank(), size());
+    copy_elements(to, from, own.begin);
+    copy_elements(to + own.begin + own.count, from + own.begin + own.count, count - own.begin - own.count);
+  }
+
+  /// This rank's part of a chunk, of all ranks, in values and in this rank's slot.
+  template <typename T>
+  void reduce_own_part(T* values, std::size_t count, std::uint32_t step, ReduceOp op) const {
+    constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
+    const Range own = part_of(count, rank(), size());
+    for (std::size_t at = own.begin; at < own.begin + own.count; at += kBlock) {
+      const std::size_t n = std::min(kBlock, own.begin + own.count - at);
+      for (int other = 1; other < size(); ++other) {
+        combine(op, values + at, values + at, slot<T>((rank() + other) % size(), step) + at, n);
+      }
+      copy_elements(slot<T>(rank(), step) + at, values + at, n);
+    }
+  }
+
+  template <typename T>
+  void copy_reduced_parts(T* values, std::size_t count, std::uint32_t step) const {
+    for (int other = 1; other < size(); ++other) {
+      const int peer = (rank() + other) % size();
+      const Range part = part_of(count, peer, size());
+      copy_elements(values + part.begin, slot<T>(peer, step) + part.begin, part.count);
+    }
+  }
+
+  /// A slot holds a piece of each rank's part, in the order of the ranks.
+  template <typename T>
+  Result<> reduce_scatter_of(const T* all, T* mine, std::size_t count, ReduceOp op) {
+    const auto ranks = static_cast<std::size_t>(size());
+    const auto own = static_cast<std::size_t>(rank());
+    const std::size_t piece = segment_->chunk_bytes() / (sizeof(T) * ranks);
+    for (std::size_t at = 0; at < count; at += piece) {
+      const std::size_t n = std::min(piece, count - at);
+      const std::uint32_t step = segment_->next_step();
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        if (peer != own) copy_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
+      }
+      segment_->publish();
+      DLRUN_TRY(segment_->await());
+      copy_elements(mine + at, all + own * count + at, n);
+      for (int other = 1; other < size(); ++other) {
+        combine(op, mine + at, mine + at, slot<T>((rank() + other) % size(), step) + own * piece, n);
+      }
+    }
+    return {};
+  }
+
+  std::unique_ptr<ShmSegment> segment_;
+  std::deque<Job> requests_;        ///< not run yet, oldest first
+  std::uint64_t next_request_ = 0;  ///< the number of the next one
+  Result<> failed_;                 ///< of a request: every later one fails alike
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options) {
+  auto segment = ShmSegment::join(options);
+  if (!segment) return tl::unexpected(std::move(segment.error()));
+  return std::make_unique<ShmCommunicator>(std::move(*segment));
+}
+
+}  // namespace dlrun

@@ -1,0 +1,436 @@
+#include "runtime/comm/shm_segment.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <linux/futex.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#include "common/text.h"
+#include "runtime/bootstrap/store.h"
+
+namespace dlrun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t kBuffers = 3;
+constexpr std::size_t kPage = 4096;
+/// What all slots together should not much exceed, and the bounds of one buffer: small enough to stay in a core's
+/// cache, large enough that the steps' synchronisation does not show.
+constexpr std::size_t kAllSlots = std::size_t{16} << 20U;
+constexpr std::size_t kLargestChunk = std::size_t{128} << 10U;
+constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
+/// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy processes: ranks that poll
+/// for 100 us train at half the speed, for 2 ms at a tenth; on a free machine it makes no difference.
+constexpr std::chrono::microseconds kPollFor{20};
+/// How often a sleeping rank looks whether those it waits for are alive.
+constexpr milliseconds kLookEvery{100};
+/// In Head::lost: the rank left by itself.
+constexpr std::uint32_t kLeft = 1U << 31U;
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
+              "they are shared by processes");
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+std::size_t chunk_size(int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
+  return round_up(std::max(wanted, n * 64), kPage);  // every rank's part of a reduce-scatter has some elements
+}
+
+/// Of a word that other processes wait on, too. False when time ran out.
+bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen, milliseconds wait) {
+  const timespec limit{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
+  return ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0) == 0 || errno != ETIMEDOUT;
+}
+
+void futex_wake(const std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void pause_briefly() {
+#if defined(__SSE2__)
+  _mm_pause();
+#endif
+}
+
+/// An address in the abstract namespace: no file, gone with its socket.
+std::pair<sockaddr_un, socklen_t> abstract_address(std::string_view name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy_n(name.data(), std::min(name.size(), sizeof address.sun_path - 1), address.sun_path + 1);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+Result<UniqueFd> unix_socket() {
+  UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!made.is_open()) return fail(Errc::kIo, "no Unix socket: {}", errno_text(errno));
+  return made;
+}
+
+union DescriptorMessage {
+  cmsghdr aligned_as;
+  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+};
+
+bool send_descriptor(int socket, int descriptor) {
+  char byte = 1;
+  iovec part{&byte, 1};
+  DescriptorMessage control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+UniqueFd receive_descriptor(int socket) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  DescriptorMessage control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return {};
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return {};
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+  return UniqueFd(descriptor);
+}
+
+/// Waits until socket can be read, or until then.
+bool is_readable(int socket, Clock::time_point until) {
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+    pollfd entry{socket, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX)));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+std::string key_of(const CommunicatorOptions& options) {
+  return fmt::format("shm/{}/socket", options.prefix);
+}
+
+/// "rank 3", "ranks 0, 1, 5"
+std::string ranks_text(const std::string& list, int count) {
+  return fmt::format("rank{} {}", count == 1 ? "" : "s", list);
+}
+
+}  // namespace
+
+struct alignas(64) ShmSegment::Head {
+  std::atomic<std::uint32_t> lost;  ///< 0: nobody; else the first rank that is gone, plus 1, and kLeft
+};
+
+struct alignas(64) ShmSegment::Line {
+  std::atomic<std::uint32_t> step;      ///< published last; 0: not here yet. Others sleep on it
+  std::atomic<std::uint32_t> sleepers;  ///< how many
+  /// Of call k at k % 2: a rank that is a call ahead has not touched what the others still compare.
+  std::array<std::atomic<std::uint64_t>, 2> signatures;
+};
+
+ShmSegment::ShmSegment(const CommunicatorOptions& options, UniqueFd memory)
+    : memory_(std::move(memory)),
+      rank_(options.world.rank),
+      size_(options.world.size),
+      chunk_bytes_(chunk_size(options.world.size)),
+      timeout_(options.timeout),
+      // With more ranks than processors, the one that polls may be on the processor of the one it waits for.
+      poll_for_(options.world.size > ::sysconf(_SC_NPROCESSORS_ONLN) ? std::chrono::microseconds(0) : kPollFor) {}
+
+ShmSegment::~ShmSegment() {
+  if (base_ != nullptr) {
+    ::munmap(base_, round_up(sizeof(Head) + sizeof(Line) * static_cast<std::size_t>(size_), kPage) +
+                        kBuffers * chunk_bytes_ * static_cast<std::size_t>(size_));
+  }
+}
+
+ShmSegment::Line& ShmSegment::line(int rank) const {
+  return *std::launder(reinterpret_cast<Line*>(base_ + sizeof(Head) + sizeof(Line) * static_cast<std::size_t>(rank)));
+}
+
+std::byte* ShmSegment::buffer(int rank, std::uint32_t step) const {
+  const std::size_t slots = round_up(sizeof(Head) + sizeof(Line) * static_cast<std::size_t>(size_), kPage);
+  return base_ + slots + (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * chunk_bytes_;
+}
+
+Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options) {
+  if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
+    return fail(Errc::kInvalid,
+                "shared memory reaches the ranks of one node, but this world's {} ranks are on {} nodes; use mpi, gloo "
+                "or nccl",
+                options.world.size, options.world.nnodes);
+  }
+  if (options.store == nullptr) {
+    return fail(Errc::kInvalid,
+                "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start the program through "
+                "dlrun-agent, or set it to file:DIR with a fresh folder that all ranks see");
+  }
+  auto memory = options.world.rank == 0 ? make_memory(options) : ask_for_memory(options);
+  if (!memory) return tl::unexpected(std::move(memory.error()));
+  std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(*memory)));
+  auto mapped = segment->map();
+  if (!mapped) {
+    if (segment->base_ != nullptr) segment->leave();
+    if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + mapped.error().message);
+    return tl::unexpected(std::move(mapped.error()));
+  }
+  if (segment->rank_ == 0) DLRUN_TRY(segment->hand_out(options));
+  segment->publish();
+  DLRUN_TRY(segment->await());
+  segment->timeout_ = options.timeout;
+  return segment;
+}
+
+Result<UniqueFd> ShmSegment::make_memory(const CommunicatorOptions& options) {
+  UniqueFd memory(::memfd_create("dlrun-shm", MFD_CLOEXEC));
+  if (memory.is_open()) return memory;
+  const std::string why = fmt::format("no shared memory: {}", errno_text(errno));
+  (void)options.store->put(key_of(options), "!" + why);
+  return fail(Errc::kIo, "{}", why);
+}
+
+Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) {
+  const auto deadline = Clock::now() + options.timeout;
+  const auto name = options.store->get(key_of(options), options.timeout);
+  if (!name) return tl::unexpected(name.error());
+  if (name->starts_with('!')) return fail(Errc::kPeer, "rank 0: {}", name->substr(1));
+  auto socket = unix_socket();
+  if (!socket) return tl::unexpected(std::move(socket.error()));
+  const auto [address, length] = abstract_address(*name);
+  const std::int32_t rank = options.world.rank;
+  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    return fail(
+        Errc::kPeer,
+        "rank 0 is not to be found on this node ({}): it is gone, on another node, or in a network namespace of "
+        "its own",
+        errno_text(errno));
+  }
+  if (::send(socket->get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank || !is_readable(socket->get(), deadline)) {
+    return fail(Errc::kTimeout, "rank 0 does not answer");
+  }
+  UniqueFd memory = receive_descriptor(socket->get());
+  if (!memory.is_open()) return fail(Errc::kPeer, "rank 0 ended before all ranks were there");
+  return memory;
+}
+
+Result<> ShmSegment::map() {
+  // A description of this rank's own, since a lock belongs to the description: it goes when the rank does.
+  UniqueFd own(::open(fmt::format("/proc/self/fd/{}", memory_.get()).c_str(), O_RDWR | O_CLOEXEC));
+  if (!own.is_open()) return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
+  memory_ = std::move(own);
+  const auto n = static_cast<std::size_t>(size_);
+  const std::size_t slots = round_up(sizeof(Head) + sizeof(Line) * n, kPage);
+  const std::size_t slot = kBuffers * chunk_bytes_;
+  const std::size_t bytes = slots + slot * n;
+  const auto no_room = [&] {
+    return fail(Errc::kIo, "no room for {} KiB of shared memory: {}; the job's memory limit (resources.mem) counts it",
+                bytes >> 10U, errno_text(errno));
+  };
+  if (rank_ == 0 && ::ftruncate(memory_.get(), static_cast<off_t>(bytes)) != 0) return no_room();
+  struct stat info {};
+  if (::fstat(memory_.get(), &info) != 0 || info.st_size != static_cast<off_t>(bytes)) {
+    return fail(Errc::kPeer, "rank 0 shares {} bytes, expected {}: is it of another version, or its world another?",
+                info.st_size, bytes);
+  }
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
+  if (at == MAP_FAILED) return no_room();
+  base_ = static_cast<std::byte*>(at);
+  // Memory that is promised now cannot be missing later, when it would be a SIGBUS; and a slot lies near its writer.
+  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(slots)) != 0) return no_room();
+  const auto own_slot = static_cast<off_t>(slots + slot * static_cast<std::size_t>(rank_));
+  if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(slot)) != 0) return no_room();
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_start = rank_;
+  lock.l_len = 1;
+  if (::fcntl(memory_.get(), F_OFD_SETLK, &lock) != 0) {
+    return fail(Errc::kPeer, "another process is rank {} already: {}", rank_, errno_text(errno));
+  }
+  return {};
+}
+
+Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
+  const auto deadline = Clock::now() + timeout_;
+  auto listener = unix_socket();
+  if (!listener) return tl::unexpected(std::move(listener.error()));
+  const std::string name = "dlrun-" + random_hex(16);
+  const auto [address, length] = abstract_address(name);
+  if (::bind(listener->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(listener->get(), SOMAXCONN) != 0) {
+    return fail(Errc::kIo, "the other ranks have nothing to connect to: {}", errno_text(errno));
+  }
+  DLRUN_TRY(options.store->put(key_of(options), name));
+  std::vector<bool> is_here(static_cast<std::size_t>(size_));
+  is_here[0] = true;
+  for (int served = 1; served < size_;) {
+    if (!is_readable(listener->get(), deadline)) break;  // await() names who is missing
+    const UniqueFd peer(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ucred who{};
+    socklen_t who_size = sizeof who;
+    std::int32_t rank = -1;
+    if (!peer.is_open() || ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &who_size) != 0 ||
+        who.uid != ::geteuid() ||
+        !is_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
+        ::recv(peer.get(), &rank, sizeof rank, 0) != sizeof rank || rank < 1 || rank >= size_ ||
+        is_here[static_cast<std::size_t>(rank)]) {
+      continue;  // not one of ours
+    }
+    if (send_descriptor(peer.get(), memory_.get())) {
+      is_here[static_cast<std::size_t>(rank)] = true;
+      ++served;
+    }
+  }
+  // What is left of it, for those who got the memory and do not come.
+  timeout_ = std::chrono::ceil<milliseconds>(std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
+  return {};
+}
+
+void ShmSegment::begin(std::uint64_t signature) {
+  ++calls_;
+  line(rank_).signatures[calls_ % 2].store(signature, std::memory_order_relaxed);
+  is_compared_ = false;
+}
+
+void ShmSegment::publish() {
+  ++step_;
+  Line& own = line(rank_);
+  // Sequentially consistent, as in await_rank(): either this sees the sleeper, or the sleeper sees the step.
+  own.step.store(step_);
+  if (own.sleepers.load() > 0) futex_wake(own.step);
+}
+
+bool ShmSegment::has_reached(int rank, std::uint32_t step) const {
+  return static_cast<std::int32_t>(line(rank).step.load(std::memory_order_acquire) - step) >= 0;
+}
+
+Result<> ShmSegment::await() {
+  if (has_left_) return fail(Errc::kPeer, "the communicator was abandoned");
+  for (int other = 1; other < size_; ++other) {
+    const int peer = (rank_ + other) % size_;
+    if (!has_reached(peer, step_)) DLRUN_TRY(await_rank(peer));
+  }
+  return std::exchange(is_compared_, true) ? Result<>() : compare_calls();
+}
+
+Result<> ShmSegment::await_rank(int rank) {
+  constexpr int kPausesPerLook = 32;
+  const auto start = Clock::now();
+  while (Clock::now() - start < poll_for_) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (has_reached(rank, step_)) return {};
+      pause_briefly();
+    }
+  }
+  Line& peer = line(rank);
+  peer.sleepers.fetch_add(1);
+  Result<> result;
+  while (true) {
+    const std::uint32_t seen = peer.step.load();
+    if (has_reached(rank, step_)) break;
+    if (auto lost = lost_error(); !lost) {
+      result = std::move(lost);
+      break;
+    }
+    if (Clock::now() - start > timeout_) {
+      result = timeout_error();
+      break;
+    }
+    if (futex_wait(peer.step, seen, std::min(kLookEvery, timeout_))) continue;
+    // It may have published its last step just before it ended.
+    if (seen != 0 && !is_alive(rank) && !has_reached(rank, step_)) declare_lost(static_cast<std::uint32_t>(rank) + 1);
+  }
+  peer.sleepers.fetch_sub(1);
+  return result;
+}
+
+Result<> ShmSegment::compare_calls() const {
+  const std::uint64_t own = line(rank_).signatures[calls_ % 2].load(std::memory_order_relaxed);
+  std::string others;
+  int count = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (line(peer).signatures[calls_ % 2].load(std::memory_order_relaxed) == own) continue;
+    others += fmt::format("{}{}", count == 0 ? "" : ", ", peer);
+    ++count;
+  }
+  if (count == 0) return {};
+  return fail(Errc::kPeer, "{} call{} something else, or the same with another size, type or root",
+              ranks_text(others, count), count == 1 ? "s" : "");
+}
+
+bool ShmSegment::is_alive(int rank) const {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_start = rank;
+  lock.l_len = 1;
+  return ::fcntl(memory_.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+Result<> ShmSegment::lost_error() const {
+  const std::uint32_t lost = reinterpret_cast<const Head*>(base_)->lost.load();
+  if (lost == 0) return {};
+  const std::uint32_t rank = (lost & ~kLeft) - 1;
+  if ((lost & kLeft) != 0) return fail(Errc::kPeer, "rank {} left after an error of its own", rank);
+  return fail(Errc::kPeer, "rank {} is gone: its process ended", rank);
+}
+
+Result<> ShmSegment::timeout_error() const {
+  std::string missing;
+  int count = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (has_reached(peer, step_)) continue;
+    missing += fmt::format("{}{}", count == 0 ? "" : ", ", peer);
+    ++count;
+  }
+  return fail(Errc::kTimeout, "{} did not come within {} ms", ranks_text(missing, count), timeout_.count());
+}
+
+void ShmSegment::declare_lost(std::uint32_t word) {
+  std::uint32_t nobody = 0;
+  reinterpret_cast<Head*>(base_)->lost.compare_exchange_strong(nobody, word);
+  wake_all();
+}
+
+void ShmSegment::wake_all() const {
+  for (int peer = 0; peer < size_; ++peer) futex_wake(line(peer).step);
+}
+
+void ShmSegment::leave() {
+  if (std::exchange(has_left_, true)) return;
+  declare_lost((static_cast<std::uint32_t>(rank_) + 1) | kLeft);
+}
+
+}  // namespace dlrun

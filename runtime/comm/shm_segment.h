@@ -1,0 +1,94 @@
+#pragma once
+// Memory that the ranks of one node share, and how they wait for each other in it.
+//
+// The memory has no name: rank 0 makes it (memfd_create) and passes its descriptor to the others over a Unix socket in
+// the abstract namespace, whose name travels through the store. So a killed rank leaves nothing behind, whenever it
+// dies, the size of /dev/shm does not matter, and ranks in containers of their own meet as long as these share a
+// network namespace.
+//
+// Ranks go in steps that all of them count alike. publish() says that this rank has done its part of a step, await()
+// returns when all have. Each rank has a slot that it alone writes and all read: kBuffers buffers of chunk_bytes()
+// each, taken in turn. What a rank put into its buffer before publishing step s may be read by the others until they
+// publish s + 2; it is written again for step s + 3, whose writer has awaited s + 2.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "runtime/comm/make_communicator.h"
+
+namespace dlrun {
+
+class ShmSegment {
+ public:
+  /// Blocks until all ranks are here. Fails with kInvalid (no store, ranks on several nodes), kTimeout (naming who did
+  /// not come), kIo (no memory, how much is needed), kPeer.
+  [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options);
+
+  ~ShmSegment();
+  ShmSegment(const ShmSegment&) = delete;
+  ShmSegment& operator=(const ShmSegment&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] std::size_t chunk_bytes() const { return chunk_bytes_; }
+
+  /// The buffer of rank that belongs to step. Aligned to 64 bytes.
+  [[nodiscard]] std::byte* buffer(int rank, std::uint32_t step) const;
+
+  /// The step that the next publish() completes.
+  [[nodiscard]] std::uint32_t next_step() const { return step_ + 1; }
+
+  /// Says to the others what this rank calls now; compared in the first await() that follows, so that a rank that calls
+  /// something else is an error and no hang. signature: the same for the same call on every rank.
+  void begin(std::uint64_t signature);
+
+  void publish();
+
+  /// Returns when all ranks have published the step that this one published last. Polls for a moment, then sleeps.
+  /// Fails with kPeer, naming the rank that is gone, left or calls something else, and with kTimeout.
+  [[nodiscard]] Result<> await();
+
+  /// The others' await() fails from now on, unless all they wait for is there; this rank's fails, too.
+  void leave();
+
+ private:
+  struct Head;
+  struct Line;
+
+  ShmSegment(const CommunicatorOptions& options, UniqueFd memory);
+
+  [[nodiscard]] static Result<UniqueFd> make_memory(const CommunicatorOptions& options);
+  [[nodiscard]] static Result<UniqueFd> ask_for_memory(const CommunicatorOptions& options);
+  [[nodiscard]] Result<> map();
+  [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);
+  [[nodiscard]] Line& line(int rank) const;
+  [[nodiscard]] bool has_reached(int rank, std::uint32_t step) const;
+  [[nodiscard]] Result<> await_rank(int rank);
+  [[nodiscard]] Result<> compare_calls() const;
+  [[nodiscard]] bool is_alive(int rank) const;
+  [[nodiscard]] Result<> lost_error() const;
+  [[nodiscard]] Result<> timeout_error() const;
+  void declare_lost(std::uint32_t word);
+  void wake_all() const;
+
+  UniqueFd memory_;  ///< an open file description of this rank's own: its lock on byte rank() tells that it lives
+  std::byte* base_ = nullptr;
+  int rank_;
+  int size_;
+  std::size_t chunk_bytes_;
+  std::chrono::milliseconds timeout_;
+  std::chrono::microseconds poll_for_;
+  std::uint32_t step_ = 0;
+  std::uint64_t calls_ = 0;
+  bool is_compared_ = true;  ///< the current call has been compared with the others'
+  bool has_left_ = false;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,47 @@
+#include "tests/ranks/on_threads.h"
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "runtime/bootstrap/memory_store.h"
+
+namespace dlrun {
+
+CommunicatorOptions options_of(int rank, int size, Store& store) {
+  CommunicatorOptions options;
+  options.world = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+  options.store = &store;
+  options.timeout = std::chrono::seconds(30);
+  options.checked_calls = 100;
+  return options;
+}
+
+std::vector<std::string> on_threads(std::string_view backend, int size,
+                                    const std::function<std::vector<std::string>(Communicator&)>& body,
+                                    const std::function<void(CommunicatorOptions&)>& change) {
+  MemoryStore store;
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      auto options = options_of(rank, size, store);
+      if (change) change(options);
+      auto comm = make_communicator(backend, options);
+      const auto found = comm ? body(**comm) : std::vector<std::string>{comm.error().message};
+      const std::lock_guard lock(mutex);
+      failures.insert(failures.end(), found.begin(), found.end());
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  return failures;
+}
+
+void check_none(const std::vector<std::string>& failures) {
+  for (const std::string& failure : failures) FAIL_CHECK(failure);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,285 @@
+// The shm backend: ranks as threads, and as processes where a rank has to die.
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "runtime/bootstrap/file_store.h"
+#include "runtime/bootstrap/memory_store.h"
+#include "runtime/comm/make_communicator.h"
+#include "tests/ranks/collective_checks.h"
+#include "tests/ranks/on_threads.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+std::vector<std::string> on_ranks(int size, const std::function<std::vector<std::string>(Communicator&)>& body,
+                                  const std::function<void(CommunicatorOptions&)>& change = {}) {
+  return on_threads("shm", size, body, change);
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// body(rank) in size processes that share a store in folder; what they exited with, -1 for the killed.
+std::vector<int> in_processes(int size, const std::filesystem::path& folder,
+                              const std::function<int(int rank, Store& store)>& body) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child > 0) {
+      children.push_back(child);
+      continue;
+    }
+    auto store = FileStore::open(folder / "store");
+    ::_exit(store ? body(rank, **store) : 99);  // no doctest and no return in a child
+  }
+  std::vector<int> codes;
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
+  return codes;
+}
+
+}  // namespace
+
+TEST_CASE("shm: every collective gives the closed form at 1, 2, 4 and 7 ranks") {
+  for (const int size : {1, 2, 4, 7}) {
+    CAPTURE(size);
+    check_none(on_ranks(size, check_collectives));
+  }
+}
+
+TEST_CASE("shm: ranks that call something else are named on every rank") {
+  for (const int size : {2, 4, 7}) {
+    for (const Mismatch mismatch : kMismatches) {
+      check_none(on_ranks(size, [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
+    }
+  }
+}
+
+TEST_CASE("shm: calls that are not compared beforehand are no hang either when ranks differ") {
+  const auto body = [](Communicator& comm) -> std::vector<std::string> {
+    std::vector<float> values(100'000, 1.0F);
+    const bool deviates = comm.rank() == 2;
+    // More than one chunk, and fewer of them on the rank that deviates.
+    const auto reduced = comm.all_reduce(std::span(values).first(deviates ? 10 : 100'000), ReduceOp::kSum);
+    if (reduced) return {"ranks with other counts reduced together"};
+    const std::string& message = reduced.error().message;
+    if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
+    const bool is_named =
+        contains(message, deviates ? "ranks 0, 1, 3 call something else" : "rank 2 calls something else") ||
+        contains(message, "left after an error of its own");  // who noticed first has gone
+    return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
+  };
+  const auto before = steady_clock::now();
+  check_none(on_ranks(4, body, [](CommunicatorOptions& options) { options.checked_calls = 0; }));
+  CHECK(steady_clock::now() - before < std::chrono::seconds(20));
+}
+
+TEST_CASE("shm: a sum is the same bytes on every rank, and near the sum in double") {
+  constexpr std::size_t kCount = 300'001;
+  for (const int size : {2, 4, 7}) {
+    CAPTURE(size);
+    const auto drawn = [](int rank) {
+      std::mt19937 generator(static_cast<unsigned>(rank));
+      std::uniform_real_distribution<float> draw(-1, 1);
+      std::vector<float> values(kCount);
+      for (float& value : values) value = draw(generator);
+      return values;
+    };
+    std::vector<double> expected(kCount);
+    for (int rank = 0; rank < size; ++rank) {
+      const auto values = drawn(rank);
+      for (std::size_t i = 0; i < kCount; ++i) expected[i] += static_cast<double>(values[i]);
+    }
+    std::vector<float> first;
+    std::mutex mutex;
+    check_none(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
+      auto values = drawn(comm.rank());
+      if (auto reduced = comm.all_reduce(std::span(values), ReduceOp::kSum); !reduced) return {reduced.error().message};
+      const std::lock_guard lock(mutex);
+      if (first.empty()) first = values;
+      if (std::memcmp(first.data(), values.data(), kCount * sizeof(float)) != 0) return {"ranks hold other bytes"};
+      for (std::size_t i = 0; i < kCount; ++i) {
+        // size additions of numbers below size: each rounds by at most size / 2^24.
+        if (std::abs(static_cast<double>(values[i]) - expected[i]) > size * size * 6e-8)
+          return {"element " + std::to_string(i) + " is wrong"};
+      }
+      return {};
+    }));
+  }
+}
+
+TEST_CASE("shm: two communicators over one store do not meet") {
+  check_none(on_ranks(2, [store = std::make_shared<MemoryStore>()](Communicator& first) -> std::vector<std::string> {
+    auto options = options_of(first.rank(), 2, *store);
+    options.prefix = "second";
+    auto second = make_communicator("shm", options);
+    if (!second) return {second.error().message};
+    std::vector<float> one{1};
+    std::vector<float> two{2};
+    auto request = first.start_all_reduce(std::span(one), ReduceOp::kSum);
+    if (!request) return {request.error().message};
+    if (auto done = (*second)->all_reduce(std::span(two), ReduceOp::kSum); !done) return {done.error().message};
+    if (auto done = request->wait(); !done) return {done.error().message};
+    if (one[0] != 2 || two[0] != 4) return {"sums of 1 and 2 over two ranks are not 2 and 4"};
+    return {};
+  }));
+}
+
+TEST_CASE("shm: a rank that never comes is named within the timeout") {
+  MemoryStore store;
+  auto options = options_of(0, 2, store);
+  options.timeout = milliseconds(300);
+  const auto before = steady_clock::now();
+  const auto comm = make_communicator("shm", options);
+  REQUIRE_FALSE(comm);
+  CHECK(comm.error().code == Errc::kTimeout);
+  CHECK(contains(comm.error().message, "rank 1 did not come"));
+  CHECK(steady_clock::now() - before < std::chrono::seconds(5));
+}
+
+TEST_CASE("shm: a rank that lives but does not call within the timeout is named") {
+  const auto before = steady_clock::now();
+  std::atomic<int> waiting{2};
+  check_none(on_ranks(
+      3,
+      [&](Communicator& comm) -> std::vector<std::string> {
+        if (comm.rank() == 1) {
+          while (waiting > 0 && steady_clock::now() - before < std::chrono::seconds(20))
+            std::this_thread::sleep_for(milliseconds(5));
+          return {};
+        }
+        const auto met = comm.barrier();
+        --waiting;
+        if (met) return {"a barrier without rank 1 succeeded"};
+        const std::string& message = met.error().message;
+        const bool is_named = met.error().code == Errc::kTimeout && contains(message, "rank 1 did not come within");
+        // The other one may have given up first.
+        return is_named || contains(message, "left after an error of its own") ? std::vector<std::string>{}
+                                                                               : std::vector<std::string>{message};
+      },
+      [](CommunicatorOptions& options) {
+        options.timeout = milliseconds(1000);
+        options.checked_calls = 0;
+      }));
+  CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+}
+
+TEST_CASE("shm: ranks of two nodes and a missing store are refused with the remedy") {
+  MemoryStore store;
+  auto options = options_of(0, 4, store);
+  options.world.local_size = 2;
+  options.world.nnodes = 2;
+  const auto spread = make_communicator("shm", options);
+  REQUIRE_FALSE(spread);
+  CHECK(spread.error().code == Errc::kInvalid);
+  CHECK(contains(spread.error().message, "4 ranks are on 2 nodes; use mpi, gloo or nccl"));
+  options = options_of(0, 2, store);
+  options.store = nullptr;
+  const auto lonely = make_communicator("shm", options);
+  REQUIRE_FALSE(lonely);
+  CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
+}
+
+TEST_CASE("shm: an abandoned communicator ends the others' calls at once") {
+  const auto before = steady_clock::now();
+  check_none(on_ranks(3, [](Communicator& comm) -> std::vector<std::string> {
+    if (auto reached = comm.barrier(); !reached) return {reached.error().message};
+    if (comm.rank() == 1) {
+      comm.abandon();
+      return {};
+    }
+    const auto after = comm.barrier();
+    if (after) return {"a barrier without rank 1 succeeded"};
+    if (!contains(after.error().message, "rank 1 left")) return {after.error().message};
+    return {};
+  }));
+  CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+}
+
+TEST_CASE("shm: a rank that waits for a late one leaves the processor to others") {
+  constexpr auto kLate = milliseconds(600);
+  check_none(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
+    if (auto met = comm.barrier(); !met) return {met.error().message};
+    if (comm.rank() == 0) std::this_thread::sleep_for(kLate);
+    const auto own_time = [] {
+      timespec time{};
+      ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    };
+    const auto before = own_time();
+    if (auto met = comm.barrier(); !met) return {met.error().message};
+    if (comm.rank() == 1 && own_time() - before > kLate / 10) return {"it computed while it waited"};
+    return {};
+  }));
+}
+
+TEST_CASE("shm: no room is an error that says how much is needed, on every rank, and nobody waits") {
+  const TemporaryDirectory folder;
+  const auto before = steady_clock::now();
+  const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit little{4096, 4096};  // of any file, memory that has a descriptor too
+    if (rank == 0) ::setrlimit(RLIMIT_FSIZE, &little);
+    const auto comm = make_communicator("shm", options_of(rank, 2, store));
+    if (comm) return 1;
+    if (!contains(comm.error().message, "KiB of shared memory: File too large")) return 2;
+    return comm.error().code == (rank == 0 ? Errc::kIo : Errc::kPeer) ? 0 : 3;
+  });
+  CHECK(codes == std::vector<int>{0, 0});
+  CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+}
+
+TEST_CASE("shm: a killed rank is named by all others at once, and nothing is left of it") {
+  constexpr int kSize = 4;
+  constexpr int kVictim = 2;
+  const TemporaryDirectory folder;
+  const auto before = steady_clock::now();
+  const auto codes = in_processes(kSize, folder.path(), [&](int rank, Store& store) {
+    auto comm = make_communicator("shm", options_of(rank, kSize, store));
+    if (!comm || !(*comm)->barrier()) return 11;
+    if (rank == kVictim) ::kill(::getpid(), SIGKILL);
+    std::vector<float> values(100'000, 1.0F);
+    Result<> result;
+    for (int step = 0; step < 1000 && result; ++step) result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
+    if (result) return 12;
+    if (result.error().code != Errc::kPeer) return 13;
+    return contains(result.error().message, "rank 2 is gone") ? 0 : 14;
+  });
+  CHECK(codes == std::vector<int>{0, 0, -1, 0});
+  CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    CHECK_FALSE(contains(entry.path().filename().string(), "dlrun"));
+  }
+}
+
+}  // namespace dlrun
