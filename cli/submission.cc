@@ -75,6 +75,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   submission.argv.push_back(request.script.string());
 
   const Interrupt interrupt;
+  const auto lock = SubmissionLock::hold(run.path);
   DLRUN_TRY(write_secrets(run.path, plan.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
   auto job = executor.submit(request);

@@ -1,6 +1,12 @@
 #include "launcher/runs/journal.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "common/files.h"
@@ -31,7 +37,28 @@ std::optional<Submission::State> state_of(std::string_view word) {
   return std::nullopt;
 }
 
+std::filesystem::path lock_of(const std::filesystem::path& run) {
+  return run / "submission.lock";
+}
+
 }  // namespace
+
+SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
+  auto path = lock_of(run);
+  // Not closed on exec: sbatch holds it, too, and longer where dlrun is killed.
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  if (fd.is_open()) std::ignore = ::flock(fd.get(), LOCK_EX | LOCK_NB);
+  return {std::move(path), std::move(fd)};
+}
+
+SubmissionLock::~SubmissionLock() {
+  if (fd_.is_open()) std::ignore = ::unlink(path_.c_str());
+}
+
+bool is_being_submitted(const std::filesystem::path& run) {
+  const UniqueFd fd(::open(lock_of(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return fd.is_open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
 
 std::string comment_of(const Submission& submission) {
   return "dlrun:" + submission.token;

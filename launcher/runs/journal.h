@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/files.h"
 #include "common/result.h"
 #include "launcher/executors/executor.h"
 
@@ -30,6 +32,26 @@ struct Submission {
 /// one.
 [[nodiscard]] Result<std::optional<Submission>> read_submission(const std::filesystem::path& run);
 [[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);
+
+/// Held from the intent to the answer by who submits and by the programs that it starts, so that a submission whose
+/// dlrun was killed is still known to be under way while its sbatch lives.
+class SubmissionLock {
+ public:
+  /// Where the file system has no locks the lock holds nothing, and says nothing.
+  [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
+  SubmissionLock(SubmissionLock&&) = default;
+  SubmissionLock& operator=(SubmissionLock&&) = delete;
+  ~SubmissionLock();
+
+ private:
+  SubmissionLock(std::filesystem::path path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  std::filesystem::path path_;
+  UniqueFd fd_;
+};
+
+/// Whether somebody holds the run's lock. To be asked before the job is looked for: found later than that, nobody knows
+/// it for good.
+[[nodiscard]] bool is_being_submitted(const std::filesystem::path& run);
 
 /// The job that claimed the run, with the token it showed.
 struct Claim {

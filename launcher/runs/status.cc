@@ -154,6 +154,11 @@ RunStatus assess(RunFacts facts) {
         is_open ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable) : f.unreachable;
     return status;
   }
+  if (f.submission && f.submission->state == Submission::State::kIntent && !job && f.is_being_submitted) {
+    status.state = RunState::kPending;
+    status.detail = "it is being submitted, and Slurm has not answered yet";
+    return status;
+  }
   if (f.submission && f.submission->state == Submission::State::kIntent && !job) {
     status.state = RunState::kNotSubmitted;
     status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
@@ -225,6 +230,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
     if (f.record.ended) continue;
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;
     if (f.submission && f.submission->state == Submission::State::kIntent) {
+      f.is_being_submitted = is_being_submitted(run);
       auto settled = settle(run, *f.submission, executor_of(f.submission->job));
       if (settled) {
         f.submission = std::move(*settled);

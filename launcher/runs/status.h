@@ -44,6 +44,7 @@ struct RunFacts {
   std::optional<JobReport> report;  ///< nothing: not asked, or nobody knows the job
   std::string unreachable;          ///< why the controller did not answer; empty: it did, or was not asked
   std::string accounting;           ///< why accounting did not answer
+  bool is_being_submitted = false;  ///< somebody was at it before the job was looked for
   bool was_asked = false;           ///< the executor was asked for the job and answered
 };
 

@@ -1,3 +1,8 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
 #include <stdexcept>
 
 #include <doctest/doctest.h>
@@ -104,4 +109,25 @@ TEST_CASE("while the controller is away a submission stays open") {
   executor.known = fail(Errc::kUnavailable, "away");
   CHECK(settle(run.path(), intent(), executor).error().code == Errc::kUnavailable);
   CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
+}
+
+TEST_CASE("a submission is under way while who began it lives, or a program that it started") {
+  const TemporaryDirectory run;
+  CHECK_FALSE(is_being_submitted(run.path()));
+  std::optional<SubmissionLock> lock = SubmissionLock::hold(run.path());
+  CHECK(is_being_submitted(run.path()));
+  const pid_t sbatch = ::fork();
+  if (sbatch == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  // As when dlrun is killed: its descriptors are closed, and it removes nothing.
+  const auto kept = run.path() / "kept";
+  std::filesystem::create_hard_link(run.path() / "submission.lock", kept);
+  lock.reset();
+  std::filesystem::rename(kept, run.path() / "submission.lock");
+  CHECK(is_being_submitted(run.path()));
+  ::kill(sbatch, SIGKILL);
+  ::waitpid(sbatch, nullptr, 0);
+  CHECK_FALSE(is_being_submitted(run.path()));
 }

@@ -92,6 +92,8 @@ TEST_CASE("an intent is not submitted when nobody knows its job, and unknown whi
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);
+  facts.is_being_submitted = true;
+  CHECK(assess(facts).state == RunState::kPending);
   facts.unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kUnknown);
   CHECK(assess(facts).is_last_known);

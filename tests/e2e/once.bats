@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# Submitting happens once. sbatch's reply is lost, sbatch or dlrun is killed, before, while and after the controller takes the job; a person
+# looks at the run's status and submits again where it says that nothing was submitted. Each submission that was meant runs exactly once.
+#
+# 50 of them; DLRUN_TEST_SUBMISSIONS=1000 is the long run.
+# timeout: 1800
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    as_user mkdir "$dir/bin"
+    # sbatch as it is called here: its fate is in a file. PPID is dlrun.
+    as_user tee "$dir/bin/sbatch" >/dev/null <<SH
+#!/bin/bash
+fate=\$(<$dir/fate)
+case \$fate in
+sbatch-before) kill -KILL \$\$ ;;
+dlrun-before) kill -KILL \$PPID \$\$ ;;
+dlrun-while) kill -KILL \$PPID ; sleep 0.2 ;;
+esac
+answer=\$(/usr/bin/sbatch "\$@")
+code=\$?
+case \$fate in
+sbatch-after) kill -KILL \$\$ ;;
+dlrun-after) kill -KILL \$PPID ;;
+reply-lost) echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2 && exit 1 ;;
+esac
+echo "\$answer"
+exit \$code
+SH
+    as_user chmod 755 "$dir/bin/sbatch"
+    as_user tee "$dir/once.yaml" >/dev/null <<YAML
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [sh, -c, 'echo "\$0" >>$dir/executed', unset]}
+YAML
+}
+
+fates=(none sbatch-before sbatch-after dlrun-before dlrun-while dlrun-after reply-lost)
+
+# submit NUMBER: as a person in a hurry would; its output is of no use, nor its exit code
+submit() {
+    local state
+    until
+        # The program, and sbatch, are killed at a step by the wrapper, and one in eight at any moment by the clock.
+        as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$limit" dlrun submit "$dir/once.yaml" --set "name=once-$1" \
+            --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']" &>/dev/null
+        # What is under way ends soon.
+        while state=$(dl status "once-$1" --json 2>/dev/null | jq -r '.state + " " + (.detail // "")'); [[ $state == *"being submitted"* ]]; do sleep 0.1; done
+        [[ -n $state && $state != not_submitted* ]]
+    do
+        echo none >"$dir/fate"
+        limit=60
+        ((++again))
+    done
+}
+
+@test "submissions whose reply is lost, whose sbatch or dlrun is killed: each runs exactly once" {
+    local wanted=${DLRUN_TEST_SUBMISSIONS:-50} again=0 i limit
+    RANDOM=20
+    for ((i = 1; i <= wanted; i++)); do
+        limit=60
+        as_user sh -c "echo ${fates[RANDOM % ${#fates[@]}]} >'$dir/fate'"
+        ((RANDOM % 8)) || limit=0.0$((RANDOM % 50 + 5))
+        submit "$i"
+    done
+    echo "$wanted submissions, $again of them sent again by hand"
+    ((again > 0))
+    wait_until $((60 + wanted)) no_jobs
+    [ "$(sort -n "$dir/executed")" = "$(seq "$wanted")" ]
+}
