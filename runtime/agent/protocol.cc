@@ -111,7 +111,9 @@ Result<Claim> Claim::parse(std::string_view text) {
   const auto rank = parse_int(words[3]);
   constexpr std::int64_t kLimit = 1 << 24;
   if (!attempt || *attempt < 0 || *attempt > kLimit || !rank || *rank < 0 || *rank > kLimit) return wrong();
-  return Claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt), static_cast<int>(*rank)};
+  Claim claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt), static_cast<int>(*rank)};
+  if (claim.text() != text) return wrong();  // "01"
+  return claim;
 }
 
 std::string Channel::seal(std::string_view payload) {

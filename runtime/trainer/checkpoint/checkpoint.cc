@@ -80,8 +80,8 @@ Result<Whole> read_whole(const fs::path& folder) {
   whole.manifest = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const ordered_json& manifest = whole.manifest;
   const auto is_number = [&](const char* key) { return manifest.contains(key) && manifest[key].is_number_unsigned(); };
-  if (!manifest.is_object() || manifest.value("format", "") != kFormat || !is_number("step") || !is_number("epoch") ||
-      !is_number("offset") || !is_number("seed") || !manifest.contains("optimizer") ||
+  if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != kFormat || !is_number("step") ||
+      !is_number("epoch") || !is_number("offset") || !is_number("seed") || !manifest.contains("optimizer") ||
       !manifest["optimizer"].is_string() || !manifest.contains("files") || !manifest["files"].is_object()) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(), kFormat);
   }

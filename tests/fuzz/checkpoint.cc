@@ -1,0 +1,60 @@
+// A checkpoint of an unknown hand: the arrays' file, and the manifest that vouches for them. The first byte says which
+// it is.
+
+#include "runtime/trainer/checkpoint/checkpoint.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/trainer/checkpoint/safetensors.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/temporary_directory.h"
+
+namespace {
+
+using namespace dlrun;
+using namespace dlrun::trainer;
+
+void read_arrays(std::span<const std::uint8_t> bytes) {
+  const auto parsed = parse_safetensors("model.safetensors", bytes);
+  if (!parsed) return;
+  for (const auto& [name, tensor] : parsed->tensors) {
+    const bool is_inside =
+        tensor.bytes.empty() || (tensor.bytes.data() >= bytes.data() &&
+                                 tensor.bytes.data() + tensor.bytes.size() <= bytes.data() + bytes.size());
+    fuzz::expect(is_inside, "an array lies in its file");
+  }
+}
+
+/// The arrays are sound: what the manifest says of them, and of training, is to be doubted.
+void read_manifest(std::string_view text) {
+  namespace fs = std::filesystem;
+  static const TemporaryDirectory folder;
+  const fs::path& root = folder.path();
+  static const std::vector<TensorView> tensors{{"layers.0.weight", {2}, 0}};
+  static const auto always = [] { return Result<>(); };
+  static const bool made = [&] {
+    TrainingState state;
+    state.position.step = 1;
+    state.optimizer = "sgd";
+    state.parameters = {1.0F, 2.0F};
+    return CheckpointFolder(root, 1, always).save(state, tensors).has_value();
+  }();
+  fuzz::expect(made, "a checkpoint to begin with");
+  std::ofstream(root / "step-00000001" / "manifest.json") << text;
+  std::vector<std::string> damaged;
+  const auto state = CheckpointFolder(root, 1, always).load_newest(tensors, "sgd", {}, damaged);
+  if (state && *state) fuzz::expect((*state)->parameters.size() == 2, "as many parameters as the model has");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  if (data[0] == 'm') {
+    read_manifest(fuzz::text_of(data + 1, size - 1));
+  } else {
+    read_arrays({data + 1, size - 1});
+  }
+  return 0;
+}

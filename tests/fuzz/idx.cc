@@ -1,0 +1,28 @@
+// An IDX file, plain or compressed, as somebody put it into the data's folder.
+
+#include "runtime/trainer/data/idx.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dlrun;
+  using namespace dlrun::trainer;
+  constexpr std::size_t kLimit = 1U << 20U;
+  for (const std::size_t dimensions : {1U, 3U}) {
+    if (const auto array = parse_idx("images", {data, data + size}, dimensions)) {
+      std::size_t count = 1;
+      for (const auto extent : array->sizes) count *= extent;
+      fuzz::expect(array->values().size() == count, "as many values as the header says");
+    }
+  }
+  const UniqueFd file(::memfd_create("idx", MFD_CLOEXEC));
+  fuzz::expect(file.is_open() && ::write(file.get(), data, size) == static_cast<ssize_t>(size), "a file to read");
+  std::ignore = read_idx(fmt::format("/proc/self/fd/{}", file.get()), 3, kLimit);
+  return 0;
+}

@@ -1,0 +1,66 @@
+// exp.yaml, as anybody may write it: read, expanded, planned and rendered for Slurm and for this machine.
+//
+// What is accepted renders to a script whose #SBATCH lines sbatch can read, and its resolved spec renders to the same
+// script.
+
+#include "common/text.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/render.h"
+#include "launcher/spec/load.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace dlrun;
+
+namespace {
+
+LoadRequest request_for(std::string text) {
+  LoadRequest request;
+  request.file = "/nowhere/exp.yaml";
+  request.text = std::move(text);
+  request.current_dir = "/nowhere";
+  request.env.set("HOME", "/home/user");
+  request.env.set("SCRATCH", "/scratch/user");
+  return request;
+}
+
+const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent", "/runs/.agents/3f2a/dlrun-trainer", Target::kSlurm};
+const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent", "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
+
+/// The script without the remarks that say which key made a line: a resolved spec names other ones.
+std::string without_remarks(std::string_view script) {
+  std::string result;
+  for (const auto line : split(script, '\n')) {
+    result += line.substr(0, line.rfind(" # "));
+    while (result.ends_with(' ')) result.pop_back();
+    result += '\n';
+  }
+  return result;
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto loaded = load_spec(request_for(std::string(fuzz::text_of(data, size))));
+  if (!loaded) {
+    fuzz::expect(!loaded.error().empty(), "a refusal says why");
+    fuzz::expect(!format_diagnostics(loaded.error()).empty(), "in words");
+    return 0;
+  }
+  if (const auto local = make_plan(*loaded, kLocal)) fuzz::expect(!render_local_script(*local).empty(), "it runs here");
+  const auto plan = make_plan(*loaded, kSlurm);
+  if (!plan) return 0;
+  const auto script = render_script(*plan);
+  if (!script) return 0;
+  fuzz::expect(script->starts_with("#!/bin/bash"), "a script");
+  fuzz::expect(script->find('\0') == std::string::npos, "no byte that ends it early");
+  std::ignore = plan_json(*plan);
+  std::ignore = render_interactive(*plan, {}, "/runs/s.sh");
+
+  const auto again = load_spec(request_for(resolved_yaml(*loaded)));
+  fuzz::expect(again.has_value(), "a resolved spec is valid");
+  const auto same = make_plan(*again, kSlurm);
+  fuzz::expect(same.has_value(), "and can be planned");
+  const auto rendered = render_script(*same);
+  fuzz::expect(rendered && without_remarks(*rendered) == without_remarks(*script), "to the same script");
+  return 0;
+}

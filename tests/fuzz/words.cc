@@ -1,0 +1,37 @@
+// What the agent takes from Slurm, from the script and from strangers: node lists, templates, the first bytes of a
+// connection.
+
+#include "common/hostlist.h"
+#include "runtime/agent/protocol.h"
+#include "runtime/agent/template.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dlrun;
+  using namespace dlrun::agent;
+  static const bool ready = init_crypto().has_value();
+  fuzz::expect(ready, "random bytes");
+  const auto text = fuzz::text_of(data, size);
+
+  if (const auto hosts = expand_hostlist(text, 1000)) {
+    const auto again = expand_hostlist(compress_hostlist(*hosts), 1000);
+    fuzz::expect(again && *again == *hosts, "a node list is compressed without loss");
+  }
+  if (const auto parsed = Template::parse(text)) std::ignore = parsed->expand({});
+  if (const auto variable = EnvTemplate::parse(text)) fuzz::expect(!variable->name.empty(), "a variable has a name");
+  if (const auto claim = Claim::parse(text)) fuzz::expect(claim->text() == text, "a claim reads back in one way");
+
+  static const Key secret = random_key();
+  const LeadHandshake lead(secret);
+  std::string buffer(text);
+  if (const auto proven = lead.advance(buffer)) fuzz::expect(!proven->has_value(), "a stranger proves nothing");
+  RankHandshake rank(secret, Claim{"42", "0", 1, 0});
+  buffer = text;
+  if (const auto answer = rank.answer(buffer); answer && *answer) {
+    if (const auto channel = rank.finish(buffer)) fuzz::expect(!channel->has_value(), "nor does a stranger's leader");
+  }
+  Channel channel(secret, secret);
+  buffer = text;
+  if (const auto frame = channel.open(buffer)) fuzz::expect(!frame->has_value(), "nor a frame without its MAC");
+  return 0;
+}
