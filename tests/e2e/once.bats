@@ -69,3 +69,26 @@ submit() {
     wait_until $((60 + wanted)) no_jobs
     [ "$(sort -n "$dir/executed")" = "$(seq "$wanted")" ]
 }
+
+@test "a hundred submissions at once, some of them killed: each is recorded once, and what was taken runs once" {
+    as_user tee "$dir/crowd" >/dev/null <<'SH'
+#!/bin/bash
+for ((i = 1; i <= 100; i++)); do
+    run=(dlrun submit once.yaml --set "name=crowd-$i" --set "launch.command=[sh, -c, 'echo \$0 >>$PWD/executed', '$i']")
+    ((i % 10)) || run=(timeout -s KILL 0.0$((i / 2)) "${run[@]}") # ten of them, after 5 to 50 ms
+    "${run[@]}" &>"out-$i" &
+done
+wait
+SH
+    as_user bash -c 'cd "$1" && exec bash crowd' - "$dir"
+    wait_until 120 no_jobs
+    dl ls --all --json | jq --arg dir "$dir/" 'map(select(.path // "" | startswith($dir)))' >"$BATS_TEST_TMPDIR/ls"
+    # Whoever was not killed has told of one job; nobody's run is there twice, and every job is one run's.
+    jq -e '[.[].name] | length == (unique | length)' "$BATS_TEST_TMPDIR/ls"
+    jq -e '[.[].job | select(. != null and . != "")] | length == (unique | length)' "$BATS_TEST_TMPDIR/ls"
+    for i in {1..100}; do
+        ((i % 10 == 0)) || grep -q 'as job [0-9]' "$dir/out-$i" || { cat "$dir/out-$i" && false; }
+    done
+    [ "$(jq -r '.[] | select(.state == "completed") | .name' "$BATS_TEST_TMPDIR/ls" | sed 's/crowd-//' | sort -n)" = "$(sort -n "$dir/executed")" ]
+    [ "$(sort -n "$dir/executed" | uniq -d)" = "" ]
+}
