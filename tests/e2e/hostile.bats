@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
-# Hostile strings: see hostile_strings.py.
+# Hostile strings: see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS each in each key.
 # timeout: 1500
 
 load helpers
 
-@test "more than 100 hostile strings in every key arrive byte for byte or are refused, through real sbatch; none is executed" {
+@test "more than 300 hostile strings in every key arrive byte for byte or are refused, through real sbatch and here; none is executed" {
     dir=$(fresh_dir)
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
     mkdir "$dir/work" && chown "$DLRUN_TESTBED_USER:" "$dir/work"
-    run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys"' - "$dir"
+    run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys" "${@:2}"' - "$dir" ${DLRUN_TEST_ALL_STRINGS:+--all}
     echo "$output" | tail -n 70
     [ "$status" -eq 0 ]
     [ -z "$(find "$dir" -name 'canary*' -print -quit)" ]

@@ -1,13 +1,17 @@
 #!/usr/bin/python3
-"""More than 100 hostile strings in every key of the spec, through the binary and real sbatch.
+"""More than 300 hostile strings in every key of the spec, through the binary and real sbatch, and without Slurm.
 
-usage: hostile_strings.py --keys launcher/spec/spec_keys.cc
+usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all]
+
+Half of the strings are made: each way out of a quotation with each way of running something. Of these each key gets every fourth, the keys
+taking turns; with --all it gets all.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each key is refused (exit 2, an error
 that names the key, nothing written), or arrives byte for byte:
   - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options);
   - as an option of srun, a module or a path of the prologue: as the word that bash hands on in the job, which a recorder in front of PATH writes down;
-  - in environment.vars and launch.command: in the environment and argv of the program in a real job, behind the real srun and the agent.
+  - in environment.vars and launch.command: in the environment and argv of the program, in a real job behind the real srun and the agent, and
+    on this machine by `dlrun run`.
 Strings try to create a file whose name starts with "canary"; none may exist at the end.
 """
 
@@ -40,6 +44,15 @@ STRINGS = (
     "a" * 65, "a" * 300, "/" * 300, "../" * 40 + "etc/passwd", "/etc/passwd", "..", ".", "/", "//", "/dev/null", "/proc/self/environ", "a" * 5000, "'" * 1000, "$(" * 500,
     "x" * 65536,
 )
+
+# Out of a quotation, a line, a substitution or a block; what is run; and what makes the rest harmless again.
+MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back for number, (way_out, what, way_back) in enumerate(
+    (way_out, what, way_back)
+    for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"), ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("), ("}", "{"), ("]]", "[["),
+                              ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""), ("\u2028", "\u2028"))
+    for what in (f"; {TOUCH}N ;", f"$({TOUCH}N)", f"`{TOUCH}N`", f"|{TOUCH}N|", f"&&{TOUCH}N&&", f"\n{TOUCH}N\n", f"<({TOUCH}N)", f"$(({TOUCH}N))", f"${{x:-$({TOUCH}N)}}",
+                 f"{{;{TOUCH}N;}}", f" --wrap='{TOUCH}N' ")))
+ALL = STRINGS + MADE
 
 IN_LIST = {"environment.modules.load", "environment.modules.use", "container.mounts"}
 IN_MAP = {"slurm": "comment", "environment.vars": "HOSTILE", "launch.srun": "comment"}
@@ -172,11 +185,13 @@ def wait_for_jobs(limit_s):
     return False
 
 
-def check_directives(keys, failures):
+def check_directives(keys, every_one, failures):
     accepted = refused = 0
     other = []
-    for key in keys:
-        for number, text in enumerate(STRINGS):
+    for turn, key in enumerate(keys):
+        for number, text in enumerate(ALL):
+            if number >= len(STRINGS) and (number + turn) % 4 != 0 and not every_one:
+                continue
             script = render(key, text, number, failures)
             if script is None:
                 refused += 1
@@ -224,16 +239,50 @@ NORMALISED = {"resources.time", "resources.mem", "resources.mem_per_cpu", "resou
               "resources.hint", "resources.distribution", "resources.licenses", "resources.threads_per_core"}
 
 
+def job_spec(number, text):
+    values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch", "launch.preset": "plain",
+              "launch.command": ["python3", f"{HOME}/dump.py", text], "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
+    make_spec(values, f"j{number}.yaml")
+    return f"j{number}.yaml"
+
+
+def check_dumps(expected, failures):
+    for number, text in expected:
+        try:
+            with open(f"dump-{number}.json", encoding="utf-8") as dumped:
+                argv, value = json.load(dumped)
+        except (OSError, ValueError) as error:
+            failures.add("job", text, f"no result: {error}")
+            continue
+        if argv != [text]:
+            failures.add("launch.command", text, f"the program got {argv!r:.200}")
+        if value != text:
+            failures.add("environment.vars", text, f"the program got {value!r:.200}")
+
+
+def check_local(failures):
+    """The same without Slurm: `dlrun run`, one after another."""
+    expected = []
+    for number, text in enumerate(ALL):
+        file = job_spec(number, text)
+        if os.path.exists(f"dump-{number}.json"):
+            os.unlink(f"dump-{number}.json")
+        done = run(["dlrun", "run", file])
+        if done.returncode == 0:
+            expected.append((number, text))
+        elif text != ":" or b"launch.command: srun takes" not in done.stderr:
+            failures.add("dlrun run", text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+    check_dumps(expected, failures)
+    return len(expected)
+
+
 def check_jobs(failures):
     """environment.vars and launch.command in real jobs behind the real srun and agent: argv and environment of the program."""
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
     for number, text in enumerate(STRINGS):
-        values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch", "launch.preset": "plain",
-                  "launch.command": ["python3", f"{HOME}/dump.py", text], "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
-        file = f"j{number}.yaml"
-        make_spec(values, file)
+        file = job_spec(number, text)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun takes" in done.stderr:
             continue  # srun's own separator
@@ -246,17 +295,7 @@ def check_jobs(failures):
             expected.append((number, text))
     if not wait_for_jobs(300):
         failures.add("jobs", "", "still in the queue after 300 s")
-    for number, text in expected:
-        try:
-            with open(f"dump-{number}.json", encoding="utf-8") as dumped:
-                argv, value = json.load(dumped)
-        except (OSError, ValueError) as error:
-            failures.add("job", text, f"no result: {error}")
-            continue
-        if argv != [text]:
-            failures.add("launch.command", text, f"the program got {argv!r:.200}")
-        if value != text:
-            failures.add("environment.vars", text, f"the program got {value!r:.200}")
+    check_dumps(expected, failures)
     return len(expected)
 
 
@@ -305,14 +344,15 @@ KEY_OPTIONS = {}
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--keys", required=True)
+    parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
     KEY_OPTIONS.update(read_keys(args.keys))
     if len(KEY_OPTIONS) < 50:
         sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
     failures = Failures()
     keys = [key for key in KEY_OPTIONS if key not in ("environment.setup", "environment.vars", "launch.command")]
-    accepted, refused, other = check_directives(keys, failures)
-    print(f"{len(STRINGS)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
+    accepted, refused, other = check_directives(keys, args.all, failures)
+    print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
     # Every accepted pair as a job would be thousands of jobs: each key gets each kind of string, spread over the corpus.
     by_key = {}
     for key, text in other:
@@ -320,6 +360,7 @@ def main():
     sample = [(key, text) for key, texts in by_key.items() for text in texts[:: max(1, len(texts) // 12)]]
     print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths", flush=True)
     print(f"{check_jobs(failures)} jobs for environment.vars and launch.command", flush=True)
+    print(f"{check_local(failures)} runs on this machine", flush=True)
     canaries = [name for name in os.listdir(HOME) if name.startswith("canary")]
     for name in canaries:
         failures.add("executed", name, "a hostile string ran")
