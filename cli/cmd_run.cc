@@ -57,7 +57,9 @@ Result<int> run_here(Cli& cli, const Options& options) {
   DLRUN_TRY(write_submission(run->path, submission));
   DLRUN_TRY(write_secrets(run->path, *secrets));
   const Env env = job_environment(cli, run->path, submission.token, *secrets);
-  auto leader = ForegroundProcess::start(submission.argv, env, folder, OnSignal::kTerminate);
+  std::vector<std::string> words = submission.argv;
+  if (options.json) words.insert(words.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});  // stdout is the object's
+  auto leader = ForegroundProcess::start(words, env, folder, OnSignal::kTerminate);
   if (!leader) {
     remove_secrets(run->path);
     return tl::unexpected(leader.error());
@@ -95,7 +97,7 @@ void add_run(CLI::App& root, Action& action) {
   Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
   add_spec_options(command, options->spec);
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
-  command.flag("--json", options->json, "Print a JSON object at the end");
+  command.flag("--json", options->json, "Print a JSON object at the end, and the ranks' output to stderr");
   command.on_call([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
 }
 

@@ -43,6 +43,21 @@ std::string nodes_of(const RunFacts& facts) {
   return {};
 }
 
+/// The end of what the first failed rank printed: as a rule the reason. Nothing where there is no such log.
+std::vector<std::string> last_words(const IndexEntry& run, const RunRecord& record) {
+  constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
+  if (!record.ended || record.end_code == 0 || !record.first_failed || record.first_failed->rank < 0) return {};
+  LogReader log(rank_log(run.path, record.attempt, record.first_failed->rank));
+  log.start_at_tail(kLines);
+  const auto text = log.read_more(kBytes);
+  if (!text) return {};
+  std::vector<std::string> lines;
+  for (const auto line : split(*text, '\n')) {
+    if (!trim(line).empty()) lines.push_back(printable(line.substr(0, kWidth)));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string result_text(const std::string& result) {
@@ -123,6 +138,8 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   }
   line("result", result_text(record.result));
   if (record.first_failed) line("failed", paint(colour, Colour::kRed, printable(describe(*record.first_failed))));
+  const auto words = last_words(run, record);
+  for (std::size_t i = 0; i < words.size(); ++i) line(i == 0 ? "it said" : "", words[i]);
   if (!record.missing.empty()) {
     std::vector<std::string> ranks;
     for (const auto rank : record.missing) ranks.push_back(std::to_string(rank));

@@ -100,7 +100,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from run' -s h -l help -d 'Print th
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l dry-run -d 'Print the script; write and start nothing'
-complete -c dlrun -n '__fish_seen_subcommand_from run' -l json -d 'Print a JSON object at the end'
+complete -c dlrun -n '__fish_seen_subcommand_from run' -l json -d 'Print a JSON object at the end, and the ranks` output to stderr'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -F
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s a -l all -d 'All of them, not only the newest'

@@ -19,6 +19,7 @@ class Validator {
       : spec_(loaded.spec), site_(loaded.site), preset_(loaded.preset), file_(loaded.file), refused_(refused) {}
 
   [[nodiscard]] std::vector<Diagnostic> run() && {
+    if (spec_.name == "last") error("name", "name: 'last' is the newest run wherever a run is asked for; take another");
     check_exclusive_keys();
     check_counts();
     check_gpus();

@@ -37,10 +37,16 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "run names a rank that failed, and ends with 5" {
-    run dl run hello.yaml --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 1 ]] || exit 7; trap : TERM; while :; do sleep 1; done"]'
+    run dl run hello.yaml --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; }; trap : TERM; while :; do sleep 1; done"]'
     [ "$status" -eq 5 ]
     [[ $output == *"rank 1"*"code 7"* ]]
     [ "$(key .code)" -eq 7 ]
+    [[ $(dl status last) == *"it said   no such data: /nowhere"* ]]
+}
+
+@test "run --json prints the object alone; the ranks' output goes to stderr" {
+    dl run hello.yaml --json 2>"$BATS_TEST_TMPDIR/err" | jq -e '.state == "completed" and .ranks == 2'
+    grep -q 'rank 1 of 2: ' "$BATS_TEST_TMPDIR/err"
 }
 
 @test "a setup line that fails is told, and no rank is started" {
