@@ -61,6 +61,7 @@ void add_attach(CLI::App& root, Action& action);
 void add_diff(CLI::App& root, Action& action);
 void add_resubmit(CLI::App& root, Action& action);
 void add_man(CLI::App& root, Action& action);
+void add_sweep(CLI::App& root, Action& action);
 void add_site(CLI::App& root, Action& action);
 void add_init(CLI::App& root, Action& action);
 void add_doctor(CLI::App& root, Action& action);

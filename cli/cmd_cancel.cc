@@ -1,11 +1,13 @@
 // dlrun cancel: scancel, or SIGTERM to the leader of a run on this machine.
 
+#include <map>
 #include <memory>
 
 #include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/select.h"
 #include "launcher/runs/status.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -25,8 +27,36 @@ Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run)
     return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id, status->detail);
   auto done = inspector.executor_of(status->job).cancel(status->job);
   if (!done) return within(run.id, done.error());
+  if (sweep_of_point(run.path)) DLRUN_TRY(mark_cancelled(run.path));
   fmt::print("{}: cancelled {}\n", run.id,
              status->job.cluster == kLocalCluster ? "on this machine" : "job " + status->job.id);
+  return kExitOk;
+}
+
+/// Every array as a whole, and what was submitted again of its points.
+Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& run) {
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  std::vector<std::filesystem::path> points;
+  for (const auto& point : sweep->points) points.push_back(current_run_of(point_path(run.path, point)));
+  const auto states = inspector.inspect_all(points);
+  std::map<std::string, JobId> jobs;  // an array once for all its points that go on
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty()) continue;
+    const JobId& job = states[i]->job;
+    const std::string whole = job.id.substr(0, job.id.find('_'));
+    jobs.try_emplace(whole, JobId{job.cluster, whole});
+  }
+  if (jobs.empty()) {
+    print_note(cli, fmt::format("{}: nothing to cancel, {}", run.id, sum_up_points(states).detail));
+    return kExitOk;
+  }
+  for (std::size_t array = 0; array < sweep->arrays; ++array) DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
+  for (const auto& [id, job] : jobs) {
+    auto done = inspector.executor_of(job).cancel(job);
+    if (!done) return within(run.id, done.error());
+    fmt::print("{}: cancelled job {}\n", run.id, id);
+  }
   return kExitOk;
 }
 
@@ -40,7 +70,7 @@ Result<int> cancel(Cli& cli, const Options& options) {
   RunInspector inspector(cli.env);
   int code = kExitOk;
   for (const auto& run : runs) {
-    const auto one = cancel_one(cli, inspector, run);
+    const auto one = is_sweep(run.path) ? cancel_sweep(cli, inspector, run) : cancel_one(cli, inspector, run);
     if (one) continue;
     print_error(cli, one.error().message);
     code = exit_code_of(one.error().code);

@@ -10,9 +10,11 @@
 #include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
+#include "cli/sweep.h"
 #include "common/subprocess.h"
 #include "launcher/executors/executor.h"
 #include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
 
 namespace dlrun {
@@ -26,15 +28,24 @@ struct Options {
 Result<int> check(Cli& cli, const Options& options) {
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
-  const auto script = render_script(prepared->plan);
+  auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
+  const bool has_slurm = find_program("sbatch", cli.env).has_value();
+  std::optional<SweepPlan> sweep;
+  if (prepared->is_sweep()) {
+    const auto size =
+        has_slurm ? max_array_size(cli.env, prepared->plan.clusters.value_or("")) : configured_array_size(cli.env);
+    auto planned = prepare_sweep(cli, *prepared, size);
+    if (!planned) return tl::unexpected(planned.error());
+    sweep = std::move(*planned);
+    script = sweep->arrays.front().script;
+  }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
 
   std::string slurm_says;
-  const bool has_slurm = find_program("sbatch", cli.env).has_value();
   if (has_slurm) {
     SubmitRequest request;
     request.script_text = *script;
@@ -53,8 +64,12 @@ Result<int> check(Cli& cli, const Options& options) {
     json["site"] = prepared->loaded.site.name;
     json["warnings"] = prepared->loaded.warnings.size() + missing.size();
     json["slurm"] = has_slurm ? nlohmann::ordered_json(slurm_says) : nlohmann::ordered_json(nullptr);
-    const auto gpus = gpu_hours(plan.requested);
-    const auto cores = core_hours(plan.requested);
+    const auto gpus = sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(plan.requested);
+    const auto cores = sweep ? sum_of_hours(*sweep, core_hours) : core_hours(plan.requested);
+    if (sweep) {
+      json["points"] = sweep->points.size();
+      json["arrays"] = sweep->arrays.size();
+    }
     json["gpu_hours"] = gpus ? nlohmann::ordered_json(*gpus) : nlohmann::ordered_json(nullptr);
     json["core_hours"] = cores ? nlohmann::ordered_json(*cores) : nlohmann::ordered_json(nullptr);
     print_json(json);
@@ -63,7 +78,8 @@ Result<int> check(Cli& cli, const Options& options) {
   fmt::print("{}: {}\n", prepared->loaded.file, paint(cli.colour_out, Colour::kGreen, "valid"));
   fmt::print("  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name, prepared->loaded.site.name,
              prepared->loaded.site.source, plan.runs_dir);
-  if (const auto hours = cost(plan.requested); !hours.empty()) fmt::print("  cost      {}\n", hours);
+  if (sweep) fmt::print("  sweep     {}\n", size_text(*sweep));
+  if (const auto hours = cost(plan.requested); !sweep && !hours.empty()) fmt::print("  cost      {}\n", hours);
   fmt::print("  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
   return kExitOk;
 }

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/select.h"
+#include "cli/sweep.h"
 #include "cli/watch.h"
 #include "launcher/runs/log_file.h"
 
@@ -48,12 +49,30 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
   }
 }
 
+/// Of each point the end, under its name.
+Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options options) {
+  if (options.follow) return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
+  const auto points = runs_of(run);
+  if (!points) return tl::unexpected(points.error());
+  constexpr std::size_t kLines = 10;
+  if (!options.tail) options.tail = kLines;
+  for (const IndexEntry& point : *points) {
+    fmt::print("==> {} <==\n", point.id);
+    std::fflush(stdout);
+    const auto printed = print_log(cli, point, options);
+    if (!printed && printed.error().code != Errc::kNotFound) return printed;
+    if (!printed) print_note(cli, printed.error().message);
+  }
+  return kExitOk;
+}
+
 Result<int> logs(Cli& cli, const Options& options) {
   if (options.attempt && !options.rank)
     return fail(Errc::kUsage,
                 "--attempt chooses among a rank's logs: give --rank too; the job's own log holds all attempts");
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
+  if (is_sweep(run->path)) return print_logs_of_points(cli, *run, options);
   if (!options.follow) return print_log(cli, *run, options);
   RunInspector inspector(cli.env);
   const Interrupt interrupt;

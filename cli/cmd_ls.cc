@@ -18,6 +18,7 @@ namespace {
 
 /// Of a run that goes on how far it is, of one that came to its end its result, of one that failed who failed or why.
 std::string what_matters(const RunStatus& status) {
+  if (status.sweep) return describe(*status.sweep);
   const RunRecord& record = status.facts.record;
   if (status.state == RunState::kCompleted) {
     if (auto result = result_text(record.result); !result.empty()) return result;

@@ -10,7 +10,9 @@
 #include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
+#include "cli/sweep.h"
 #include "common/files.h"
+#include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
 
@@ -20,6 +22,7 @@ namespace {
 struct Options {
   SpecOptions spec;
   std::string output;
+  std::optional<std::size_t> point;
 };
 
 /// A file is written whole or not at all, where a link leads to it too; what is no file (/dev/null, a pipe) is written
@@ -38,9 +41,35 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
   return {};
 }
 
+Result<int> give(const Cli& cli, const Options& options, const std::string& text) {
+  if (options.output.empty() || options.output == "-") {
+    fmt::print("{}", text);
+    return kExitOk;
+  }
+  DLRUN_TRY(write_script(cli.current_dir / options.output, text));
+  return kExitOk;
+}
+
+/// The array's script says which tasks there are; what a task does is its point's own script.
+Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared& prepared) {
+  const auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
+  if (!sweep) return tl::unexpected(sweep.error());
+  if (sweep->arrays.size() > 1)
+    print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines", sweep->arrays.size()));
+  print_note(cli, fmt::format("a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
+                              "makes them all",
+                              size_text(*sweep)));
+  return give(cli, options, sweep->arrays.front().script);
+}
+
 Result<int> render(Cli& cli, const Options& options) {
-  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
+  if (options.point) {
+    prepared = prepare_point(cli, std::move(*prepared), *options.point);
+    if (!prepared) return tl::unexpected(prepared.error());
+  }
+  if (prepared->is_sweep()) return render_sweep(cli, options, *prepared);
   const auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
   const auto& after = prepared->plan.after;
@@ -56,12 +85,7 @@ Result<int> render(Cli& cli, const Options& options) {
   if (auto staged = is_agentless ? Result<>() : stage(cli, prepared->plan.runs_dir); !staged) {
     print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}", staged.error().message));
   }
-  if (options.output.empty() || options.output == "-") {
-    fmt::print("{}", text);
-    return kExitOk;
-  }
-  DLRUN_TRY(write_script(cli.current_dir / options.output, text));
-  return kExitOk;
+  return give(cli, options, text);
 }
 
 }  // namespace
@@ -71,6 +95,7 @@ void add_render(CLI::App& root, Action& action) {
   Subcommand command(root, "render", "Print the job script; plain `sbatch` takes it");
   add_spec_options(command, options->spec);
   command.option("-o,--output", options->output, "Write it to a file instead").type_name("FILE");
+  command.option("--point", options->point, "Of a sweep: this point's own script, from 0").type_name("N");
   command.on_call([options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
 }
 

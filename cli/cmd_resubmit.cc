@@ -10,6 +10,7 @@
 #include "cli/submit_job.h"
 #include "common/files.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -44,7 +45,11 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run) {
     job.submit.directory = (job.submit.directory / *chdir).lexically_normal();
   const ScriptFile script = read_script(job.script, run.name);
   job.name = run.name;
-  job.runs_dir = run.path.parent_path().string();
+  // Of a point: the sweep's own name goes on to mean the sweep.
+  if (const auto slash = run.id.rfind('/'); slash != std::string::npos)
+    job.name = fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)), run.id.substr(slash + 1));
+  const auto sweep = sweep_of_point(run.path);
+  job.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
   job.submit.log_pattern = script.output;
@@ -58,6 +63,10 @@ Result<int> resubmit(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   RunInspector inspector(cli.env);
+  if (is_sweep(run->path)) {
+    return fail(Errc::kUsage, "{0}: is a sweep: `dlrun resubmit {0}/N` submits one point again, `dlrun submit {1}` all",
+                run->id, (run->path / "resolved.yaml").string());
+  }
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->job.cluster == kLocalCluster) {
@@ -73,7 +82,11 @@ Result<int> resubmit(Cli& cli, const Options& options) {
   if (!job) return tl::unexpected(job.error());
   Provenance provenance(job->submit.directory, cli.env, cli.argv, cli.tools.hash);
   provenance.set_repeats(run->id);
-  return submit_job(cli, *job, provenance, inspector, options.follow);
+  const bool is_point = run->id.find('/') != std::string::npos;
+  const auto of_point = [&](const RunDirectory& made) -> Result<> {
+    return is_point ? write_successor(run->path, made.path) : Result<>();
+  };
+  return submit_job(cli, *job, provenance, inspector, options.follow, of_point);
 }
 
 }  // namespace

@@ -14,10 +14,12 @@
 #include "cli/report.h"
 #include "cli/secrets.h"
 #include "cli/submission.h"
+#include "cli/sweep.h"
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/provenance.h"
+#include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
 namespace {
@@ -25,12 +27,22 @@ namespace {
 struct Options {
   SpecOptions spec;
   bool json = false, dry_run = false;
+  std::optional<std::size_t> point;
 };
 
 Result<int> run_here(Cli& cli, const Options& options) {
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
-  const auto prepared = prepare(cli, options.spec, Target::kLocal);
+  auto prepared = prepare(cli, options.spec, Target::kLocal);
   if (!prepared) return tl::unexpected(prepared.error());
+  if (options.point) {
+    prepared = prepare_point(cli, std::move(*prepared), *options.point);
+    if (!prepared) return tl::unexpected(prepared.error());
+  }
+  if (prepared->is_sweep()) {
+    return fail(Errc::kUsage,
+                "{}: is a sweep of {} points, and this machine has no queue for them: --point N runs one of them here",
+                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+  }
   const std::string script = render_local_script(prepared->plan);
   if (options.dry_run) {
     fmt::print("{}", script);
@@ -97,6 +109,7 @@ void add_run(CLI::App& root, Action& action) {
   Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
   add_spec_options(command, options->spec);
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
+  command.option("--point", options->point, "Of a sweep: run this point, from 0").type_name("N");
   command.flag("--json", options->json, "Print a JSON object at the end, and the ranks' output to stderr");
   command.on_call([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
 }

@@ -12,8 +12,10 @@
 #include "cli/report.h"
 #include "cli/secrets.h"
 #include "cli/submit_job.h"
+#include "cli/sweep.h"
 #include "common/quoting.h"
 #include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_conf.h"
 
 namespace dlrun {
 namespace {
@@ -25,7 +27,8 @@ struct Options {
   bool json = false, dry_run = false, test_only = false, watch = false;
 };
 
-Result<int> show_what_would_be_done(const Cli& cli, const Job& job, bool json) {
+/// sweep: nullptr for a single job. Of a sweep, its first array is shown.
+Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep, bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
   const auto words = sbatch_words(run, "TOKEN", job.submit);
   if (!words) return tl::unexpected(words.error());
@@ -34,8 +37,10 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, bool json) {
     out["run"] = nullptr;
     out["runs_dir"] = job.runs_dir;
     out["sbatch"] = *words;
-    out["gpu_hours"] = value_or_null(gpu_hours(job.requested));
-    out["core_hours"] = value_or_null(core_hours(job.requested));
+    out["gpu_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requested));
+    out["core_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, core_hours) : core_hours(job.requested));
+    if (sweep) out["points"] = sweep->points.size();
+    if (sweep) out["arrays"] = sweep->arrays.size();
     out["script"] = job.script;
     print_json(out);
     return kExitOk;
@@ -43,7 +48,8 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, bool json) {
   fmt::print("{}", job.script);
   print_note(cli, fmt::format("would make {} and call sbatch --parsable {} {}", run.string(), shell_quote_all(*words),
                               (run / "job.sh").string()));
-  if (const auto hours = cost(job.requested); !hours.empty()) print_note(cli, hours);
+  if (sweep) print_note(cli, size_text(*sweep));
+  if (const auto hours = cost(job.requested); !sweep && !hours.empty()) print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");
   return kExitOk;
 }
@@ -76,7 +82,22 @@ Result<int> submit(Cli& cli, const Options& options) {
     if (!dependency) return tl::unexpected(dependency.error());
     job->submit.dependency = std::move(*dependency);
   }
-  if (options.dry_run) return show_what_would_be_done(cli, *job, options.json);
+  if (job->prepared && job->prepared->is_sweep()) {
+    const Prepared& prepared = *job->prepared;
+    if (options.dry_run || options.test_only) {
+      const auto size = options.test_only ? max_array_size(cli.env, job->submit.clusters.value_or(""))
+                                          : configured_array_size(cli.env);
+      const auto sweep = prepare_sweep(cli, prepared, size);
+      if (!sweep) return tl::unexpected(sweep.error());
+      job->script = sweep->arrays.front().script;
+      job->submit.is_array = true;
+      if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(JobId{}));
+      return show_what_would_be_done(cli, *job, &*sweep, options.json);
+    }
+    print_diagnostics(cli, preflight(cli, prepared.loaded));
+    return submit_sweep(cli, prepared, job->submit, provenance, inspector, {options.watch, options.json});
+  }
+  if (options.dry_run) return show_what_would_be_done(cli, *job, nullptr, options.json);
   if (job->prepared) print_diagnostics(cli, preflight(cli, job->prepared->loaded));
   if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(JobId{}));
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});

@@ -110,7 +110,7 @@ Result<LoadRequest> load_request(const Cli& cli, const SpecOptions& options) {
 }
 
 Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
-  const auto request = load_request(cli, options);
+  auto request = load_request(cli, options);
   if (!request) return tl::unexpected(request.error());
   auto loaded = load_spec(*request);
   if (!loaded) {
@@ -129,7 +129,7 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
     return fail(Errc::kInvalid, "");
   }
   print_diagnostics(cli, loaded->warnings);
-  return Prepared{std::move(*loaded), std::move(*plan)};
+  return Prepared{std::move(*loaded), std::move(*plan), std::move(*request), std::move(inputs)};
 }
 
 Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::string resolved_yaml,
@@ -146,7 +146,7 @@ Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::str
     print_diagnostics(cli, plan.error());
     return fail(Errc::kInvalid, "");
   }
-  return Prepared{std::move(*loaded), std::move(*plan)};
+  return Prepared{std::move(*loaded), std::move(*plan), std::move(request), inputs};
 }
 
 std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded) {

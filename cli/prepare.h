@@ -28,7 +28,10 @@ void add_spec_options(Subcommand& command, SpecOptions& options);
 
 struct Prepared {
   LoadedSpec loaded;
-  LaunchPlan plan;
+  LaunchPlan plan;  ///< of a sweep: its first point's
+  LoadRequest request;
+  PlanInputs inputs;
+  [[nodiscard]] bool is_sweep() const { return loaded.spec.sweep.is_given(); }
 };
 
 /// Loads and plans. Everything that is wrong has been printed when this fails (with an empty message).

@@ -1,6 +1,12 @@
 #include "cli/recording.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -8,7 +14,9 @@
 #include "common/files.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/index.h"
+#include "launcher/runs/journal.h"
 #include "launcher/runs/snapshot.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -36,6 +44,13 @@ Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const s
   return run;
 }
 
+/// As if it had never been recorded.
+void take_back(const Cli& cli, const RunDirectory& run) {
+  std::error_code ignored;
+  std::filesystem::remove_all(run.path, ignored);
+  if (const auto index = RunIndex::of_user(cli.env)) std::filesystem::remove(index->directory() / run.id, ignored);
+}
+
 }  // namespace
 
 Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::string_view script) {
@@ -44,6 +59,81 @@ Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::s
   const std::array<NamedText, 4> files = {
       {{"spec.yaml", prepared.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}, {"job.sh", script}}};
   return record(cli, prepared.plan.runs_dir, prepared.plan.name, files);
+}
+
+namespace {
+
+/// Written plainly: one syncfs follows ten thousand of them.
+Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (auto written = write_all(fd.get(), text); !written) return within(path.string(), written.error());
+  return {};
+}
+
+Result<> make_directory(const std::filesystem::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return {};
+  return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
+}
+
+SweepRecord record_of(const SweepPlan& plan) {
+  SweepRecord record;
+  record.keys = plan.keys;
+  record.arrays = plan.arrays.size();
+  record.max_parallel = plan.max_parallel;
+  for (const PlannedPoint& planned : plan.points) {
+    SweepRecord::Point& point = record.points.emplace_back();
+    point.array = planned.array;
+    point.task = planned.task;
+    point.values.resize(plan.keys.size());
+    for (const SweptValue& value : planned.values) {
+      const auto key = std::find(plan.keys.begin(), plan.keys.end(), value.key);
+      point.values[static_cast<std::size_t>(key - plan.keys.begin())] = value.text;
+    }
+  }
+  return record;
+}
+
+/// Below a parent that is there.
+Result<> write_points(const std::filesystem::path& parent, const SweepPlan& sweep,
+                      const std::vector<SecretValue>& secrets) {
+  const SweepRecord record = record_of(sweep);
+  for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
+    const auto folder = array_path(parent, i);
+    DLRUN_TRY(make_directory(folder));
+    DLRUN_TRY(write_new_file(folder / "job.sh", sweep.arrays[i].script));
+  }
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const PlannedPoint& point = sweep.points[i];
+    const auto folder = point_path(parent, record.points[i]);
+    DLRUN_TRY(make_directory(folder));
+    DLRUN_TRY(write_new_file(folder / "job.sh", point.script));
+    DLRUN_TRY(write_new_file(folder / "resolved.yaml", point.resolved));
+    DLRUN_TRY(write_new_file(folder / "submission.json", journal_of_task(point.task)));
+    DLRUN_TRY(write_secrets(folder, secrets));
+  }
+  DLRUN_TRY(write_new_file(parent / "sweep.json", sweep_json(record)));
+  const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() || ::syncfs(fd.get()) != 0)
+    return fail(Errc::kIo, "cannot write {}: {}", parent.string(), errno_text(errno));
+  return {};
+}
+
+}  // namespace
+
+Result<RunDirectory> record_sweep(const Cli& cli, const Prepared& prepared, const SweepPlan& sweep,
+                                  const std::vector<SecretValue>& secrets) {
+  const std::string resolved = resolved_yaml(prepared.loaded);
+  const std::string plan = plan_json(prepared.plan);
+  const std::array<NamedText, 3> files = {
+      {{"spec.yaml", prepared.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
+  auto run = record(cli, prepared.plan.runs_dir, prepared.plan.name, files);
+  if (!run) return run;
+  if (auto written = write_points(run->path, sweep, secrets); !written) {
+    take_back(cli, *run);
+    return fail(written.error().code, "cannot record the sweep, so nothing was started: {}", written.error().message);
+  }
+  return run;
 }
 
 Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
@@ -75,9 +165,7 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, c
 Result<std::string> snapshot_for(const Cli& cli, const LaunchPlan& plan, const RunDirectory& run) {
   const auto snapshot = take_snapshot(plan.folder, run.path, plan.runs_dir, cli.env);
   if (snapshot) return snapshot->folder.string();
-  std::error_code ignored;
-  std::filesystem::remove_all(run.path, ignored);
-  if (const auto index = RunIndex::of_user(cli.env)) std::filesystem::remove(index->directory() / run.id, ignored);
+  take_back(cli, run);
   return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);
 }
 

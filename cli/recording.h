@@ -6,13 +6,21 @@
 
 #include "cli/cli.h"
 #include "cli/prepare.h"
+#include "launcher/plan/sweep.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/runs/secrets.h"
 
 namespace dlrun {
 
 /// Makes the run's directory with spec.yaml, resolved.yaml, plan.json and job.sh, and its entry in the index. A missing
 /// index entry is a warning: the run is found by its path. After a failure nothing of the run is left.
 [[nodiscard]] Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::string_view script);
+
+/// The same for a sweep: the parent with spec.yaml, resolved.yaml, plan.json (its first point's) and sweep.json, an
+/// array-K with job.sh for each sbatch, and in it every point's run with its own job.sh and resolved.yaml. Every
+/// point has its secrets file. Everything is on the disk when this returns.
+[[nodiscard]] Result<RunDirectory> record_sweep(const Cli& cli, const Prepared& prepared, const SweepPlan& sweep,
+                                                const std::vector<SecretValue>& secrets);
 
 /// The same for a script that was written or edited by hand; resolved.yaml is what a rendered one carries.
 [[nodiscard]] Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,

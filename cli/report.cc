@@ -96,13 +96,20 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
   json["missing_ranks"] = record.missing;
   json["ended"] = text_or_null(record.end_time);
+  if (status.sweep) {
+    const SweepCounts& counts = *status.sweep;
+    json["points"] = {{"all", counts.points},      {"completed", counts.completed},
+                      {"failed", counts.failed},   {"cancelled", counts.cancelled},
+                      {"running", counts.running}, {"pending", counts.pending},
+                      {"unknown", counts.unknown}, {"not_submitted", counts.not_submitted}};
+  }
   Json warnings = Json::array();
   for (const auto& warning : record.warnings) {
     warnings.push_back(
         {{"message", warning.message}, {"rank", value_or_null(warning.rank)}, {"host", text_or_null(warning.host)}});
   }
   json["warnings"] = warnings;
-  const auto log = job_log(run.path, facts);
+  const auto log = status.sweep ? std::nullopt : job_log(run.path, facts);
   json["log"] = log ? Json(log->string()) : Json(nullptr);
   json["rank_logs"] =
       record.has_events ? Json(rank_log(run.path, record.attempt, 0).parent_path().string()) : Json(nullptr);
@@ -150,6 +157,7 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   }
   if (record.damaged_lines > 0)
     line("warning", fmt::format("{} damaged lines in events.jsonl were passed over", record.damaged_lines));
+  if (status.sweep) line("points", fmt::format("dlrun sweep {}", run.id));
   if (const auto log = job_log(run.path, facts)) line("log", log->string());
   if (record.has_events) line("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
   line("directory", run.path.string());

@@ -45,7 +45,7 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
   if (!plan.log_pattern) {
     const auto folder = escape_pattern(run.string());
     if (!folder) return tl::unexpected(folder.error());
-    words.push_back(fmt::format("--output={}/slurm-%j.out", *folder));
+    words.push_back(fmt::format("--output={}/{}", *folder, plan.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
   }
   return words;
 }
@@ -76,7 +76,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
 
   const Interrupt interrupt;
   const auto lock = SubmissionLock::hold(run.path);
-  DLRUN_TRY(write_secrets(run.path, plan.secrets));
+  if (!plan.is_array) DLRUN_TRY(write_secrets(run.path, plan.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_open(job.error())) {
@@ -109,7 +109,9 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   submission.job.id = job->id;
   if (!job->cluster.empty()) submission.job.cluster = job->cluster;
   submission.state = Submission::State::kSubmitted;
-  if (plan.log_pattern) {
+  if (plan.log_pattern && plan.is_array) {  // each task's own: its journal expands it
+    submission.log = (plan.directory / *plan.log_pattern).lexically_normal().string();
+  } else if (plan.log_pattern) {
     const struct passwd* user = ::getpwuid(::getuid());
     const auto log = expand_output_pattern(*plan.log_pattern, job->id, run.name, user != nullptr ? user->pw_name : "");
     if (log) submission.log = (plan.directory / *log).lexically_normal().string();

@@ -20,6 +20,7 @@ struct SubmitPlan {
   std::optional<std::string> comment;  ///< the user's own, kept behind ours
   std::optional<std::string> chdir;    ///< where the job starts, in place of what the script says
   std::optional<std::string> dependency;  ///< sbatch's, where runs are waited for
+  bool is_array = false;                  ///< every task has a run, and a log, of its own
   std::vector<SecretValue> secrets;       ///< leave the environment and travel in the run's own file
 };
 

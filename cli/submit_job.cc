@@ -15,6 +15,7 @@
 #include "common/files.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -53,12 +54,19 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
   std::fflush(stdout);
 }
 
-/// Follows a job that was submitted to its end.
+Result<RunDirectory> record(const Cli& cli, const Job& job) {
+  if (job.of_run) return record_again(cli, job.runs_dir, job.name, *job.of_run);
+  if (job.prepared) return record_run(cli, *job.prepared, job.script);
+  return record_script(cli, job.runs_dir, job.name, job.script);
+}
+
+}  // namespace
+
 Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const std::string& job,
                              bool json) {
   const Interrupt interrupt;
   WatchOptions watch;
-  watch.print_log = !json;
+  watch.print_log = !json && !is_sweep(run.path);
   const auto status = watch_run(cli, inspector, run, watch, interrupt);
   if (!status && status.error().code == Errc::kInterrupted) {
     print_note(
@@ -71,14 +79,6 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
   if (json) print_json(status_json(run, *status));
   return tell_end(cli, run, *status);
 }
-
-Result<RunDirectory> record(const Cli& cli, const Job& job) {
-  if (job.of_run) return record_again(cli, job.runs_dir, job.name, *job.of_run);
-  if (job.prepared) return record_run(cli, *job.prepared, job.script);
-  return record_script(cli, job.runs_dir, job.name, job.script);
-}
-
-}  // namespace
 
 Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   Job job;
@@ -124,7 +124,7 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
 }
 
 Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
-                       const Follow& follow) {
+                       const Follow& follow, const OnSubmitted& on_submitted) {
   const bool is_agentless = job.prepared && job.prepared->plan.agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(cli, job.runs_dir));
   const auto run = record(cli, job);
@@ -140,6 +140,7 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }
   if (!outcome) return tl::unexpected(outcome.error());
+  if (on_submitted) DLRUN_TRY(on_submitted(*run));
   tell(cli, job, *run, outcome->submission, follow.json);
   if (outcome->interrupted) {
     print_note(cli, fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` ends it", run->id));

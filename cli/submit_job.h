@@ -1,6 +1,7 @@
 #pragma once
 // The steps that submit and resubmit share: a job, its record, one submission, the words about it, the watch.
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -28,9 +29,17 @@ struct Follow {
   bool watch = false, json = false;
 };
 
+/// Called when Slurm has the job.
+using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
+
 /// Records the job as a run, submits it once, tells so, and follows it to its end where that is asked for. Returns the
 /// exit code. provenance has been collecting since the command began.
 [[nodiscard]] Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
-                                     const Follow& follow);
+                                     const Follow& follow, const OnSubmitted& on_submitted = {});
+
+/// Follows a job that was submitted to its end, and tells it; returns the exit code. A sweep's logs are its points' and
+/// are not printed.
+[[nodiscard]] Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                                           const std::string& job, bool json);
 
 }  // namespace dlrun

@@ -23,13 +23,13 @@ _dlrun_set() {
 }
 _dlrun() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i
-  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot='
+  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel='
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel attach diff resubmit schema explain man site init doctor container completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel attach sweep diff resubmit schema explain man site init doctor container completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -43,16 +43,17 @@ _dlrun() {
   local options='' runs='' words='' files=''
   case $command in
     submit) options='-h --help --set --runs --watch --dry-run --test-only --json' ;;
-    render) options='-h --help --set --runs -o --output' ;;
+    render) options='-h --help --set --runs -o --output --point' ;;
     check) options='-h --help --set --runs --json' ;;
     interactive) options='-h --help --set --runs --dry-run' ;;
-    run) options='-h --help --set --runs --dry-run --json' ;;
+    run) options='-h --help --set --runs --dry-run --point --json' ;;
     ls) options='-h --help -a --all -n --limit --runs --json' ;;
     status) options='-h --help --json' runs=1 ;;
     logs) options='-h --help -f --follow --rank --attempt -n --tail' runs=1 ;;
     wait) options='-h --help --json' runs=1 ;;
     cancel) options='-h --help' runs=1 ;;
     attach) options='-h --help --node --dry-run' runs=1 ;;
+    sweep) options='-h --help --sort --ascending --descending -n --limit --json' runs=1 ;;
     diff) options='-h --help' runs=1 ;;
     resubmit) options='-h --help --watch --force --json' runs=1 ;;
     schema) options='-h --help' ;;

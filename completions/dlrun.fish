@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel=
 end
 
 function __dlrun_set
@@ -63,6 +63,7 @@ complete -c dlrun -n __fish_use_subcommand -a logs -d 'Print a run`s output'
 complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ended; exit with 0 or 5'
 complete -c dlrun -n __fish_use_subcommand -a cancel -d 'End runs'
 complete -c dlrun -n __fish_use_subcommand -a attach -d 'A shell beside the ranks of a job that runs, in its environment and container'
+complete -c dlrun -n __fish_use_subcommand -a sweep -d 'Tabulate a sweep`s points, the best first'
 complete -c dlrun -n __fish_use_subcommand -a diff -d 'What was edited in a rendered script, before or after it was submitted'
 complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit a run`s script again, as a new run'
 complete -c dlrun -n __fish_use_subcommand -a schema -d 'Print the JSON Schema of a spec, with which editors complete and check it'
@@ -85,6 +86,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from render' -s h -l help -d 'Print
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -s o -l output -rF -d 'Write it to a file instead'
+complete -c dlrun -n '__fish_seen_subcommand_from render' -l point -x -d 'Of a sweep: this point`s own script, from 0'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -F
 complete -c dlrun -n '__fish_seen_subcommand_from check' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
@@ -100,6 +102,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from run' -s h -l help -d 'Print th
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l dry-run -d 'Print the script; write and start nothing'
+complete -c dlrun -n '__fish_seen_subcommand_from run' -l point -x -d 'Of a sweep: run this point, from 0'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l json -d 'Print a JSON object at the end, and the ranks` output to stderr'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -F
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s h -l help -d 'Print this help message and exit'
@@ -125,6 +128,13 @@ complete -c dlrun -n '__fish_seen_subcommand_from attach' -s h -l help -d 'Print
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l node -x -d 'This node of the job`s; else its first'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l dry-run -d 'Print what would be done'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l sort -x -d 'By this result (test_accuracy, loss, ...), key of the spec, or `point`'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l ascending -d 'The smallest first; so by itself for losses, errors and times'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l descending -d 'The largest first; so by itself for everything else'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s n -l limit -x -d 'Only the first N'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l json -d 'Print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -s h -l help -d 'Print this help message and exit'

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "common/subprocess.h"
@@ -66,7 +67,7 @@ class SlurmCli final : public Executor {
     if (!queue) return tl::unexpected(queue.error());
     if (queue->exit_code != 0) return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
     for (const auto& report : parse_squeue(queue->out, cluster)) {
-      if (is_ours(report.comment, comment)) return report.job;
+      if (is_ours(report.comment, comment)) return whole_job(report.job);
     }
     // Ended and purged already? Only accounting can tell, and many clusters have none or keep no comments.
     std::vector<std::string> past = {"sacct", "-P",
@@ -78,7 +79,7 @@ class SlurmCli final : public Executor {
     auto accounting = call(std::move(past), kQueryTimeout, env_);
     if (accounting && accounting->exit_code == 0) {
       for (const auto& report : parse_sacct(accounting->out, cluster)) {
-        if (is_ours(report.comment, comment)) return report.job;
+        if (is_ours(report.comment, comment)) return whole_job(report.job);
       }
     }
     return std::nullopt;
@@ -106,6 +107,21 @@ class SlurmCli final : public Executor {
   }
 
  private:
+  /// What sbatch said of an array: a task's id without the task.
+  static JobId whole_job(JobId job) {
+    job.id = job.id.substr(0, job.id.find('_'));
+    return job;
+  }
+
+  /// Jobs to ask for: of all tasks of an array, the array once.
+  static std::vector<std::string> whole_jobs(const std::vector<std::string>& ids) {
+    std::vector<std::string> whole;
+    for (const std::string& id : ids) whole.push_back(id.substr(0, id.find('_')));
+    std::sort(whole.begin(), whole.end());
+    whole.erase(std::unique(whole.begin(), whole.end()), whole.end());
+    return whole;
+  }
+
   static void add_cluster(std::vector<std::string>& argv, const std::string& cluster) {
     if (!cluster.empty()) argv.insert(argv.begin() + 1, {"-M", cluster});
   }
@@ -137,7 +153,7 @@ class SlurmCli final : public Executor {
   /// squeue's lines for what selects the jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that it no longer knows are no
   /// error.
   Result<std::string> queue(const std::string& cluster, std::vector<std::string> selection) {
-    std::vector<std::string> argv = {"squeue", "-h", "-t", "all", "-o", std::string(kSqueueFormat)};
+    std::vector<std::string> argv = {"squeue", "-h", "-r", "-t", "all", "-o", std::string(kSqueueFormat)};
     argv.insert(argv.end(), selection.begin(), selection.end());
     add_cluster(argv, cluster);
     auto done = call(std::move(argv), kQueryTimeout, env_);
@@ -151,10 +167,9 @@ class SlurmCli final : public Executor {
   Result<std::string> shared_queue(const std::string& cluster, const std::vector<std::string>& ids,
                                    std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
-      const auto reports = parse_squeue(text, cluster);
-      return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) {
-        return std::any_of(reports.begin(), reports.end(), [&](const JobReport& r) { return r.job.id == id; });
-      });
+      std::set<std::string> known;
+      for (auto& report : parse_squeue(text, cluster)) known.insert(std::move(report.job.id));
+      return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) { return known.contains(id); });
     };
     const auto ask = [&] { return queue(cluster, {"-u", std::to_string(::getuid())}); };
     auto cache = QueueCache::of_user(env_);
@@ -165,16 +180,29 @@ class SlurmCli final : public Executor {
   Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
     const auto text =
-        max_age.count() > 0 ? shared_queue(cluster, ids, max_age) : queue(cluster, {"-j", join(ids, ",")});
+        max_age.count() > 0 ? shared_queue(cluster, ids, max_age) : queue(cluster, {"-j", join(whole_jobs(ids), ",")});
     if (!text) return tl::unexpected(text.error());
-    std::vector<std::string> missing = ids;
+    std::set<std::string> unanswered(ids.begin(), ids.end());
+    std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(*text, cluster)) {
-      if (std::erase(missing, report.job.id) == 0) continue;  // another job of the user's
+      if (unanswered.erase(report.job.id) == 0) {  // another job of the user's, or a whole array
+        if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
+        continue;
+      }
       // The queue keeps an ended job for some minutes but has no exit code: accounting may.
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }
-    if (missing.empty()) return {};
+    for (const JobReport& report : whole_arrays) {
+      // The tasks of an array that were cancelled before they started have one record together, without a task.
+      for (auto task = unanswered.lower_bound(report.job.id + "_");
+           task != unanswered.end() && task->starts_with(report.job.id + "_"); task = unanswered.erase(task)) {
+        answer.reports.push_back(report);
+        answer.reports.back().job = {cluster, *task};
+      }
+    }
+    if (unanswered.empty()) return {};
+    const std::vector<std::string> missing = whole_jobs({unanswered.begin(), unanswered.end()});
     std::vector<std::string> past = {"sacct",           "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j",
                                      join(missing, ",")};
     add_cluster(past, cluster);
@@ -184,7 +212,9 @@ class SlurmCli final : public Executor {
     } else if (accounting->exit_code != 0) {
       answer.accounting = slurm_words(accounting->err);
     } else {
-      for (auto& report : parse_sacct(accounting->out, cluster)) answer.reports.push_back(std::move(report));
+      for (auto& report : parse_sacct(accounting->out, cluster)) {
+        if (unanswered.contains(report.job.id)) answer.reports.push_back(std::move(report));
+      }
     }
     return {};
   }

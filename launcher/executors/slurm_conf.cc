@@ -1,16 +1,21 @@
 #include "launcher/executors/slurm_conf.h"
 
+#include <chrono>
 #include <cstddef>
 
 #include <strings.h>
 
 #include "common/files.h"
+#include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/executors/scrub.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::size_t kConfLimit = 16U << 20U;
+constexpr std::size_t kDefaultArraySize = 1001;
+constexpr std::chrono::seconds kQuestionTimeout{15};
 
 bool equal_without_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
@@ -18,12 +23,15 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string cluster_name_in(std::string_view slurm_conf) {
+namespace {
+
+/// "NAME = value", as slurm.conf and scontrol have it; the last one counts.
+std::string value_in(std::string_view slurm_conf, std::string_view key) {
   std::string name;
   for (auto line : split(slurm_conf, '\n')) {
     line = trim(line.substr(0, line.find('#')));
     const auto equals = line.find('=');
-    if (equals == std::string_view::npos || !equal_without_case(trim(line.substr(0, equals)), "ClusterName")) continue;
+    if (equals == std::string_view::npos || !equal_without_case(trim(line.substr(0, equals)), key)) continue;
     auto value = trim(line.substr(equals + 1));
     value = value.substr(0, value.find_first_of(" \t"));
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
@@ -32,15 +40,44 @@ std::string cluster_name_in(std::string_view slurm_conf) {
   return name;
 }
 
-std::string slurm_cluster_name(const Env& env) {
-  if (const auto set = env.get("SLURM_CONF"); set && !set->empty()) {
-    const auto text = read_file(*set, kConfLimit);
-    return text ? cluster_name_in(*text) : std::string();
-  }
+/// The slurm.conf that Slurm's commands would read; empty where there is none.
+std::string slurm_conf(const Env& env) {
+  if (const auto set = env.get("SLURM_CONF"); set && !set->empty()) return read_file(*set, kConfLimit).value_or("");
   for (const char* path : {"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
-    if (const auto text = read_file(path, kConfLimit)) return cluster_name_in(*text);
+    if (auto text = read_file(path, kConfLimit)) return std::move(*text);
   }
   return {};
+}
+
+}  // namespace
+
+std::string cluster_name_in(std::string_view slurm_conf) {
+  return value_in(slurm_conf, "ClusterName");
+}
+
+std::string slurm_cluster_name(const Env& env) {
+  return cluster_name_in(slurm_conf(env));
+}
+
+std::optional<std::size_t> array_size_in(std::string_view text) {
+  const auto size = parse_int(value_in(text, "MaxArraySize"));
+  return size && *size > 0 ? std::optional(static_cast<std::size_t>(*size)) : std::nullopt;
+}
+
+std::size_t configured_array_size(const Env& env) {
+  return array_size_in(slurm_conf(env)).value_or(kDefaultArraySize);
+}
+
+std::size_t max_array_size(const Env& env, const std::string& cluster) {
+  Command command;
+  command.argv = {"scontrol"};
+  if (!cluster.empty()) command.argv.insert(command.argv.end(), {"-M", cluster});
+  command.argv.insert(command.argv.end(), {"show", "config"});
+  command.env = scrubbed_for_slurm(env, munge_is_available());
+  command.timeout = kQuestionTimeout;
+  const auto done = run_command(command);
+  const auto answer = done && done->exit_code == 0 ? array_size_in(done->out) : std::nullopt;
+  return answer ? *answer : configured_array_size(env);
 }
 
 }  // namespace dlrun

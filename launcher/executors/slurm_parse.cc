@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "common/text.h"
@@ -91,6 +92,7 @@ std::vector<JobReport> parse_squeue(std::string_view out, const std::string& clu
 
 std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster) {
   std::vector<JobReport> reports;
+  std::map<std::string, std::size_t> place;
   for (const auto line : split(out, '\n')) {
     const auto columns = fields(line, 7);
     if (!columns || !looks_like_job_id((*columns)[0])) continue;
@@ -108,11 +110,11 @@ std::vector<JobReport> parse_sacct(std::string_view out, const std::string& clus
     report.start = known(c[4]);
     report.reason = known(c[5]);
     report.comment = known(c[6]);
-    const auto same = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.job == report.job; });
-    if (same == reports.end()) {
+    const auto [same, is_new] = place.try_emplace(report.job.id, reports.size());
+    if (is_new) {
       reports.push_back(std::move(report));
     } else {
-      *same = std::move(report);
+      reports[same->second] = std::move(report);
     }
   }
   return reports;

@@ -139,13 +139,11 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
 /// lists have commas.
 constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
 
-}  // namespace
-
-Result<std::string> render_script(const LaunchPlan& plan) {
-  if (plan.target == Target::kLocal) return render_local_script(plan);
+/// "#!/bin/bash" and the #SBATCH lines.
+[[nodiscard]] Result<std::string> head_text(const std::vector<PlannedOption>& directives) {
   ScriptText head;
   head.line("#!/bin/bash");
-  for (const PlannedOption& directive : plan.directives) {
+  for (const PlannedOption& directive : directives) {
     std::string line = "#SBATCH " + directive.option;
     if (directive.value) {
       const auto quoted = sbatch_quote(*directive.value);
@@ -154,7 +152,40 @@ Result<std::string> render_script(const LaunchPlan& plan) {
     }
     head.line(line, directive.key);
   }
-  std::string text = head.take();
+  return head.take();
+}
+
+}  // namespace
+
+Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
+                                        std::optional<std::int64_t> max_parallel) {
+  std::vector<PlannedOption> directives = plan.directives;
+  std::string range = fmt::format("0-{}", tasks - 1);
+  if (max_parallel) range += fmt::format("%{}", *max_parallel);
+  directives.push_back({"--array", std::move(range), max_parallel ? "sweep, sweep.max_parallel" : "sweep"});
+  auto text = head_text(directives);
+  if (!text) return text;
+  *text +=
+      "#\n# Rendered by dlrun: a sweep. Each task of this array is one point; what it does is job.sh in the point's "
+      "own "
+      "run\n# directory, which `dlrun submit` makes: a script by itself, for reading, for editing and for "
+      "`dlrun resubmit`.\n"
+      "set -eo pipefail\n"
+      "sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}\n"
+      "export DLRUN_RUN=$sweep/$SLURM_ARRAY_TASK_ID\n"
+      "if [[ ! -r $DLRUN_RUN/job.sh ]]; then\n"
+      "  echo \"dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?\" >&2\n"
+      "  exit 127\n"
+      "fi\n"
+      "exec bash \"$DLRUN_RUN/job.sh\"\n";
+  return text;
+}
+
+Result<std::string> render_script(const LaunchPlan& plan) {
+  if (plan.target == Target::kLocal) return render_local_script(plan);
+  auto head = head_text(plan.directives);
+  if (!head) return head;
+  std::string text = std::move(*head);
   text += "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.\n";
   text += kShellcheck;
   text += strict_text(plan);

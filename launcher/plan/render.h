@@ -1,6 +1,9 @@
 #pragma once
 // A plan as text: the batch script that people read and edit, and the interactive shell's.
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,11 @@ namespace dlrun {
 /// The whole job script, in the form of runtime/ENVIRONMENT.md: deterministic, shellcheck-clean, sbatch-able by hand.
 /// Fails with kInvalid on a directive's value that sbatch's tokenizer cannot carry, naming its key.
 [[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
+
+/// The script of a job array that runs a sweep: the same #SBATCH lines, and one line that makes each task the point of
+/// its own. It grows neither with the points nor with what they set: a task starts job.sh in its point's run directory.
+[[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
+                                                      std::optional<std::int64_t> max_parallel);
 
 /// Modules, conda, venv, variables and setup lines: the part of the script before the step.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);

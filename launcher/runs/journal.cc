@@ -1,6 +1,7 @@
 #include "launcher/runs/journal.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/run_directory.h"
 
 namespace dlrun {
 namespace {
@@ -64,12 +67,38 @@ std::string comment_of(const Submission& submission) {
   return "dlrun:" + submission.token;
 }
 
+std::string journal_of_task(std::size_t task) {
+  return fmt::format("{{\"task\":{}}}\n", task);
+}
+
+namespace {
+
+/// What the array's journal means for one of its tasks.
+Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run, std::int64_t task) {
+  auto array = read_submission(run.parent_path());
+  if (!array) return array;
+  Submission submission = *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
+  submission.task = task;
+  if (!submission.job.id.empty()) submission.job.id = fmt::format("{}_{}", submission.job.id, task);
+  if (!submission.log.empty()) {  // the user's own pattern, as sbatch got it
+    const struct passwd* user = ::getpwuid(::getuid());
+    const std::string sweep = name_of_id(run.parent_path().parent_path().filename().string());
+    submission.log =
+        expand_output_pattern(submission.log, submission.job.id, sweep, user != nullptr ? user->pw_name : "")
+            .value_or("");
+  }
+  return submission;
+}
+
+}  // namespace
+
 Result<std::optional<Submission>> read_submission(const std::filesystem::path& run) {
   const auto path = run / "submission.json";
   const auto text = read_file(path, kJournalLimit);
   if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
+  if (const auto task = json ? json_read::integer(*json, "task") : std::nullopt) return submission_of_task(run, *task);
   const auto state = json ? state_of(json_read::text(*json, "state")) : std::nullopt;
   if (!state) {
     return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object whose state is intent, submitted or refused",
@@ -113,13 +142,43 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
   return Claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")}, json_read::text(*json, "token")};
 }
 
+namespace {
+
+/// An array's job as one of its tasks has written it into its own claim.
+std::optional<JobId> job_of_tasks(const std::filesystem::path& array, const Submission& submission) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator points(array, error);
+       !error && points != std::filesystem::directory_iterator(); points.increment(error)) {
+    if (!parse_int(points->path().filename().string())) continue;
+    const auto claim = read_claim(points->path());
+    if (!claim || !*claim || (*claim)->token != submission.token) continue;
+    const std::string& id = (*claim)->job.id;
+    return JobId{submission.job.cluster, id.substr(0, id.find('_'))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<Submission> settle(const std::filesystem::path& run, Submission submission, Executor& executor) {
   if (submission.state != Submission::State::kIntent) return submission;
+  if (submission.token.empty()) return submission;  // a point whose array was never sent
+  if (submission.task) {
+    Submission of_array = submission;
+    of_array.task.reset();
+    auto settled = settle(run.parent_path(), std::move(of_array), executor);
+    if (!settled || settled->state == Submission::State::kIntent)
+      return settled ? Result<Submission>(submission) : settled;
+    auto again = read_submission(run);
+    if (!again) return tl::unexpected(again.error());
+    return again->value_or(submission);
+  }
   std::optional<JobId> found;
   // The job's own word first: it needs no controller and outlives the queue's memory.
   if (const auto claim = read_claim(run); claim && *claim && (*claim)->token == submission.token) {
     found = JobId{submission.job.cluster, (*claim)->job.id};
   }
+  if (!found) found = job_of_tasks(run, submission);
   if (!found) {
     auto known = executor.find(comment_of(submission), submission.job.cluster);
     if (!known) return tl::unexpected(known.error());

@@ -22,11 +22,16 @@ struct Submission {
   std::vector<std::string> argv;  ///< what is or was called
   std::string time;               ///< UTC, of the last change
   std::string message;            ///< kRefused: why
-  std::string log;                ///< the job's output where it is not slurm-JOBID.out here; sbatch's pattern
+  std::string log;                ///< the job's output where it is not slurm-JOBID.out here
+  std::optional<std::int64_t>
+      task;  ///< a sweep's point: what else is here is its array's, but job.id is the task's own
 };
 
 /// The comment under which Slurm knows the submission.
 [[nodiscard]] std::string comment_of(const Submission& submission);
+
+/// A sweep's point: the journal is its array's, one folder above. Written once, before anything is submitted.
+[[nodiscard]] std::string journal_of_task(std::size_t task);
 
 /// Nothing when there is no journal (a run that a script submitted by hand made). kInvalid when it cannot be read as
 /// one.

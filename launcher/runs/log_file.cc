@@ -42,6 +42,7 @@ std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t at
 std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,
                                                  const std::string& name, const std::string& user) {
   std::string result;
+  const auto task = job.find('_');
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] != '%') {
       result += pattern[i];
@@ -50,9 +51,16 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
     if (++i == pattern.size()) return std::nullopt;
     switch (pattern[i]) {
       case 'j':
-      case 'A':
       case 'J':
+        if (task != std::string::npos) return std::nullopt;  // the task's own number, which only Slurm knows
         result += job;
+        break;
+      case 'A':
+        result += job.substr(0, task);
+        break;
+      case 'a':
+        if (task == std::string::npos) return std::nullopt;
+        result += job.substr(task + 1);
         break;
       case 'x':
         result += name;

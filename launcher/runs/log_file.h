@@ -18,8 +18,9 @@ namespace dlrun {
 
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt, std::int64_t rank);
 
-/// sbatch's output pattern as the path it names: %j %A %J (job), %x (name), %u (user), %%. Nothing where it holds
-/// another.
+/// sbatch's output pattern as the path it names: %j %A %J (job), %x (name), %u (user), %%. Of an array's task (job
+/// "42_7") %A and %a are known, %j is not. Nothing where it
+/// holds another.
 [[nodiscard]] std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,
                                                                const std::string& name, const std::string& user);
 

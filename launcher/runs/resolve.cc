@@ -7,12 +7,31 @@
 #include "launcher/runs/journal.h"
 #include "launcher/runs/origin.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
 
 bool looks_like_job(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789_") == std::string_view::npos && text.front() != '_';
+}
+
+/// A sweep whose array is that job, or the point whose task it is.
+std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_view job) {
+  const auto sweep = is_sweep(entry.path) ? read_sweep(entry.path) : fail(Errc::kNotFound, "");
+  if (!sweep) return std::nullopt;
+  const auto array_job = job.substr(0, job.find('_'));
+  for (std::size_t array = 0; array < sweep->arrays; ++array) {
+    const auto submission = read_submission(array_path(entry.path, array));
+    if (!submission || !*submission || (*submission)->job.id != array_job) continue;
+    if (array_job == job) return entry;
+    for (std::size_t i = 0; i < sweep->points.size(); ++i) {
+      if (sweep->points[i].array != array || std::to_string(sweep->points[i].task) != job.substr(array_job.size() + 1))
+        continue;
+      if (auto point = point_entry(entry, i)) return *point;
+    }
+  }
+  return std::nullopt;
 }
 
 /// The journal's job, else the claim's (a script that was submitted by hand).
@@ -30,6 +49,13 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
   std::error_code error;
   const auto folder = std::filesystem::canonical(path, error);
   if (error) return std::nullopt;
+  if (const auto sweep = sweep_of_point(folder)) {
+    const auto record = read_sweep(*sweep);
+    for (std::size_t i = 0; record && i < record->points.size(); ++i) {
+      if (point_path(*sweep, record->points[i]) == folder)
+        return IndexEntry{fmt::format("{}/{}", sweep->filename().string(), i), name_of_run(*sweep), folder, ""};
+    }
+  }
   return IndexEntry{folder.filename().string(), name_of_run(folder), folder, ""};
 }
 
@@ -50,7 +76,19 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, con
     return *found;
   if (const auto found = first([&](const IndexEntry& e) { return e.name == text; }); found != entries.end())
     return *found;
+  const auto slash = text.rfind('/');
+  const auto number = slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
+  if (number && *number >= 0 && !run_at(text, current_dir)) {
+    const auto sweep = resolve_run(text.substr(0, slash), index, current_dir);
+    if (!sweep) return sweep;
+    if (!is_sweep(sweep->path))
+      return fail(Errc::kNotFound, "{} is not a sweep, so it has no point {}", sweep->id, *number);
+    return point_entry(*sweep, static_cast<std::size_t>(*number));
+  }
   if (looks_like_job(text)) {
+    for (const auto& entry : entries) {
+      if (auto found = sweep_with_job(entry, text)) return *found;
+    }
     if (const auto found = first([&](const IndexEntry& e) { return has_job(e.path, text); }); found != entries.end())
       return *found;
   }

@@ -1,5 +1,6 @@
 #pragma once
-// RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique start of an id.
+// RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique start of an id; of a
+// sweep's point RUN/NUMBER, a job id with its task (42_7), or a path.
 
 #include <filesystem>
 #include <optional>

@@ -55,7 +55,7 @@ std::string name_of_id(std::string_view id) {
 
 bool is_run_directory(const std::filesystem::path& path) {
   std::error_code error;
-  for (const char* file : {"submission.json", "claim", "events.jsonl"}) {
+  for (const char* file : {"submission.json", "claim", "events.jsonl", "sweep.json"}) {
     if (std::filesystem::exists(path / file, error)) return true;
   }
   return false;

@@ -25,7 +25,8 @@ struct RunDirectory {
 /// The name inside an id; the whole id when it does not have an id's form.
 [[nodiscard]] std::string name_of_id(std::string_view id);
 
-/// True when path looks like a run: a directory with a submission, a claim or events in it.
+/// True when path looks like a run: a directory with a submission, a claim, events or a
+/// sweep in it.
 [[nodiscard]] bool is_run_directory(const std::filesystem::path& path);
 
 }  // namespace dlrun

@@ -1,10 +1,13 @@
 #include "launcher/runs/status.h"
 
 #include <array>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "common/text.h"
 #include "launcher/runs/secrets.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -164,6 +167,11 @@ RunStatus assess(RunFacts facts) {
     status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
     return status;
   }
+  if (f.was_cancelled && f.was_asked && !f.record.has_events) {
+    status.state = RunState::kCancelled;
+    status.detail = "it was cancelled before it started";
+    return status;
+  }
   status.state = RunState::kUnknown;
   if (!f.was_asked) {
     status.detail = "its files name no job";
@@ -193,6 +201,8 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   facts.submission = std::move(*submission);
   facts.claim = std::move(*claim);
   facts.record = std::move(*record);
+  if (facts.submission && facts.submission->task && !facts.record.has_events)
+    facts.was_cancelled = is_marked_cancelled(run) || is_marked_cancelled(run.parent_path());
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
     if (!std::filesystem::exists(run, error) && !error) {
@@ -219,8 +229,144 @@ bool is_over(const RunStatus& status) {
 
 }  // namespace
 
+std::string describe(const SweepCounts& counts) {
+  std::string text = fmt::format("{} point{}", counts.points, counts.points == 1 ? "" : "s");
+  const char* separator = ": ";
+  const auto add = [&](std::size_t count, const char* what) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", separator, count, what);
+    separator = ", ";
+  };
+  add(counts.completed, "completed");
+  add(counts.failed, "failed");
+  add(counts.cancelled, "cancelled");
+  add(counts.running, "running");
+  add(counts.pending, "pending");
+  add(counts.not_submitted, "not submitted");
+  add(counts.unknown, "unknown");
+  return text;
+}
+
+RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
+  RunStatus status;
+  SweepCounts counts;
+  counts.points = points.size();
+  std::string why_pending;
+  for (const auto& point : points) {
+    if (!point) {
+      ++counts.unknown;
+      continue;
+    }
+    if (status.job.id.empty() && !point->job.id.empty())
+      status.job = {point->job.cluster, point->job.id.substr(0, point->job.id.find('_'))};
+    if (point->is_last_known) {
+      status.is_last_known = true;
+      status.facts.unreachable = point->facts.unreachable;
+    }
+    switch (point->state) {
+      case RunState::kPending:
+        ++counts.pending;
+        if (why_pending.empty()) why_pending = point->detail;
+        break;
+      case RunState::kRunning:
+        ++counts.running;
+        break;
+      case RunState::kCompleted:
+        ++counts.completed;
+        break;
+      case RunState::kFailed:
+      case RunState::kTimeout:
+      case RunState::kRefused:
+        ++counts.failed;
+        break;
+      case RunState::kCancelled:
+        ++counts.cancelled;
+        break;
+      case RunState::kNotSubmitted:
+        ++counts.not_submitted;
+        break;
+      case RunState::kUnknown:
+        ++counts.unknown;
+        break;
+    }
+  }
+  status.detail = describe(counts);
+  if (counts.pending == counts.points) {
+    status.state = RunState::kPending;
+    if (!why_pending.empty()) status.detail += "; " + why_pending;
+  } else if (counts.running + counts.pending > 0) {
+    status.state = RunState::kRunning;
+  } else if (counts.completed == counts.points) {
+    status.state = RunState::kCompleted;
+  } else if (counts.failed > 0) {
+    status.state = RunState::kFailed;
+  } else if (counts.cancelled > 0) {
+    status.state = RunState::kCancelled;
+  } else {
+    status.state = counts.unknown > 0 ? RunState::kUnknown : RunState::kNotSubmitted;
+  }
+  status.sweep = counts;
+  return status;
+}
+
 std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::filesystem::path> runs,
                                                          std::chrono::milliseconds max_age) {
+  // Sweeps become their points, so that all share one question.
+  struct Part {
+    std::size_t first = 0, count = 1;
+    bool is_sweep = false;
+    std::optional<Error> error;
+  };
+  std::vector<Part> parts;
+  std::vector<std::filesystem::path> plain;
+  for (const auto& run : runs) {
+    Part& part = parts.emplace_back();
+    part.first = plain.size();
+    part.is_sweep = is_sweep(run);
+    if (!part.is_sweep) {
+      plain.push_back(run);
+      continue;
+    }
+    const auto sweep = read_sweep(run);
+    part.count = sweep ? sweep->points.size() : 0;
+    if (!sweep) {
+      part.error = sweep.error();
+      continue;
+    }
+    for (const auto& point : sweep->points) plain.push_back(current_run_of(point_path(run, point)));
+  }
+  auto all = inspect_plain(plain, max_age);
+  std::vector<Result<RunStatus>> result;
+  for (const Part& part : parts) {
+    if (part.error) {
+      result.emplace_back(tl::unexpected(*part.error));
+    } else if (!part.is_sweep) {
+      result.push_back(std::move(all[part.first]));
+    } else {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(part.first);
+      const std::vector<Result<RunStatus>> points(
+          std::make_move_iterator(begin), std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
+      result.emplace_back(sum_up_points(points));
+    }
+  }
+  return result;
+}
+
+std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::filesystem::path> runs,
+                                                           std::chrono::milliseconds max_age) {
+  std::map<std::filesystem::path, Result<Submission>> settled_arrays;
+  const auto settled_once = [&](const std::filesystem::path& run, const Submission& submission) -> Result<Submission> {
+    if (!submission.task) return settle(run, submission, executor_of(submission.job));
+    const auto known = settled_arrays.find(run.parent_path());
+    if (known == settled_arrays.end()) {
+      auto settled = settle(run, submission, executor_of(submission.job));
+      return settled_arrays.emplace(run.parent_path(), std::move(settled)).first->second;
+    }
+    if (!known->second || known->second->state == Submission::State::kIntent) return known->second;
+    auto again = read_submission(run);
+    if (!again) return tl::unexpected(again.error());
+    return again->value_or(submission);
+  };
   std::vector<Result<RunFacts>> facts;
   std::vector<JobId> slurm_jobs, local_jobs;
   for (const auto& run : runs) {
@@ -230,8 +376,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
     if (f.record.ended) continue;
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;
     if (f.submission && f.submission->state == Submission::State::kIntent) {
-      f.is_being_submitted = is_being_submitted(run);
-      auto settled = settle(run, *f.submission, executor_of(f.submission->job));
+      f.is_being_submitted = is_being_submitted(f.submission->task ? run.parent_path() : run);
+      auto settled = settled_once(run, *f.submission);
       if (settled) {
         f.submission = std::move(*settled);
       } else {
@@ -245,6 +391,10 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
   const auto ask = [&](Executor& executor, const std::vector<JobId>& jobs, bool is_local) {
     if (jobs.empty()) return;
     const auto answer = executor.query(jobs, max_age);
+    std::map<std::pair<std::string, std::string>, const JobReport*> reports;
+    if (answer) {
+      for (const auto& report : answer->reports) reports[{report.job.cluster, report.job.id}] = &report;
+    }
     for (auto& one : facts) {
       if (!one || one->record.ended) continue;
       const auto job = job_of(*one);
@@ -255,9 +405,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
       }
       one->was_asked = true;
       one->accounting = answer->accounting;
-      for (const auto& report : answer->reports) {
-        if (report.job == *job) one->report = report;
-      }
+      const auto report = reports.find({job->cluster, job->id});
+      if (report != reports.end()) one->report = *report->second;
     }
   };
   ask(*slurm_, slurm_jobs, false);

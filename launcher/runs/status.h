@@ -45,16 +45,32 @@ struct RunFacts {
   std::string unreachable;          ///< why the controller did not answer; empty: it did, or was not asked
   std::string accounting;           ///< why accounting did not answer
   bool is_being_submitted = false;  ///< somebody was at it before the job was looked for
+  bool was_cancelled = false;       ///< `dlrun cancel` ended this point of a sweep, or its array, before it started
   bool was_asked = false;           ///< the executor was asked for the job and answered
+};
+
+/// How many points of a sweep are in which state.
+struct SweepCounts {
+  std::size_t points = 0;
+  std::size_t pending = 0, running = 0, completed = 0, failed = 0, cancelled = 0;
+  std::size_t not_submitted = 0, unknown = 0;  ///< failed holds timeout and refused too
 };
 
 struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;          ///< a sentence for people: why, or what is going on
   bool is_last_known = false;  ///< the controller is unreachable: this is what was known before
-  JobId job;
+  JobId job;                   ///< of a sweep: its first array's
   RunFacts facts;
+  std::optional<SweepCounts> sweep;  ///< of a sweep; then facts say nothing
 };
+
+/// "6 points: 4 completed, 1 failed, 1 running"
+[[nodiscard]] std::string describe(const SweepCounts& counts);
+
+/// What its points' states make a sweep: running while some have ended and others not; completed where all are; failed
+/// where one is, once none goes on.
+[[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
 [[nodiscard]] RunStatus assess(RunFacts facts);
 
@@ -73,7 +89,8 @@ class RunInspector {
   /// over. An executor that cannot be asked is part of the answer, not an error.
   /// max_age: how old the executor's answer may be, when others of the user's processes ask as well.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age = {});
-  /// The same for many; one that cannot be read has its own error.
+  /// The same for many; one that cannot be read has its own error. A sweep is the sum of its points, each the last run
+  /// that it was submitted again as; an array's outcome is settled once for all its points.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(std::span<const std::filesystem::path> runs,
                                                            std::chrono::milliseconds max_age = {});
 
@@ -83,6 +100,9 @@ class RunInspector {
   [[nodiscard]] Executor& executor_of(const JobId& job);
 
  private:
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(std::span<const std::filesystem::path> runs,
+                                                             std::chrono::milliseconds max_age);
+
   std::unique_ptr<Executor> slurm_, local_;
 };
 

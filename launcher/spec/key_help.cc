@@ -63,6 +63,10 @@ struct TypeOf {
     return "map of long option names: text, a list, or true for a bare option";
   }
   std::string operator()(Access<std::vector<SecretSource>>) const { return "list of NAME or {name, file}"; }
+  std::string operator()(Access<std::vector<SweptKey>>) const {
+    return "map of keys and lists of values; for random also {min, max, log}";
+  }
+  std::string operator()(Access<std::vector<SweepPoint>>) const { return "list of maps of keys and values"; }
   std::string operator()(Access<std::vector<Mount>>) const {
     return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
   }

@@ -11,6 +11,7 @@
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
+#include "launcher/spec/sweep_points.h"
 #include "launcher/spec/validate.h"
 
 namespace dlrun {
@@ -20,6 +21,39 @@ using Diagnostics = std::vector<Diagnostic>;
 
 [[nodiscard]] Diagnostic error_about(const Origin& where, std::string message) {
   return {Diagnostic::Severity::kError, where, std::move(message), ""};
+}
+
+/// A point's values, at the place where the sweep has them.
+void apply_point(SpecBuilder& builder, const SweepPoint& point) {
+  for (const SweptValue& value : point) {
+    auto document = parse_yaml(value.text);
+    if (!document) {
+      builder.report(error_about(value.where, fmt::format("{}: {}", value.key, document.error().message)));
+      continue;
+    }
+    for (YamlNode& node : document->nodes) {
+      node.line = value.where.line;
+      node.column = value.where.column;
+    }
+    builder.apply_at(*document, document->root, value.key, {value.where.kind, value.where.source, "", "/", 0});
+  }
+}
+
+/// The first point of a sweep, whatever is wrong with the sweep.
+[[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
+  const bool is_countable = count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
+  const bool is_random = sweep.random && sweep.points.empty();
+  const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
+                                     [](const SweptKey& key) { return key.range.has_value(); });
+  if (is_countable && (is_random || !has_range)) {
+    auto points = sweep_points(sweep);
+    if (!points.empty()) return std::move(points.front());
+  }
+  SweepPoint point;
+  for (const SweptKey& key : sweep.parameters) {
+    if (!key.values.empty()) point.push_back(key.values.front());
+  }
+  return point;
 }
 
 /// The document of one --set argument. A value in quotes, braces or brackets is YAML; any other is the text itself, so
@@ -285,10 +319,18 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   if (folder.size() > 1 && folder.back() == '/') folder.pop_back();
 
   SpecBuilder builder(request.env);
+  if (request.point) apply_point(builder, *request.point);
   for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set) apply_set(builder, *set, current_dir);
   YamlLimits left;
   if (apply_file(builder, {request.file, loaded.text}, folder, left)) {
     apply_bases(builder, request, loaded, left);
+    if (builder.spec().sweep.is_given() && !request.point) {
+      // What a sweep tries is stronger than what the layers read so far say: they are read once more below it.
+      LoadRequest with_point = request;
+      with_point.text = std::move(loaded.text);
+      with_point.point = first_point(builder.spec().sweep);
+      return load_spec(with_point);
+    }
     refuse_secrets_in_values(builder, request, loaded);
     apply_environment(builder, request.env, current_dir);
     Site site = choose_site(builder, request);
@@ -307,6 +349,37 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);
   return loaded;
+}
+
+std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point, const Env& env) {
+  SpecBuilder builder(env);
+  for (const SweptValue& value : point) {  // entries of free maps and of lists would otherwise be added
+    const std::string_view key = value.key;
+    std::erase_if(loaded.spec.origins, [&](const auto& origin) {
+      return origin.first.starts_with(key) && (origin.first.size() == key.size() || origin.first[key.size()] == '[');
+    });
+    const auto name_below = [&](std::string_view map) {
+      return key.starts_with(map) ? key.substr(map.size()) : std::string_view();
+    };
+    std::erase_if(loaded.spec.environment.vars,
+                  [&](const auto& entry) { return entry.first == name_below("environment.vars."); });
+    std::erase_if(loaded.spec.slurm, [&](const SlurmOption& option) { return option.name == name_below("slurm."); });
+    std::erase_if(loaded.spec.launch.srun,
+                  [&](const SlurmOption& option) { return option.name == name_below("launch.srun."); });
+  }
+  builder.spec() = std::move(loaded.spec);
+  apply_point(builder, point);
+  loaded.spec = std::move(builder.spec());
+  for (Diagnostic& problem : validate(loaded, builder.refused())) builder.report(std::move(problem));
+  Diagnostics all = std::move(builder.diagnostics());
+  add_line_texts(all, loaded);
+  return all;
+}
+
+bool has_own_layers(std::string_view key) {
+  // The trainer's values, and bytes for the program: no site, preset or other key looks at them while layers merge.
+  constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.", "launch.command"};
+  return std::none_of(kPlain.begin(), kPlain.end(), [&](std::string_view plain) { return key.starts_with(plain); });
 }
 
 std::vector<std::string> spec_config_names(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {

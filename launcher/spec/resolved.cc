@@ -55,6 +55,32 @@ class YamlWriter {
   return "[" + text + "]";
 }
 
+[[nodiscard]] std::string flow_points(const std::vector<SweepPoint>& points) {
+  std::string text;
+  for (const SweepPoint& point : points) {
+    text += text.empty() ? "{" : ", {";
+    for (std::size_t i = 0; i < point.size(); ++i)
+      text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", yaml_string(point[i].key), point[i].text);
+    text += "}";
+  }
+  return "[" + text + "]";
+}
+
+[[nodiscard]] std::string flow_swept(const std::vector<SweptKey>& keys) {
+  std::string text;
+  for (const SweptKey& key : keys) {
+    text += fmt::format("{}{}: ", text.empty() ? "" : ", ", yaml_string(key.key));
+    if (key.range) {
+      text += fmt::format("{{min: {}, max: {}, log: {}}}", key.range->min, key.range->max, key.range->is_log);
+      continue;
+    }
+    text += "[";
+    for (std::size_t i = 0; i < key.values.size(); ++i) text += (i == 0 ? "" : ", ") + key.values[i].text;
+    text += "]";
+  }
+  return "{" + text + "}";
+}
+
 [[nodiscard]] std::string flow_mounts(const std::vector<Mount>& mounts) {
   std::string text;
   for (const Mount& mount : mounts) {
@@ -86,6 +112,10 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
     } else if (const auto* options = std::get_if<Access<std::vector<SlurmOption>>>(&row.field)) {
       for (const SlurmOption& option : (*options)(spec))
         add(key + "." + option.name, option.value ? yaml_string(*option.value) : "true");
+    } else if (const auto* swept = std::get_if<Access<std::vector<SweptKey>>>(&row.field)) {
+      if (!(*swept)(spec).empty()) add(key, flow_swept((*swept)(spec)));
+    } else if (const auto* points = std::get_if<Access<std::vector<SweepPoint>>>(&row.field)) {
+      if (!(*points)(spec).empty()) add(key, flow_points((*points)(spec)));
     } else if (const auto text = option_text(row, spec)) {
       add(key, yaml_text(*text));
     }

@@ -5,6 +5,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/spec_keys.h"
+#include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/value_setter.h"
 
 namespace dlrun {
@@ -93,6 +94,15 @@ constexpr std::string_view kVariableName =
   return scalar();
 }
 
+/// Keys that a sweep may set.
+[[nodiscard]] Json swept_name() {
+  Json names = Json::array();
+  for (const KeyRow& row : spec_keys()) {
+    if (why_not_swept(row.path).empty()) names.push_back(row.path);
+  }
+  return any_of({{{"enum", std::move(names)}}, {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}}});
+}
+
 /// Called by the type of a row's field.
 struct SchemaOf {
   const KeyRow& row;
@@ -149,6 +159,22 @@ struct SchemaOf {
                    {"required", {"name", "file"}},
                    {"additionalProperties", false}};
     return {{"type", "array"}, {"items", any_of({name, map})}};
+  }
+  Json operator()(Access<std::vector<SweptKey>>) const {
+    const Json number{{"type", {"number", "string"}}};
+    const Json range{{"type", "object"},
+                     {"properties", {{"min", number}, {"max", number}, {"log", {{"type", "boolean"}}}}},
+                     {"required", {"min", "max"}},
+                     {"additionalProperties", false}};
+    return {{"type", "object"},
+            {"minProperties", 1},
+            {"propertyNames", swept_name()},
+            {"additionalProperties", any_of({{{"type", "array"}, {"minItems", 1}}, range})}};
+  }
+  Json operator()(Access<std::vector<SweepPoint>>) const {
+    return {{"type", "array"},
+            {"minItems", 1},
+            {"items", {{"type", "object"}, {"minProperties", 1}, {"propertyNames", swept_name()}}}};
   }
   Json operator()(Access<std::vector<Mount>>) const {
     const Json flag = scalar("^[A-Za-z0-9=_-]+$");

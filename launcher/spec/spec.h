@@ -105,6 +105,37 @@ struct AfterSpec {
   std::vector<std::string> ok, any, notok;
 };
 
+/// A value of a swept key: one line of YAML that means the same wherever it is read, and where it stands.
+struct SweptValue {
+  std::string key, text;
+  Origin where;
+};
+
+/// Numbers that a random sweep draws from, both ends included.
+struct SweptRange {
+  double min = 0, max = 0;
+  bool is_log = false;    ///< every power of ten is as likely as the next
+  bool is_whole = false;  ///< the key takes whole numbers only
+};
+
+/// What a sweep tries for one key: values, or a range.
+struct SweptKey {
+  std::string key;
+  std::vector<SweptValue> values;
+  std::optional<SweptRange> range;
+  Origin where;
+};
+
+/// One experiment of a sweep: what it sets, in the order of the spec.
+using SweepPoint = std::vector<SweptValue>;
+
+struct SweepSpec {
+  std::vector<SweptKey> parameters;
+  std::vector<SweepPoint> points;
+  std::optional<std::int64_t> random, seed, max_parallel;
+  [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
+};
+
 struct JobSpec {
   std::optional<std::string> name, site;
   std::optional<std::string> base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
@@ -116,6 +147,7 @@ struct JobSpec {
   TrainSpec train;
   CheckpointSpec checkpoint;
   AfterSpec after;
+  SweepSpec sweep;
   std::optional<bool> code_snapshot;
   Origins origins;
 };

@@ -51,6 +51,7 @@ class SpecBuilder {
 
  private:
   friend struct ValueSetter;
+  friend struct SweepSetter;
   struct Layer {
     const YamlDocument& document;
     const SpecSource& source;

@@ -132,6 +132,12 @@ constexpr KeyRow kKeys[] = {
 
   {.path = "code.snapshot", FIELD(code_snapshot), .help = "Copy the source tree into the run and start the job there, so that editing on does not change a job that waits: of a git repository what git does not ignore, else the spec's folder. Commit and diff are recorded in any case.", .fallback = "false", .example = "true"},
 
+  {.path = "sweep.parameters", FIELD(sweep.parameters), .help = "A sweep, one job array: keys of this page and the values to try, each combination a run of its own; the last key changes fastest. With random a key may have {min, max} instead of a list, and log: true.", .example = "{train.lr: [0.1, 0.01], train.batch: [32, 256]}"},
+  {.path = "sweep.points", FIELD(sweep.points), .help = "In place of parameters: the combinations themselves.", .example = "[{train.lr: 0.1, train.batch: 32}, {train.lr: 0.01, train.batch: 256}]"},
+  {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000, .help = "That many random points of parameters, no two alike, in place of all combinations.", .example = "20"},
+  {.path = "sweep.seed", FIELD(sweep.seed), .min = 0, .max = 4294967295.0, .help = "Seeds the random points: the same seed gives the same points.", .fallback = "1", .example = "1"},
+  {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6, .help = "How many points run at once.", .fallback = "as many as Slurm starts", .example = "4"},
+
   // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
   {.path = "retry.max", .help = "How often a failed run starts again."},
   {.path = "retry.on", .help = "The causes it starts again for."},
@@ -139,10 +145,6 @@ constexpr KeyRow kKeys[] = {
   {.path = "retry.no_progress", .help = "Give up after this many attempts without progress."},
   {.path = "health.preflight", .help = "Checks of every node before the ranks start."},
   {.path = "health.hang_after", .help = "End a run that reported no progress for this long."},
-  {.path = "sweep.parameters", .help = "Keys and the values to try."},
-  {.path = "sweep.random", .help = "How many random points to try."},
-  {.path = "sweep.seed", .help = "Seeds the random points."},
-  {.path = "sweep.max_parallel", .help = "How many points run at once."},
   {.path = "notify.webhook", .help = "Where to send notifications."},
   {.path = "notify.on", .help = "What to notify of."},
   {.path = "track.mlflow", .help = "An MLflow server."},

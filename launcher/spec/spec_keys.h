@@ -42,7 +42,8 @@ using Field =
     std::variant<std::monostate, Access<std::optional<std::string>>, Access<std::optional<std::int64_t>>,
                  Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
                  Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
-                 Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>>;
+                 Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
+                 Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
 struct KeyRow {
   std::string_view path = {};

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/spec_keys.h"
+#include "launcher/spec/sweep_points.h"
 #include "launcher/spec/units.h"
 
 namespace dlrun {
@@ -29,6 +30,7 @@ class Validator {
     check_launch();
     check_preset();
     check_agent();
+    check_sweep();
     return std::move(found_);
   }
 
@@ -304,6 +306,33 @@ class Validator {
     }
   }
 
+  void check_sweep() {
+    for (const char* key : {"sweep.random", "sweep.seed", "sweep.max_parallel"}) {
+      if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters") &&
+          !refused_.contains("sweep.points"))
+        error(key, fmt::format("{}: sweep.parameters is missing: which keys, and which values?", key));
+    }
+    if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters") || refused_.contains("sweep.points")) return;
+    for (const SweptKey& key : spec_.sweep.parameters) {
+      if (key.range && !spec_.sweep.random && !refused_.contains("sweep.random"))
+        found_.push_back({Diagnostic::Severity::kError, key.where,
+                          fmt::format("sweep.parameters: '{}' has a range: sweep.random says how many points to draw "
+                                      "from it; else give a list",
+                                      key.key),
+                          ""});
+    }
+    const std::uint64_t all = grid_size(spec_.sweep);
+    const bool is_random = spec_.sweep.random.has_value();
+    if (!is_random && all > kMostSweepPoints)
+      error("sweep.parameters",
+            fmt::format("sweep.parameters: {} points, and a sweep has at most {}; try fewer values, "
+                        "or sweep.random",
+                        all == UINT64_MAX ? "more than 2^64" : std::to_string(all), kMostSweepPoints));
+    if (is_random && static_cast<std::uint64_t>(*spec_.sweep.random) > all)
+      error("sweep.random",
+            fmt::format("sweep.random is {}, but sweep.parameters has only {} combinations", *spec_.sweep.random, all));
+  }
+
   const JobSpec& spec_;
   const SiteProfile& site_;
   const Preset& preset_;
@@ -319,7 +348,7 @@ std::vector<Diagnostic> validate(const LoadedSpec& loaded, const std::set<std::s
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kExclusive{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kExclusive{{
       {"resources.gres", "resources.gpus_per_node"},
       {"resources.cpus_per_gpu", "resources.cpus_per_task"},
       {"resources.mem_per_cpu", "resources.mem"},
@@ -329,6 +358,8 @@ std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() 
       {"environment.venv", "environment.conda.name"},
       {"resources.hint", "launch.cpu_bind"},
       {"slurm.chdir", "code.snapshot"},
+      {"sweep.points", "sweep.parameters"},
+      {"sweep.points", "sweep.random"},
   }};
   return kExclusive;
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/units.h"
 
 namespace dlrun {
@@ -16,7 +17,7 @@ using OwnOption = std::pair<std::string_view, std::string_view>;  ///< the name,
 
 /// Options that dlrun sets itself, or that would take the job out of its hands.
 constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
-    {"array", "sweeps are not supported yet"},
+    {"array", "use sweep"},
     {"comment", "dlrun recognises its submissions by it"},
     {"export", "the job's environment is environment.vars"},
     {"export-file", "the job's environment is environment.vars"},
@@ -218,6 +219,15 @@ struct ValueSetter {
     each_item(
         member, "a list of variables' names",
         [this](const YamlNode& item, const std::vector<SecretSource>& before) { return secret_of(item, before); });
+  }
+
+  void operator()(Access<std::vector<SweptKey>> member) const {
+    if (auto keys = SweepSetter{builder, layer, row}.parameters(node))
+      put(member, Result<std::vector<SweptKey>>(std::move(*keys)), node);
+  }
+  void operator()(Access<std::vector<SweepPoint>> member) const {
+    if (auto points = SweepSetter{builder, layer, row}.points(node))
+      put(member, Result<std::vector<SweepPoint>>(std::move(*points)), node);
   }
 
   /// One variable, or one option of Slurm.

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "golden.h"
 #include "launcher/plan/plan.h"
+#include "launcher/plan/sweep.h"
 #include "launcher/spec/load.h"
 
 namespace dlrun {
@@ -70,6 +71,17 @@ TEST_CASE("every example and spec renders to its golden script") {
     REQUIRE(script.has_value());
     golden::check(script_of(file, ".sh"), *script);
   }
+}
+
+TEST_CASE("a sweep's array and one of its points have goldens") {
+  const auto file = golden::folder() / "specs" / "sweep.yaml";
+  const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
+  REQUIRE(sweep.has_value());
+  REQUIRE(sweep->arrays.size() == 1);
+  golden::check(script_of(file, ".array.sh"), sweep->arrays[0].script);
+  golden::check(script_of(file, ".3.sh"), sweep->points.at(3).script);
+  golden::check(script_of(file, ".3.resolved.yaml"), sweep->points.at(3).resolved);
+  golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
 TEST_CASE("rendering twice gives the same bytes") {

@@ -153,7 +153,7 @@ TEST_CASE("a wrong --set shows the argument with a caret under the key or the va
 TEST_CASE("--set of something below a single value is refused") {
   CHECK(has(refused_with("", {"resources.nodes.min=1"}), "resources.nodes is a single value"));
   CHECK(has(refused_with("", {"environment.vars.1X=a"}), "is not a variable's name"));
-  CHECK(has(refused_with("", {"slurm.array=1-3"}), "sweeps are not supported yet"));
+  CHECK(has(refused_with("", {"slurm.array=1-3"}), "use sweep"));
 }
 
 TEST_CASE("${VAR} is replaced from the submitter's environment, $${ is a literal") {

@@ -45,6 +45,9 @@ SlurmdTimeout=10
 KillWait=5
 ReturnToService=2
 
+# So small that a sweep of nine points needs two arrays.
+MaxArraySize=8
+
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 

@@ -1,0 +1,201 @@
+// dlrun sweep: a sweep's points, what they set, and what came of them.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/sweep.h"
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string run, sort;
+  bool json = false, ascending = false, descending = false;
+  std::optional<std::size_t> limit;
+};
+
+struct Row {
+  std::size_t number = 0;
+  const SweepRecord::Point* point = nullptr;
+  const RunStatus* status = nullptr;  ///< nullptr: it cannot be read
+  std::string error;
+  Json result;
+  std::optional<double> key;  ///< what it is sorted by
+};
+
+/// What a point is judged by where nobody says: its last words, or what it is at.
+std::string judged_by(const std::vector<Row>& rows) {
+  for (const char* name : {"test_accuracy", "accuracy", "test_loss", "loss"}) {
+    const bool has = std::any_of(rows.begin(), rows.end(),
+                                 [&](const Row& row) { return row.result.is_object() && row.result.contains(name); });
+    if (has) return name;
+  }
+  return "point";
+}
+
+/// Less is better of what names a loss or a time; of anything else more is.
+bool is_small_good(std::string_view name) {
+  return name == "point" || name.find("loss") != std::string_view::npos ||
+         name.find("error") != std::string_view::npos || name.find("seconds") != std::string_view::npos;
+}
+
+/// What a running point says of itself stands for its result until it has one.
+Json result_of(const RunStatus& status) {
+  auto result = json_read::object_of(status.facts.record.result);
+  if (result) return std::move(*result);
+  Json json;
+  if (const auto& progress = status.facts.record.progress) {
+    if (progress->loss) json["loss"] = *progress->loss;
+    if (progress->accuracy) json["accuracy"] = *progress->accuracy;
+  }
+  return json.is_null() ? Json(nullptr) : json;
+}
+
+std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
+  if (name == "point") return static_cast<double>(row.number);
+  const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
+  if (key != sweep.keys.end()) {
+    const auto& value = row.point->values[static_cast<std::size_t>(key - sweep.keys.begin())];
+    return value ? parse_double(*value) : std::nullopt;
+  }
+  return row.result.is_object() ? json_read::number(row.result, name.c_str()) : std::nullopt;
+}
+
+std::string state_of(const Row& row) {
+  if (row.status == nullptr) return "unknown";
+  return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
+}
+
+/// Of a point that failed why, of one that goes on how far it is, of one that is done its other results.
+std::string remark_of(const Row& row, const std::string& shown) {
+  if (row.status == nullptr) return printable(row.error);
+  const RunRecord& record = row.status->facts.record;
+  if (row.status->state == RunState::kCompleted) {
+    Json rest = row.result;
+    if (rest.is_object()) rest.erase(shown);
+    return rest.is_object() ? result_text(json_read::dump(rest)) : "";
+  }
+  if (is_final(row.status->state))
+    return record.first_failed ? printable(describe(*record.first_failed)) : printable(row.status->detail);
+  return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
+}
+
+Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row, const std::filesystem::path& path) {
+  Json json;
+  json["point"] = row.number;
+  json["run"] = fmt::format("{}/{}", run.id, row.number);
+  Json values = Json::object();
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (row.point->values[i]) values[sweep.keys[i]] = *row.point->values[i];
+  }
+  json["values"] = std::move(values);
+  json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
+  json["last_known"] = row.status != nullptr && row.status->is_last_known;
+  json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id) : Json(nullptr);
+  json["result"] = row.result;
+  json["detail"] = row.status != nullptr ? row.status->detail : row.error;
+  json["path"] = path.string();
+  return json;
+}
+
+void sort_rows(std::vector<Row>& rows, bool is_ascending) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();  // what has no value stands last
+    return is_ascending ? *a.key < *b.key : *a.key > *b.key;
+  });
+}
+
+Result<int> tabulate(Cli& cli, const Options& options) {
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  if (!is_sweep(run->path))
+    return fail(Errc::kUsage, "{0}: is not a sweep; `dlrun status {0}` says what became of it", run->id);
+  const auto sweep = read_sweep(run->path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  std::vector<std::filesystem::path> paths;
+  for (const auto& point : sweep->points) paths.push_back(current_run_of(point_path(run->path, point)));
+  const auto states = RunInspector(cli.env).inspect_all(paths);
+
+  std::vector<Row> rows;
+  std::string unreachable;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    Row row;
+    row.number = i;
+    row.point = &sweep->points[i];
+    if (states[i]) {
+      row.status = &*states[i];
+      row.result = result_of(*states[i]);
+      if (states[i]->is_last_known) unreachable = states[i]->facts.unreachable;
+    } else {
+      row.error = states[i].error().message;
+    }
+    rows.push_back(std::move(row));
+  }
+  const std::string by = options.sort.empty() ? judged_by(rows) : options.sort;
+  for (Row& row : rows) row.key = number_of(row, *sweep, by);
+  if (!options.sort.empty() &&
+      std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
+    print_warning(cli, fmt::format("no point has a number '{}' to sort by", printable(options.sort)));
+  }
+  sort_rows(rows, options.ascending || (!options.descending && is_small_good(by)));
+  const std::size_t all = rows.size();
+  if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
+
+  if (options.json) {
+    Json json = Json::array();
+    for (const Row& row : rows) json.push_back(json_of(*run, *sweep, row, paths[row.number]));
+    print_json(json);
+  } else {
+    const bool is_of_points =
+        by == "point" || std::find(sweep->keys.begin(), sweep->keys.end(), by) != sweep->keys.end();
+    std::vector<std::string> titles{"POINT"};
+    for (const std::string& key : sweep->keys) titles.push_back(key);
+    titles.emplace_back("STATE");
+    if (!is_of_points) titles.push_back(by);
+    titles.emplace_back("");
+    std::vector<std::vector<std::string>> text{titles};
+    for (const Row& row : rows) {
+      std::vector<std::string> cells{std::to_string(row.number)};
+      for (const auto& value : row.point->values) cells.push_back(printable(value.value_or("")));
+      cells.push_back(state_of(row));
+      if (!is_of_points) cells.push_back(row.key ? fmt::format("{:.6g}", *row.key) : "");
+      cells.push_back(remark_of(row, by));
+      text.push_back(std::move(cells));
+    }
+    fmt::print("{}", table(text, cli.colour_out));
+    if (rows.size() < all) print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
+    const RunStatus sum = sum_up_points(states);
+    print_note(cli, fmt::format("{}: {}", run->id, sum.detail));
+  }
+  if (unreachable.empty()) return kExitOk;
+  print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));
+  return kExitUnavailable;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "sweep", "Tabulate a sweep's points, the best first");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.option("--sort", options->sort, "By this result (test_accuracy, loss, ...), key of the spec, or 'point'")
+      .type_name("NAME");
+  command.flag("--ascending", options->ascending, "The smallest first; so by itself for losses, errors and times");
+  command.flag("--descending", options->descending, "The largest first; so by itself for everything else");
+  command.option("-n,--limit", options->limit, "Only the first N").type_name("N");
+  command.flag("--json", options->json, "Print a JSON array");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,132 @@
+#include "launcher/spec/sweep_points.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace dlrun {
+namespace {
+
+/// std::mt19937_64's sequence is the standard's; the distributions' are each library's own, so they are ours here.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+
+  /// 0 to below - 1, each as likely: the part of the engine's range that below does not divide is drawn again.
+  [[nodiscard]] std::uint64_t index(std::uint64_t below) {
+    const std::uint64_t uneven = (UINT64_MAX % below + 1) % below;
+    for (;;) {
+      const std::uint64_t drawn = engine_();
+      if (drawn <= UINT64_MAX - uneven) return drawn % below;
+    }
+  }
+
+  /// 0 to 1, without 1.
+  [[nodiscard]] double fraction() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Six digits: a learning rate that people can read and type again.
+[[nodiscard]] std::string draw_number(Draw& draw, const SweptRange& range) {
+  if (range.is_whole && !range.is_log) {
+    const auto min = static_cast<std::int64_t>(range.min), max = static_cast<std::int64_t>(range.max);
+    return std::to_string(min + static_cast<std::int64_t>(draw.index(static_cast<std::uint64_t>(max - min) + 1)));
+  }
+  const double at = draw.fraction();
+  const double number = range.is_log ? std::exp(std::log(range.min) + at * (std::log(range.max) - std::log(range.min)))
+                                     : range.min + at * (range.max - range.min);
+  const double inside = std::clamp(number, range.min, range.max);
+  if (range.is_whole) return fmt::format("{:.0f}", inside);
+  std::string text = fmt::format("{:.6g}", inside);
+  const double rounded = std::stod(text);  // of our own making: always a number
+  if (rounded < range.min || rounded > range.max) text = fmt::format("{}", inside);
+  return text;
+}
+
+/// The index-th combination.
+[[nodiscard]] SweepPoint combination(const SweepSpec& sweep, std::uint64_t index) {
+  SweepPoint point(sweep.parameters.size());
+  for (std::size_t i = sweep.parameters.size(); i-- > 0;) {
+    const auto& values = sweep.parameters[i].values;
+    point[i] = values[index % values.size()];
+    index /= values.size();
+  }
+  return point;
+}
+
+[[nodiscard]] std::vector<SweepPoint> random_combinations(const SweepSpec& sweep, std::uint64_t count, Draw& draw) {
+  // Floyd's: `count` different ones of `all`, each set as likely, without a list of all.
+  const std::uint64_t all = grid_size(sweep);
+  std::set<std::uint64_t> taken;
+  std::vector<SweepPoint> points;
+  for (std::uint64_t last = all - count; last < all; ++last) {
+    std::uint64_t index = draw.index(last + 1);
+    if (!taken.insert(index).second) taken.insert(index = last);
+    points.push_back(combination(sweep, index));
+  }
+  return points;
+}
+
+[[nodiscard]] std::vector<SweepPoint> random_points(const SweepSpec& sweep, std::uint64_t count, Draw& draw) {
+  std::set<std::string> taken;
+  std::vector<SweepPoint> points;
+  const std::uint64_t tries = 20 * count + 100;
+  for (std::uint64_t i = 0; i < tries && points.size() < count; ++i) {
+    SweepPoint point;
+    for (const SweptKey& key : sweep.parameters) {
+      if (key.range) {
+        point.push_back({key.key, draw_number(draw, *key.range), key.where});
+      } else {
+        point.push_back(key.values[draw.index(key.values.size())]);
+      }
+    }
+    if (taken.insert(describe(point)).second) points.push_back(std::move(point));
+  }
+  return points;
+}
+
+}  // namespace
+
+std::uint64_t grid_size(const SweepSpec& sweep) {
+  if (!sweep.points.empty()) return sweep.points.size();
+  std::uint64_t all = sweep.parameters.empty() ? 0 : 1;
+  for (const SweptKey& key : sweep.parameters) {
+    const std::uint64_t values = key.range ? UINT64_MAX : key.values.size();
+    if (values != 0 && all > UINT64_MAX / values) return UINT64_MAX;
+    all *= values;
+  }
+  return all;
+}
+
+std::uint64_t count_points(const SweepSpec& sweep) {
+  return sweep.random && sweep.points.empty() ? static_cast<std::uint64_t>(*sweep.random) : grid_size(sweep);
+}
+
+std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
+  if (!sweep.points.empty()) return sweep.points;
+  if (sweep.random) {
+    Draw draw(static_cast<std::uint64_t>(sweep.seed.value_or(1)));
+    const auto count = static_cast<std::uint64_t>(*sweep.random);
+    const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
+                                       [](const SweptKey& key) { return key.range.has_value(); });
+    return has_range ? random_points(sweep, count, draw) : random_combinations(sweep, count, draw);
+  }
+  std::vector<SweepPoint> points;
+  const std::uint64_t all = grid_size(sweep);
+  points.reserve(all);
+  for (std::uint64_t i = 0; i < all; ++i) points.push_back(combination(sweep, i));
+  return points;
+}
+
+std::string describe(const SweepPoint& point) {
+  std::string text;
+  for (const SweptValue& value : point) text += fmt::format("{}{}={}", text.empty() ? "" : " ", value.key, value.text);
+  return text;
+}
+
+}  // namespace dlrun

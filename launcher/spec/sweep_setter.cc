@@ -1,0 +1,237 @@
+#include "launcher/spec/sweep_setter.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/key_help.h"
+#include "launcher/spec/load.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/spec/value_setter.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+[[nodiscard]] bool is_free_map(const KeyRow& row) {
+  return std::holds_alternative<Access<NamedValues>>(row.field) ||
+         std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field);
+}
+
+/// A text in quotes that it does not need, without them: people read it in tables. true is not the text "true".
+[[nodiscard]] std::string without_quotes(const std::string& text) {
+  if (text.size() < 2 || text.front() != '"') return text;
+  const std::string inner = text.substr(1, text.size() - 2);
+  return yaml_text(inner) == inner && inner != "true" && inner != "false" ? inner : text;
+}
+
+/// The row of a key, or of the free map that it is an entry of.
+[[nodiscard]] const KeyRow* row_of(std::string_view path) {
+  if (const KeyRow* row = find_key(path)) return row;
+  for (const KeyRow& row : spec_keys()) {
+    if (is_free_map(row) && path.size() > row.path.size() + 1 && path.starts_with(row.path) &&
+        path[row.path.size()] == '.')
+      return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string why_not_swept(std::string_view path) {
+  using Reason = std::pair<std::string_view, std::string_view>;
+  constexpr std::array<Reason, 7> kNot{{
+      {"name", "all points of a sweep have one name"},
+      {"site", "a sweep is submitted to one cluster"},
+      {"resources.clusters", "a sweep is submitted to one cluster"},
+      {"base", "what a spec inherits is read before its sweep"},
+      {"environment.secrets", "all points of a sweep have the same secrets"},
+      {"code.snapshot", "all points of a sweep run the same code"},
+      {"checkpoint.dir", "every point has checkpoints of its own, in its own run"},
+  }};
+  const KeyRow* row = row_of(path);
+  if (row == nullptr) return no_such_key(path);
+  if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
+  if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
+  if (path.starts_with("after.")) return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
+  for (const auto& [key, why] : kNot) {
+    if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
+  }
+  if (row->path == path && is_free_map(*row))
+    return fmt::format("'{}' is a map: name an entry of it, {}.NAME", path, path);
+  return "";
+}
+
+void SweepSetter::refuse(const YamlNode& at, std::string_view why) const {
+  builder.error(layer, at, row.path, fmt::format("{}: {}", row.path, why));
+}
+
+bool SweepSetter::is_swept_key(const YamlNode& name) const {
+  const std::string why = why_not_swept(name.text);
+  if (!why.empty()) refuse(name, why);
+  return why.empty();
+}
+
+std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlNode& node) const {
+  if (node.kind == YamlNode::Kind::kNull) {
+    refuse(node, fmt::format("'{}' has nothing to try here; a sweep cannot take a value away", key));
+    return std::nullopt;
+  }
+  SpecBuilder scratch(builder.env_);
+  const auto id = static_cast<YamlId>(&node - layer.document.nodes.data());
+  scratch.apply_at(layer.document, id, key, layer.source);
+  bool is_fine = true;
+  for (Diagnostic& found : scratch.diagnostics()) {
+    if (found.severity == Diagnostic::Severity::kError) is_fine = false;
+    builder.report(std::move(found));
+  }
+  if (!is_fine) {
+    builder.refused_.emplace(row.path);
+    return std::nullopt;
+  }
+  const auto values = effective_values(scratch.spec());
+  if (values.empty() && node.text != "false") {
+    refuse(node, fmt::format("'{}' is empty here", key));
+    return std::nullopt;
+  }
+  return SweptValue{key, values.empty() ? "false" : without_quotes(values.front().text), builder.origin(layer, node)};
+}
+
+std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key, const YamlNode& node) const {
+  if (node.items.empty()) {
+    refuse(node, fmt::format("the list of '{}' is empty: a sweep needs values to try", key));
+    return std::nullopt;
+  }
+  std::vector<SweptValue> values;
+  std::map<std::string, int> seen;
+  bool is_fine = true;
+  for (const YamlId id : node.items) {
+    const YamlNode& item = layer.document.at(id);
+    auto one = value(key, item);
+    if (!one) {
+      is_fine = false;
+      continue;
+    }
+    const auto [first, is_new] = seen.emplace(one->text, item.line);
+    if (!is_new) {
+      refuse(item, fmt::format("{} is tried twice for '{}'; the first is at line {}", printable(one->text), key,
+                               first->second));
+      is_fine = false;
+    }
+    values.push_back(std::move(*one));
+  }
+  return is_fine ? std::optional(std::move(values)) : std::nullopt;
+}
+
+std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlNode& node) const {
+  const KeyRow& of = *row_of(key);
+  SweptRange found;
+  found.is_whole = std::holds_alternative<Access<std::optional<std::int64_t>>>(of.field);
+  if (!found.is_whole && !std::holds_alternative<Access<std::optional<double>>>(of.field)) {
+    refuse(node, fmt::format("'{}' is not a number, so it has no range; give a list of values", key));
+    return std::nullopt;
+  }
+  bool has_min = false, has_max = false, is_fine = true;
+  for (const auto& [name, at] : builder.entries(layer, node, std::string(row.path))) {
+    if (name->text == "log") {
+      found.is_log = at->text == "true";
+      if (at->text == "true" || at->text == "false") continue;
+      refuse(*at, "log is true or false");
+      is_fine = false;
+    } else if (name->text == "min" || name->text == "max") {
+      const auto end = value(key, *at);  // an end that the key itself refuses is no end
+      const bool is_min = name->text == "min";
+      is_fine = is_fine && end.has_value();
+      if (end) (is_min ? found.min : found.max) = parse_double(end->text).value_or(0);
+      (is_min ? has_min : has_max) = true;
+    } else {
+      refuse(*name, fmt::format("a range has min, max and log, not '{}'", printable(name->text)));
+      is_fine = false;
+    }
+  }
+  if (!is_fine) return std::nullopt;
+  const auto wrong = [&]() -> std::string {
+    if (!has_min || !has_max) return fmt::format("a range of '{}' needs min and max", key);
+    if (found.min >= found.max) return fmt::format("min of '{}' is not below its max", key);
+    if (found.is_log && found.min <= 0) return fmt::format("log of '{}' needs a min above 0", key);
+    return "";
+  }();
+  if (wrong.empty()) return found;
+  refuse(node, wrong);
+  return std::nullopt;
+}
+
+std::optional<std::vector<SweptKey>> SweepSetter::parameters(const YamlNode& node) const {
+  if (node.kind != YamlNode::Kind::kMap || node.items.empty()) {
+    refuse(node, "expected a map of keys and the values to try, such as {train.lr: [0.1, 0.01]}");
+    return std::nullopt;
+  }
+  std::vector<SweptKey> keys;
+  const std::size_t before = builder.diagnostics_.size();
+  bool is_fine = true;
+  for (const auto& [name, value] : builder.entries(layer, node, std::string(row.path))) {
+    SweptKey swept{name->text, {}, {}, builder.origin(layer, *name)};
+    is_fine = is_swept_key(*name) && is_fine;
+    if (!why_not_swept(name->text).empty()) continue;
+    if (value->kind == YamlNode::Kind::kMap) {
+      swept.range = range(swept.key, *value);
+      is_fine = is_fine && swept.range;
+    } else if (value->kind == YamlNode::Kind::kSequence) {
+      auto values = list(swept.key, *value);
+      is_fine = is_fine && values;
+      if (values) swept.values = std::move(*values);
+    } else {
+      refuse(*value, fmt::format("'{}' is {}, not a list of values to try", swept.key, kind_name(*value)));
+      is_fine = false;
+    }
+    keys.push_back(std::move(swept));
+  }
+  const bool has_new_errors =
+      std::any_of(builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(before), builder.diagnostics_.end(),
+                  [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; });
+  if (is_fine && !has_new_errors) return keys;
+  return std::nullopt;
+}
+
+std::optional<std::vector<SweepPoint>> SweepSetter::points(const YamlNode& node) const {
+  if (node.kind != YamlNode::Kind::kSequence || node.items.empty()) {
+    refuse(node, "expected a list of points, such as [{train.lr: 0.1}, {train.lr: 0.01}]");
+    return std::nullopt;
+  }
+  if (node.items.size() > kMostSweepPoints) {
+    refuse(node, fmt::format("{} points, and a sweep has at most {}", node.items.size(), kMostSweepPoints));
+    return std::nullopt;
+  }
+  std::vector<SweepPoint> points;
+  std::map<std::string, int> seen;
+  bool is_fine = true;
+  for (const YamlId id : node.items) {
+    const YamlNode& item = layer.document.at(id);
+    if (item.kind != YamlNode::Kind::kMap || item.items.empty()) {
+      refuse(item, "a point is a map of keys and values");
+      is_fine = false;
+      continue;
+    }
+    SweepPoint point;
+    bool is_point_fine = true;
+    for (const auto& [name, at] : builder.entries(layer, item, std::string(row.path))) {
+      auto one = is_swept_key(*name) ? value(name->text, *at) : std::nullopt;
+      is_point_fine = is_point_fine && one;
+      if (one) point.push_back(std::move(*one));
+    }
+    is_fine = is_fine && is_point_fine && !builder.refused_.contains(row.path);
+    const auto [first, is_new] = seen.emplace(describe(point), item.line);
+    if (is_point_fine && !is_new) {
+      refuse(item, fmt::format("this point is there already, at line {}", first->second));
+      is_fine = false;
+    }
+    points.push_back(std::move(point));
+  }
+  return is_fine ? std::optional(std::move(points)) : std::nullopt;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,152 @@
+#!/usr/bin/env bats
+# A sweep on a real cluster: one array, a run for each point, and one point again. The testbed's MaxArraySize is 8.
+# timeout: 300
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    cat >"$dir/sweep.yaml" <<'YAML'
+name: swept
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+environment: {vars: {LR: "", BATCH: ""}}
+launch:
+  preset: plain
+  command:
+    - bash
+    - -c
+    - |
+      echo "lr $LR batch $BATCH run $DLRUN_RUN job $DLRUN_JOB"
+      touch "now-$LR-$BATCH"; ls now-* | wc -l >>most; sleep 0.3; rm "now-$LR-$BATCH"
+      echo "$LR $BATCH" >>ran
+      [[ "$LR $BATCH" != "0.1 64" || -e fixed ]]
+sweep:
+  parameters:
+    environment.vars.LR: [0.1, 0.01]
+    environment.vars.BATCH: [32, 64, 128]
+  max_parallel: 2
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/sweep.yaml"
+}
+
+teardown() { cancel_jobs; }
+
+json() { dl "$@" --json 2>/dev/null; }
+state() { json status "$1" | jq -r .state; }
+is_state() { [[ $(state "$1") == "$2" ]]; }
+points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
+points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
+
+@test "six points are one array with a throttle, each a run of its own, and one that failed is submitted again alone" {
+    run dl submit sweep.yaml --json
+    [ "$status" -eq 0 ]
+    job=$(jq -r '.jobs | join(" ")' <<<"$output")
+    [[ $job =~ ^[0-9]+$ ]] # one sbatch for all
+    [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
+    wait_until 90 points_are "5 completed 1 failed"
+    is_state last failed
+    # Each point ran once, with its own values, in its own run, and never more than two at once.
+    [[ $(sort "$dir/ran" | xargs) == "0.01 128 0.01 32 0.01 64 0.1 128 0.1 32 0.1 64" ]]
+    (($(sort -n "$dir/most" | tail -1) <= 2))
+    parent=$(json status last | jq -r .path)
+    for n in 0 1 2 3 4 5; do
+        path=$(json status "last/$n" | jq -r .path)
+        [[ $path == "$parent/array-0/$n" ]]
+        [[ $(json status "last/$n" | jq -r .job) == "${job}_$n" ]]
+        [[ $(json status "${job}_$n" | jq -r .run) == "$(basename "$parent")/$n" ]]
+        grep -q "run $path job ${job}_$n" "$path/logs/attempt-0/rank-0000.log"
+        [[ $(dl logs "last/$n") == *"lr "* ]]
+    done
+    grep -q 'LR: "0.01"  # sweep.yaml' "$parent/array-0/3/resolved.yaml"
+    ! grep -q sweep: "$parent/array-0/3/resolved.yaml" || false
+    [[ $(dl logs last) == *"==> swept-"*"/5 <=="* ]]
+    run dl ls
+    [[ $output == *"6 points: 5 completed, 1 failed"* ]]
+    run dl sweep last --sort point
+    [[ $output == *"POINT"*"environment.vars.LR"*"STATE"* ]]
+    [[ $output =~ 1\ +0.1\ +64\ +failed ]]
+    run dl wait last
+    [ "$status" -eq 5 ]
+
+    # The failed point alone, as a run of its own, which then counts for it.
+    as_user touch "$dir/fixed"
+    run dl resubmit last
+    [ "$status" -eq 2 ]
+    run dl resubmit last/0 --json
+    [ "$status" -eq 0 ]
+    run dl resubmit swept/1 --json --watch
+    [ "$status" -eq 0 ]
+    [[ $(sort "$dir/ran" | uniq -c | awk '$1 == 2 {print $2, $3}' | xargs) == *"0.1 64"* ]]
+    parent=$(basename "$parent")
+    wait_until 60 is_state "$parent" completed
+    [[ $(points .state "$parent" | sort -u) == completed ]]
+    [[ $(json status "$parent/1" | jq -r .job) != *_* ]]
+}
+
+@test "a sweep above MaxArraySize is several arrays, one sbatch each; the throttle holds over all; cancel ends them all" {
+    dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}' --set sweep.max_parallel=1 \
+        --set 'launch.command=[bash, -c, "touch began; until [[ -e go ]]; do sleep 0.1; done"]'
+    run json status last
+    [[ $(jq -r .points.all <<<"$output") == 10 ]]
+    parent=$(jq -r .path <<<"$output")
+    first=$(jq -r .job "$parent/array-0/submission.json")
+    second=$(jq -r .job "$parent/array-1/submission.json")
+    [[ $(points .job | xargs) == "${first}_0 ${first}_1 ${first}_2 ${first}_3 ${first}_4 ${first}_5 ${first}_6 ${first}_7 ${second}_0 ${second}_1" ]]
+    [[ $(scontrol show job --oneliner "$second") == *"Dependency=afterany:$first"* ]]
+    wait_until 60 test -e "$dir/began"
+    [[ $(json sweep last | jq -r '.[] | select(.state == "running") | .point') == 0 ]]
+    dl cancel last/9
+    wait_until 60 is_state last/9 cancelled
+    is_state last running
+    dl cancel last
+    wait_until 60 is_state last cancelled
+    points_are "10 cancelled"
+}
+
+@test "a requeued task claims its own point again" {
+    dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b]}' --set 'resources.partition=preempt-now' \
+        --set 'launch.command=[bash, -c, "echo attempt $DLRUN_ATTEMPT; touch began-$LR; until [[ -e go ]]; do sleep 0.1; done"]'
+    job=$(json status last | jq -r .job)
+    wait_until 60 test -e "$dir/began-a" -a -e "$dir/began-b"
+    path=$(json status last/1 | jq -r .path)
+    scontrol update "jobid=${job}_1" requeue=1
+    scontrol requeue "${job}_1"
+    wait_until 60 grep -qx 1 "$path/attempt"
+    as_user touch "$dir/go"
+    wait_until 60 is_state last completed
+    [[ $(cat "$path/../0/attempt") == 0 ]]
+    grep -q "attempt 1" "$path/logs/attempt-1/rank-0000.log"
+}
+
+@test "points with different resources are in different arrays; check counts points and hours; errors have their place" {
+    run json check sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 2], resources.time: [1h]}' --set resources.gpus_per_node=1 --set sweep.max_parallel=null
+    [ "$status" -eq 0 ]
+    [[ $(jq -c '[.points, .arrays, .gpu_hours == 3]' <<<"$output") == "[2,2,true]" ]]
+    run dl check sweep.yaml
+    [[ $output == *"6 points, 2 at once"* ]]
+    run dl render sweep.yaml
+    [[ $output == *"#SBATCH --array=0-5%2"* ]]
+    run dl render sweep.yaml --point 4
+    [[ $output == *"point 4 of 6: environment.vars.LR=0.01 environment.vars.BATCH=64"* ]]
+    [[ $output != *--array* ]]
+    sed 's/environment.vars.LR: /environment.var.LR: /' "$dir/sweep.yaml" >"$dir/bad.yaml"
+    chown "$DLRUN_TESTBED_USER:" "$dir/bad.yaml"
+    run dl submit bad.yaml
+    [ "$status" -eq 2 ]
+    [[ $output == *"bad.yaml:16:5: error: sweep.parameters: there is no key 'environment.var.LR'"* ]]
+    run dl run sweep.yaml --set 'sweep.parameters={environment.vars.LR: [x, y]}'
+    [ "$status" -eq 2 ]
+    [[ $output == *"--point N runs one of them here"* ]]
+    dl run sweep.yaml --set 'sweep.parameters={environment.vars.LR: [x, y]}' --point 1
+    [[ $(dl logs last) == *"lr y"* ]]
+}
+
+@test "every point has its secret, and none is left when its point has ended" {
+    cd "$dir"
+    as_user bash -c 'cd "$1" && TOKEN=s3cret exec dlrun submit sweep.yaml --set "environment.secrets=[TOKEN]" --set "sweep.parameters={environment.vars.LR: [a, b]}" \
+        --set "launch.command=[bash, -c, \"[[ \$TOKEN == s3*t ]] && touch has-\$LR\"]"' - "$dir"
+    wait_until 60 is_state last completed
+    [[ -e $dir/has-a && -e $dir/has-b ]]
+    parent=$(json status last | jq -r .path)
+    ! grep -rl s3cret "$parent" || false
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+#SBATCH --job-name=lr-search              # name
+#SBATCH --partition=gpu                   # resources.partition
+#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.gpus_per_node
+#SBATCH --gpus-per-node=2                 # resources.gpus_per_node
+#SBATCH --time=00:30:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/lr-search-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+trap 'exec "$agent" lead --runs /scratch/runs --name lr-search --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --mpi=pmix                              # launch.preset: trainer
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
+)
+rank=(
+  "$agent" rank
+  --trusted                               # the program is dlrun's own
+)
+program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset digits                        # train.data.dataset
+  --model mlp                             # train.model
+  --lr 0.1                                # train.lr
+  --batch 32                              # train.batch
+  --backend mpi                           # train.backend
+)
+exec "$agent" lead --runs /scratch/runs --name lr-search -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
