@@ -136,6 +136,7 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
     submit.chdir = std::move(*snapshot);
   }
   const auto outcome = submit_once(cli, *run, submit, inspector.executor_of(JobId{}));
+  if (job.prepared) provenance.set_image(job.prepared->loaded.spec.container.image.value_or(""));
   if (auto written = provenance.write(run->path); !written) {
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }

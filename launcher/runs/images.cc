@@ -22,10 +22,6 @@ constexpr std::size_t kEntryLimit = 64U << 10U;
 constexpr std::string_view kImporting = ".importing-";
 constexpr auto kAbandoned = std::chrono::hours(48);
 
-[[nodiscard]] bool is_digest(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 /// Files of imports that were killed, days ago.
 void remove_abandoned(const fs::path& folder) {
   std::error_code error;
@@ -43,6 +39,10 @@ void remove_abandoned(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool is_image_digest(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
 
 Result<ImageStore> ImageStore::of_user(const Env& env) {
   fs::path folder = env.get_or("DLRUN_IMAGES", "");
@@ -72,7 +72,7 @@ fs::path ImageStore::entry_of(const std::string& image) const {
 std::optional<fs::path> ImageStore::file_of(const std::string& digest) const {
   std::error_code error;
   const fs::path file = folder_ / (digest + ".sqsh");
-  if (!is_digest(digest) || !fs::is_regular_file(file, error)) return std::nullopt;
+  if (!is_image_digest(digest) || !fs::is_regular_file(file, error)) return std::nullopt;
   return file;
 }
 
@@ -126,7 +126,7 @@ fs::path ImageStore::new_file() const {
 }
 
 Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& image, std::string digest) const {
-  if (!is_digest(digest)) {
+  if (!is_image_digest(digest)) {
     auto own = sha256_of_file(file);
     if (!own) return tl::unexpected(own.error());
     digest = std::move(*own);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/env.h"
@@ -20,6 +21,9 @@
 #include "common/result.h"
 
 namespace dlrun {
+
+/// 64 lower-case hex digits, as files of images are named.
+[[nodiscard]] bool is_image_digest(std::string_view text);
 
 struct StoredImage {
   std::string image;     ///< as enroot names it: docker://...

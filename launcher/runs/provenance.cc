@@ -1,6 +1,7 @@
 #include "launcher/runs/provenance.h"
 
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/runs/images.h"
 #include "launcher/runs/json_read.h"
 
 namespace dlrun {
@@ -71,6 +73,16 @@ std::string user_name() {
   return std::to_string(::getuid());
 }
 
+nlohmann::ordered_json describe_image(const std::string& image) {
+  nlohmann::ordered_json json{{"name", image}, {"digest", nullptr}, {"bytes", nullptr}, {"modified", nullptr}};
+  struct stat file {};
+  if (!image.starts_with('/') || ::stat(image.c_str(), &file) != 0) return json;
+  json["bytes"] = file.st_size;
+  json["modified"] = utc_timestamp(std::chrono::system_clock::from_time_t(file.st_mtime));
+  if (const auto name = std::filesystem::path(image).stem().string(); is_image_digest(name)) json["digest"] = name;
+  return json;
+}
+
 }  // namespace
 
 Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv, std::string tools_hash)
@@ -93,6 +105,7 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["directory"] = std::filesystem::current_path(error).string();
   json["argv"] = argv_;
   if (!repeats_.empty()) json["repeats"] = repeats_;
+  if (!image_.empty()) json["image"] = describe_image(image_);
   if (git_.valid()) {
     const GitState state = git_.get();
     nlohmann::ordered_json git_json;

@@ -26,13 +26,17 @@ class Provenance {
   /// The run that this one repeats.
   void set_repeats(std::string run) { repeats_ = std::move(run); }
 
+  /// The container's, as the spec names it. Of a file its size and time are written, and the digest that `container
+  /// import` has named it by; what a registry's name means is known to the node that fetches it alone.
+  void set_image(std::string image) { image_ = std::move(image); }
+
   /// Waits for git and writes provenance.json and, for a dirty tree, tree.patch.
   [[nodiscard]] Result<> write(const std::filesystem::path& run);
 
  private:
   std::filesystem::path source_dir_;
   std::vector<std::string> argv_;
-  std::string tools_hash_, repeats_;
+  std::string tools_hash_, repeats_, image_;
   std::future<GitState> git_;
 };
 

@@ -28,6 +28,7 @@
 #include "runtime/agent/sink.h"
 #include "runtime/agent/step.h"
 #include "runtime/agent/store.h"
+#include "runtime/agent/surroundings.h"
 
 namespace dlrun::agent {
 namespace {
@@ -388,6 +389,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
   const auto directory = run_directory_of(env, *identity, options.runs, options.name);
   const auto run = claim_run(directory, *identity, options.name, restart_count_of(env));
   if (!run) return refuse(run.error(), run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
+  if (!options.never_started) record_surroundings(run->directory, run->attempt, env);
   auto events = EventLog::open(directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
   auto loop = EventLoop::create();

@@ -58,6 +58,16 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(jq -r .state "$path/submission.json")" = submitted ]
 }
 
+@test "a run's record says what the job found around it: Slurm, nodes, modules, packages" {
+    as_user mkdir -p "$dir/venv/bin" "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
+    as_user bash -c "echo 'export VIRTUAL_ENV=$dir/venv' >'$dir/venv/bin/activate'"
+    dl submit hello.yaml --watch --set "environment.venv=$dir/venv" --set 'environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11'
+    found=$(key .path)/surroundings.json
+    wait_until 30 test -e "$found"
+    jq -e '(.slurm | startswith("slurm")) and .nodes == ["n1", "n2"] and .modules == ["GCC/8.3.0", "Python/3.11"]' "$found"
+    jq -e '.venv.packages == ["numpy-1.26.4", "torch-2.1.0"] and .conda == null and .attempt == 0 and .partition == "batch"' "$found"
+}
+
 @test "a killed rank is named by --watch, wait and status, with host and signal, and the exit code is 5" {
     run dl submit hello.yaml --watch --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done"]'
     [ "$status" -eq 5 ]

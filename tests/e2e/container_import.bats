@@ -43,6 +43,8 @@ name='reg.example#team/tiny:1'
     run dl submit job.yaml --watch --set "container.image=$file"
     [ "$status" -eq 0 ]
     [[ $output == *ID=dlrun-test* ]]
+    path=$(dl status last --json | jq -r .path)
+    jq -e --arg digest "${digest%% *}" '.image.digest == $digest and .image.bytes > 0' "$path/provenance.json"
 }
 
 @test "many imports of one image at once fetch it once, and all get the same whole file" {
