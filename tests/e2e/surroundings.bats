@@ -1,0 +1,44 @@
+#!/usr/bin/env bats
+# What a user's shell may hold against a job: variables that Slurm's commands, MPI and frameworks read.
+# timeout: 200
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    as_user tee "$dir/hello.yaml" >/dev/null <<'YAML'
+name: hello
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+environment: {vars: {GREETING: "it's"}}
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE in $SLURM_JOB_NAME: $GREETING, $(type -P bash), $${RANK-no} $${MASTER_PORT-no} $${OMPI_MCA_btl-no}"']
+YAML
+    # Each of these changes what sbatch, srun or squeue does, hides jobs from squeue, or sends a rank to another run's master.
+    against=(
+        SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1 SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
+        SLURM_CPU_BIND=map_cpu:63 SLURM_NTASKS=9 SLURM_NNODES=4 SLURM_MPI_TYPE=none SRUN_CPUS_PER_TASK=60
+        SQUEUE_STATES=PD SQUEUE_FORMAT=%P SQUEUE_FORMAT2=partition SQUEUE_SORT=-i SACCT_FORMAT=user SINFO_FORMAT=%n SLURM_TIME_FORMAT=relative
+        RANK=7 WORLD_SIZE=9 LOCAL_RANK=3 MASTER_ADDR=nowhere MASTER_PORT=1 OMPI_MCA_btl=none PMIX_RANK=5 PMI_FD=3
+    )
+}
+
+@test "variables of the shell that Slurm's commands read change neither the job nor what dlrun learns of it" {
+    run as_user env "${against[@]}" bash -c 'cd "$1" && exec dlrun submit hello.yaml --watch' - "$dir"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 in hello: it's, /"*"bash, no no no"* ]]; done
+    as_user env "${against[@]}" bash -c 'cd "$1" && dlrun submit hello.yaml --set "launch.command=[sleep, 100]" && dlrun ls' - "$dir"
+    is_running() { [[ $(as_user env "${against[@]}" dlrun status hello --json | jq -r '.state + " " + .nodes') == "running n[1-2]" ]]; }
+    wait_until 30 is_running
+    [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
+}
+
+@test "rendering asks nothing of the cluster or the machine: no other program, no socket" {
+    as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render "$dir/hello.yaml" -o "$dir/job.sh"
+    cat "$dir/calls"
+    [ "$(grep -c execve "$dir/calls")" -eq 1 ]
+    [ "$(grep -cE 'socket|connect' "$dir/calls" || true)" -eq 0 ]
+    # And it is the same text with all of that in the environment.
+    [ "$(as_user env "${against[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
+}
