@@ -138,7 +138,7 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
     line("nodes", place);
   }
   if (record.attempt > 0) line("attempt", std::to_string(record.attempt));
-  if (record.progress) {
+  if (record.progress && record.result.empty()) {
     const std::string since = age(record.progress->time);
     line("progress",
          progress_text(*record.progress) + (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));

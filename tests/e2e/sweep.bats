@@ -29,8 +29,6 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/sweep.yaml"
 }
 
-teardown() { cancel_jobs; }
-
 json() { dl "$@" --json 2>/dev/null; }
 state() { json status "$1" | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }

@@ -87,6 +87,21 @@ TEST_CASE("with epochs shared, every rank sees all samples in an order of its ow
   CHECK(epochs_per_rank(Sharding::kSample, 4, 4) == 4);
 }
 
+TEST_CASE("the steps that are left are those that are taken") {
+  for (const auto sharding : {Sharding::kSample, Sharding::kEpoch}) {
+    Sampler sampler({50, 8, 0, 3, sharding, 1});
+    constexpr std::size_t kEpochs = 3;
+    std::uint64_t left = sampler.steps_left(0, 0, kEpochs);
+    for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
+      for (std::size_t offset = 0; offset < 50; offset += sampler.batch(epoch, offset).advance, --left) {
+        CHECK(sampler.steps_left(epoch, offset, kEpochs) == left);
+      }
+    }
+    CHECK(left == 0);
+    CHECK(sampler.steps_left(kEpochs - 1, 50, kEpochs) == 0);
+  }
+}
+
 TEST_CASE("even parts cover everything once and differ by one at most") {
   for (const std::size_t n : {0U, 1U, 6U, 7U, 8U, 100U}) {
     for (const int size : {1, 2, 7}) {

@@ -15,6 +15,12 @@ std::size_t Sampler::samples_per_step() const {
                                                 : options_.batch;
 }
 
+std::uint64_t Sampler::steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const {
+  const std::size_t step = samples_per_step();
+  const auto steps_of = [step](std::size_t samples) { return (samples + step - 1) / step; };
+  return epoch < epochs ? steps_of(options_.samples - offset) + (epochs - epoch - 1) * steps_of(options_.samples) : 0;
+}
+
 Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
   if (shuffled_epoch_ != epoch) shuffle(epoch);
   const std::size_t count = std::min(samples_per_step(), options_.samples - offset);

@@ -41,6 +41,9 @@ class Sampler {
   /// How far a full step moves the offset.
   [[nodiscard]] std::size_t samples_per_step() const;
 
+  /// Steps from offset of epoch to the end of the last of `epochs` epochs, all counted as this rank's.
+  [[nodiscard]] std::uint64_t steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const;
+
   /// What comes at offset (below options.samples) of epoch, both from 0. The span is valid until the next call.
   [[nodiscard]] Batch batch(std::size_t epoch, std::size_t offset);
 

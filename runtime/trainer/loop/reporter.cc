@@ -99,8 +99,7 @@ void Reporter::step(const StepReport& report) {
     if (options_.store != nullptr) {
       ordered_json record = fields;
       record["epochs"] = options_.epochs;
-      record["steps"] =
-          report.done > 0 ? static_cast<std::uint64_t>(static_cast<double>(report.step) / report.done + 0.5) : 0;
+      record["steps"] = report.steps;
       keep(options_.store->report_progress(record.dump()));
     }
     told_ = now;

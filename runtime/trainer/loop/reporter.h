@@ -19,10 +19,11 @@ class Store;
 namespace dlrun::trainer {
 
 struct StepReport {
-  std::size_t epoch = 0;   ///< under way, from 1
-  std::uint64_t step = 0;  ///< done, since the start of training
-  double done = 0;         ///< part of all training that is done, 0..1
-  double loss = 0;         ///< mean over this step's samples on all ranks
+  std::size_t epoch = 0;    ///< under way, from 1
+  std::uint64_t step = 0;   ///< done, since the start of training
+  std::uint64_t steps = 0;  ///< that all of it takes
+  double done = 0;          ///< part of all training that is done, 0..1
+  double loss = 0;          ///< mean over this step's samples on all ranks
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
 };

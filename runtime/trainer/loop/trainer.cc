@@ -308,6 +308,8 @@ Result<> Trainer::step() {
   p.epoch_time += Clock::now() - start;
   session_.reporter.step(
       {p.position.epoch + 1, p.position.step,
+       p.position.step +
+           p.sampler.steps_left(p.position.epoch, p.position.offset, static_cast<std::size_t>(p.schedule.epochs)),
        (epochs_done + static_cast<double>(batch.advance) / static_cast<double>(p.train.samples)) / p.schedule.epochs,
        sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples});
 
