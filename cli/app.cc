@@ -10,10 +10,10 @@
 namespace dlrun {
 namespace {
 
-constexpr AddCommand kCommands[] = {add_submit, add_render,   add_check,     add_interactive, add_run,    add_ls,
-                                    add_status, add_logs,     add_wait,      add_cancel,      add_attach, add_sweep,
-                                    add_diff,   add_resubmit, add_schema,    add_explain,     add_man,    add_site,
-                                    add_init,   add_doctor,   add_container, add_completion};
+constexpr AddCommand kCommands[] = {add_submit, add_render,   add_check,     add_interactive, add_run,       add_ls,
+                                    add_status, add_logs,     add_wait,      add_cancel,      add_attach,    add_sweep,
+                                    add_diff,   add_resubmit, add_schema,    add_explain,     add_man,       add_site,
+                                    add_init,   add_doctor,   add_container, add_bench,       add_completion};
 
 constexpr const char* kFooter =
     "\nRUN is a run's name (the newest of that name), its id or the unique start of one, a Slurm job id, a path, or "

@@ -66,6 +66,7 @@ void add_site(CLI::App& root, Action& action);
 void add_init(CLI::App& root, Action& action);
 void add_doctor(CLI::App& root, Action& action);
 void add_container(CLI::App& root, Action& action);
+void add_bench(CLI::App& root, Action& action);
 void add_completion(CLI::App& root, Action& action);
 
 /// The whole tree of commands.

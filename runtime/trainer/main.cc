@@ -23,6 +23,7 @@
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/loop/reporter.h"
 #include "runtime/trainer/loop/trainer.h"
+#include "runtime/trainer/measure/collectives.h"
 #include "runtime/trainer/options.h"
 #include "runtime/trainer/parallel/agreement.h"
 
@@ -150,6 +151,17 @@ int main_of_digits(const std::vector<std::string>& args) {
   return 0;
 }
 
+int main_of_collectives(const std::vector<std::string>& args) {
+  const auto options = parse_collectives_options(args);
+  if (!options) return complain(options.error(), "collectives: ");
+  if (options->wants_help) {
+    fmt::print("{}", collectives_help_text());
+    return 0;
+  }
+  if (auto done = run_collectives(*options, Env::of_process()); !done) return complain(done.error(), "collectives: ");
+  return 0;
+}
+
 int main_of_training(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_options(args, env);
@@ -176,6 +188,10 @@ int main(int argc, char** argv) {
   if (!args.empty() && args.front() == "digits") {
     args.erase(args.begin());
     return dlrun::trainer::main_of_digits(args);
+  }
+  if (!args.empty() && args.front() == "collectives") {
+    args.erase(args.begin());
+    return dlrun::trainer::main_of_collectives(args);
   }
   return dlrun::trainer::main_of_training(args);
 }

@@ -349,7 +349,8 @@ Result<DigitsOptions> parse_digits_options(std::span<const std::string> args) {
 
 std::string help_text() {
   return "usage: dlrun-trainer [OPTIONS]            train, as one rank of a job or alone\n"
-         "       dlrun-trainer digits --out DIR     write generated digits as IDX files\n\n"
+         "       dlrun-trainer digits --out DIR     write generated digits as IDX files\n"
+         "       dlrun-trainer collectives          measure all-reduce and its companions\n\n"
          "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 saves a "
          "checkpoint.\n\n" +
          describe(flags());

@@ -69,6 +69,7 @@ program=(
   --lr-power 3                            # train.lr_power
   --warmup-epochs 1                       # train.warmup_epochs
   --batch 64                              # train.batch
+  --micro-batch 16                        # train.micro_batch
   --epochs 2                              # train.epochs
   --shard epoch                           # train.shard
   --seed 7                                # train.seed

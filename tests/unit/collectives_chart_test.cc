@@ -1,0 +1,72 @@
+// What is shown of measured collectives.
+
+#include "cli/collectives_chart.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace dlrun;
+
+namespace {
+
+const std::vector<CollectiveFigure> kFigures{
+    {"mpi", 2, 8, 0.5, 0.016, 0.016},  {"mpi", 2, 16U << 20U, 5000, 3.355, 3.355},
+    {"shm", 2, 8, 0.25, 0.032, 0.032}, {"shm", 2, 16U << 20U, 2500, 6.711, 6.711},
+    {"shm", 4, 8, 1, 0.008, 0.012},    {"shm", 4, 16U << 20U, 10'000, 1.678, 2.517},
+};
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("sizes are told in the largest unit that they are whole in") {
+  CHECK(bytes_text(8) == "8 B");
+  CHECK(bytes_text(1024) == "1 KiB");
+  CHECK(bytes_text(1028) == "1028 B");
+  CHECK(bytes_text(16U << 20U) == "16 MiB");
+}
+
+TEST_CASE("the table has a row for each number of workers and size, and a dash where a backend was not measured") {
+  CHECK(collectives_table(kFigures, false) ==
+        "WORKERS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
+        "      2        8 B       0.50    0.02    0.02       0.25    0.03    0.03\n"
+        "      2     16 MiB       5000    3.35    3.35       2500    6.71    6.71\n"
+        "      4        8 B          -       -       -       1.00    0.01    0.01\n"
+        "      4     16 MiB          -       -       -      10000    1.68    2.52\n");
+}
+
+TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, in proportion") {
+  const std::string bars = collectives_bars(kFigures);
+  CHECK(bars.find("time at 8 B, microseconds\n") == 0);
+  CHECK(bars.find("bus bandwidth at 16 MiB, GB/s\n") != std::string::npos);
+  const auto line = [&](const std::string& start, std::size_t from) {
+    const auto at = bars.find(start, from);
+    return bars.substr(at, bars.find('\n', at) - at);
+  };
+  const auto second = bars.find("bus bandwidth");
+  CHECK(count(line("2 workers  mpi", 0), "█") == 24);  // 0.5 of the largest, 1
+  CHECK(count(line("4 workers  shm", 0), "█") == 48);
+  CHECK(count(line("2 workers  mpi", second), "█") == 24);  // half of shm's
+  CHECK(count(line("2 workers  shm", second), "█") == 48);
+  CHECK(collectives_bars({}).empty());
+}
+
+TEST_CASE("the drawing has two panels for each number of workers and a line for each backend in it, inside its frame") {
+  const std::string svg = collectives_svg(kFigures, "a <b> & c");
+  CHECK(svg.starts_with("<svg xmlns="));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);
+  CHECK(count(svg, "<polyline") == 6);  // two backends at 2 workers, one at 4, twice
+  CHECK(count(svg, "workers: time, us") == 2);
+  CHECK(count(svg, "workers: bus bandwidth, GB/s") == 2);
+  // 2 workers, shm's bandwidth: the axis goes from 0.01 to 10, so that 6.711 lies at 94 % of 230 units, below 58.
+  CHECK(svg.find("900.0,71.3\" stroke=\"#d55e00\"") != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+}
