@@ -141,6 +141,7 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
     if (!snapshot) return tl::unexpected(snapshot.error());
     submit.chdir = std::move(*snapshot);
   }
+  provenance.set_image(prepared.loaded.spec.container.image.value_or(""));
   Sent sent;
   const auto done = submit_arrays(cli, *run, *sweep, submit, inspector.executor_of(JobId{}), sent);
   if (auto written = provenance.write(run->path); !written) {

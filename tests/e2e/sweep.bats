@@ -148,3 +148,46 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     parent=$(json status last | jq -r .path)
     ! grep -rl s3cret "$parent" || false
 }
+
+# sbatch that does its work and then loses its answer, or its caller.
+hostile_sbatch() {
+    as_user mkdir "$dir/bin"
+    as_user tee "$dir/bin/sbatch" >/dev/null <<SH
+#!/bin/bash
+answer=\$(/usr/bin/sbatch "\$@") || exit
+echo "\$answer" >>$dir/jobs
+[[ ! -e $dir/kill ]] || kill -KILL \$PPID
+[[ -e $dir/lost ]] || { touch $dir/lost; echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }
+echo "\$answer"
+SH
+    as_user chmod 755 "$dir/bin/sbatch"
+}
+submit_ten() {
+    as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun submit sweep.yaml --set sweep.max_parallel=null \
+        --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}'
+}
+
+@test "an array whose reply is lost is found by its comment, and not sent again: each point runs once" {
+    hostile_sbatch
+    submit_ten
+    (($(wc -l <"$dir/jobs") == 2))
+    [[ $(points .job | sed 's/_.*//' | uniq | xargs) == "$(xargs <"$dir/jobs")" ]]
+    wait_until 60 points_are "10 completed"
+    (($(wc -l <"$dir/ran") == 10))
+}
+
+@test "dlrun killed between two arrays: the first is known and runs, the points of the second say that nobody submitted them" {
+    hostile_sbatch
+    as_user touch "$dir/lost" "$dir/kill"
+    run submit_ten
+    [ "$status" -ne 0 ]
+    (($(wc -l <"$dir/jobs") == 1))
+    wait_until 60 points_are "8 completed 2 not_submitted"
+    (($(wc -l <"$dir/ran") == 8))
+    [[ $(json status last/3 | jq -r .job) == "$(<"$dir/jobs")_3" ]]
+    parent=$(json status last | jq -r .run)
+    dl resubmit "$parent/8" --watch
+    dl resubmit "$parent/9" --watch
+    is_state "$parent" completed
+    (($(wc -l <"$dir/ran") == 10))
+}

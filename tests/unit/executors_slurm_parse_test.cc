@@ -89,3 +89,10 @@ TEST_CASE("the cluster's name is read from slurm.conf as Slurm reads it") {
   CHECK(cluster_name_in("ClusterName=\"x\"\n") == "x");
   CHECK(cluster_name_in("ClusterNames=no\n").empty());
 }
+
+TEST_CASE("the array size is what slurm.conf or scontrol says, and nothing where they say nothing of use") {
+  CHECK(array_size_in("ClusterName=x\nMaxArraySize=8 # few\n") == 8);
+  CHECK(array_size_in("MailProg                = /bin/mail\nMaxArraySize            = 1001\n") == 1001);
+  CHECK_FALSE(array_size_in("MaxArraySize=many\n").has_value());
+  CHECK_FALSE(array_size_in("MaxArraySizes=8\n").has_value());
+}
