@@ -25,7 +25,7 @@ Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run)
   }
   if (status->job.id.empty())
     return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id, status->detail);
-  auto done = inspector.executor_of(status->job).cancel(status->job);
+  auto done = inspector.executor_of(status->facts).cancel(status->job);
   if (!done) return within(run.id, done.error());
   if (sweep_of_point(run.path)) DLRUN_TRY(mark_cancelled(run.path));
   fmt::print("{}: cancelled {}\n", run.id,
@@ -40,20 +40,19 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
   std::vector<std::filesystem::path> points;
   for (const auto& point : sweep->points) points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
-  std::map<std::string, JobId> jobs;  // an array once for all its points that go on
+  std::map<std::string, const RunStatus*> jobs;  // an array once for all its points that go on
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty()) continue;
-    const JobId& job = states[i]->job;
-    const std::string whole = job.id.substr(0, job.id.find('_'));
-    jobs.try_emplace(whole, JobId{job.cluster, whole});
+    const std::string& id = states[i]->job.id;
+    jobs.try_emplace(id.substr(0, id.find('_')), &*states[i]);
   }
   if (jobs.empty()) {
     print_note(cli, fmt::format("{}: nothing to cancel, {}", run.id, sum_up_points(states).detail));
     return kExitOk;
   }
   for (std::size_t array = 0; array < sweep->arrays; ++array) DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
-  for (const auto& [id, job] : jobs) {
-    auto done = inspector.executor_of(job).cancel(job);
+  for (const auto& [id, status] : jobs) {
+    auto done = inspector.executor_of(status->facts).cancel({status->job.cluster, id});
     if (!done) return within(run.id, done.error());
     fmt::print("{}: cancelled job {}\n", run.id, id);
   }

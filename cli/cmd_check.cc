@@ -30,7 +30,7 @@ Result<int> check(Cli& cli, const Options& options) {
   if (!prepared) return tl::unexpected(prepared.error());
   auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
-  const bool has_slurm = find_program("sbatch", cli.env).has_value();
+  const bool has_slurm = prepared->plan.server || find_program("sbatch", cli.env);
   std::optional<SweepPlan> sweep;
   if (prepared->is_sweep()) {
     const auto size =
@@ -53,7 +53,9 @@ Result<int> check(Cli& cli, const Options& options) {
     request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
     hide_secrets(request.env, *secrets);
-    const auto words = make_slurm_cli(cli.env)->test(request);
+    const auto slurm =
+        prepared->plan.server ? make_slurmrestd(cli.env, *prepared->plan.server) : make_slurm_cli(cli.env);
+    const auto words = slurm->test(request);
     if (!words) return tl::unexpected(words.error());
     slurm_says = *words;
   }

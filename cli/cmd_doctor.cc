@@ -23,6 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
+  std::string cluster;
   bool site_file = false, json = false;
 };
 
@@ -116,7 +117,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
 Result<int> doctor(Cli& cli, const Options& options) {
   if (options.json && options.site_file)
     return fail(Errc::kUsage, "--site-file prints YAML: it does not go with --json");
-  const auto facts = ask_cluster(cli.env);
+  const auto facts = ask_cluster(cli.env, options.cluster);
   if (!facts) return tl::unexpected(facts.error());
   if (options.site_file) {
     for (const std::string& open : facts->unanswered) print_warning(cli, open);
@@ -147,6 +148,7 @@ Result<int> doctor(Cli& cli, const Options& options) {
 void add_doctor(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "doctor", "What this cluster has, what is missing, and a site file for it");
+  command.option("-M,--cluster", options->cluster, "Another cluster than this one: Slurm's -M").type_name("NAME");
   command.flag("--site-file", options->site_file, "Print the draft of a site file, and only that");
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call([options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });

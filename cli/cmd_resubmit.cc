@@ -32,7 +32,7 @@ std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& 
   return std::filesystem::is_directory(directory, error) ? std::filesystem::path(directory) : cli.current_dir;
 }
 
-Result<Job> job_of_run(const Cli& cli, const IndexEntry& run) {
+Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& facts) {
   auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id, text.error().message);
@@ -50,6 +50,7 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run) {
     job.name = fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)), run.id.substr(slash + 1));
   const auto sweep = sweep_of_point(run.path);
   job.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
+  if (facts.submission) job.submit.server = facts.submission->server;
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
   job.submit.log_pattern = script.output;
@@ -78,7 +79,7 @@ Result<int> resubmit(Cli& cli, const Options& options) {
                 "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, or give --force",
                 run->id, word(status->state), status->job.id);
   }
-  const auto job = job_of_run(cli, *run);
+  const auto job = job_of_run(cli, *run, status->facts);
   if (!job) return tl::unexpected(job.error());
   Provenance provenance(job->submit.directory, cli.env, cli.argv, cli.tools.hash);
   provenance.set_repeats(run->id);

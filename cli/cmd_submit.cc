@@ -37,6 +37,7 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     out["run"] = nullptr;
     out["runs_dir"] = job.runs_dir;
     out["sbatch"] = *words;
+    out["slurmrestd"] = job.submit.server ? Json(job.submit.server->url) : Json(nullptr);
     out["gpu_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requested));
     out["core_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, core_hours) : core_hours(job.requested));
     if (sweep) out["points"] = sweep->points.size();
@@ -46,8 +47,10 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     return kExitOk;
   }
   fmt::print("{}", job.script);
-  print_note(cli, fmt::format("would make {} and call sbatch --parsable {} {}", run.string(), shell_quote_all(*words),
-                              (run / "job.sh").string()));
+  const std::string how =
+      job.submit.server ? "ask slurmrestd at " + job.submit.server->url + " for what sbatch" : "call sbatch --parsable";
+  print_note(cli, fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(*words),
+                              (run / "job.sh").string(), job.submit.server ? " does" : ""));
   if (sweep) print_note(cli, size_text(*sweep));
   if (const auto hours = cost(job.requested); !sweep && !hours.empty()) print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");
@@ -91,7 +94,7 @@ Result<int> submit(Cli& cli, const Options& options) {
       if (!sweep) return tl::unexpected(sweep.error());
       job->script = sweep->arrays.front().script;
       job->submit.is_array = true;
-      if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(JobId{}));
+      if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server));
       return show_what_would_be_done(cli, *job, &*sweep, options.json);
     }
     print_diagnostics(cli, preflight(cli, prepared.loaded));
@@ -99,7 +102,7 @@ Result<int> submit(Cli& cli, const Options& options) {
   }
   if (options.dry_run) return show_what_would_be_done(cli, *job, nullptr, options.json);
   if (job->prepared) print_diagnostics(cli, preflight(cli, job->prepared->loaded));
-  if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(JobId{}));
+  if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server));
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});
 }
 

@@ -4,46 +4,12 @@
 #include <vector>
 
 #include "common/text.h"
+#include "launcher/plan/sbatch_words.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestName = 64;
-
-/// The words of a #SBATCH line as sbatch's tokenizer makes them: quotes join, '\' escapes, '#' ends the line.
-std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
-  std::string word;
-  bool is_open = false;
-  char quote = '\0';
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '\\' && i + 1 < line.size()) {
-      word += line[++i];
-      is_open = true;
-    } else if (quote != '\0') {
-      if (c == quote) {
-        quote = '\0';
-      } else {
-        word += c;
-      }
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      is_open = true;
-    } else if (c == '#') {
-      break;
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      if (is_open) words.push_back(std::move(word));
-      word.clear();
-      is_open = false;
-    } else {
-      word += c;
-      is_open = true;
-    }
-  }
-  if (is_open) words.push_back(std::move(word));
-  return words;
-}
 
 std::string slug(std::string_view text) {
   std::string name;
@@ -60,7 +26,7 @@ std::string slug(std::string_view text) {
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!line.starts_with("exec \"$agent\" lead ")) continue;
-    const auto words = words_of(line);
+    const auto words = sbatch_words_of(line);
     const auto at = std::find(words.begin(), words.end(), "--runs");
     if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
   }
@@ -76,12 +42,7 @@ bool is_script(std::string_view text) {
 std::optional<std::string> sbatch_value(std::string_view text, std::string_view long_name,
                                         std::string_view short_name) {
   std::optional<std::string> value;
-  for (const auto line : split(text, '\n')) {
-    const auto trimmed = trim(line);
-    if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch stops reading at the first command
-    constexpr std::string_view kMark = "#SBATCH";
-    if (!line.starts_with(kMark)) continue;
-    const auto words = words_of(line.substr(kMark.size()));
+  for (const auto& words : sbatch_lines(text)) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string& word = words[i];
       const bool has_next = i + 1 < words.size();

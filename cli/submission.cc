@@ -59,26 +59,34 @@ Env job_environment(const Cli& cli, const std::filesystem::path& run, const std:
   return env;
 }
 
+Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path& run, const std::string& token,
+                                     const SubmitPlan& plan) {
+  auto words = sbatch_words(run, token, plan);
+  if (!words) return tl::unexpected(words.error());
+  SubmitRequest request;
+  request.script = run / "job.sh";
+  request.options = std::move(*words);
+  request.directory = plan.directory;
+  request.env = job_environment(cli, run, token, plan.secrets);
+  return request;
+}
+
 Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const SubmitPlan& plan, Executor& executor) {
   Submission submission;
   submission.token = random_hex(16);
   submission.job.cluster = plan.clusters.value_or("");
-  auto words = sbatch_words(run.path, submission.token, plan);
-  if (!words) return tl::unexpected(words.error());
-  SubmitRequest request;
-  request.script = run.path / "job.sh";
-  request.options = *words;
-  request.directory = plan.directory;
-  request.env = job_environment(cli, run.path, submission.token, plan.secrets);
-  submission.argv = {"sbatch", "--parsable"};
-  submission.argv.insert(submission.argv.end(), words->begin(), words->end());
-  submission.argv.push_back(request.script.string());
+  submission.server = plan.server;
+  const auto request = submit_request(cli, run.path, submission.token, plan);
+  if (!request) return tl::unexpected(request.error());
+  if (!plan.server) submission.argv = {"sbatch", "--parsable"};
+  submission.argv.insert(submission.argv.end(), request->options.begin(), request->options.end());
+  submission.argv.push_back(request->script.string());
 
   const Interrupt interrupt;
   const auto lock = SubmissionLock::hold(run.path);
   if (!plan.is_array) DLRUN_TRY(write_secrets(run.path, plan.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
-  auto job = executor.submit(request);
+  auto job = executor.submit(*request);
   if (!job && is_outcome_open(job.error())) {
     auto settled = settle(run.path, submission, executor);
     if (!settled) {
@@ -95,7 +103,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
     }
     // The controller answers and knows no such job.
-    job = executor.submit(request);
+    job = executor.submit(*request);
   }
   if (!job) {
     if (!is_outcome_open(job.error())) {

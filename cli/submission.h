@@ -13,6 +13,7 @@
 namespace dlrun {
 
 struct SubmitPlan {
+  std::optional<RestServer> server;     ///< submit through it
   std::optional<std::string> clusters;  ///< -M
   std::optional<std::string>
       log_pattern;                     ///< the user's own output file, sbatch's pattern; else the run's slurm-JOB.out
@@ -33,9 +34,13 @@ struct SubmitPlan {
 [[nodiscard]] Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token,
                                   const std::vector<SecretValue>& secrets);
 
-/// Writes the intent, calls sbatch, writes the job. When sbatch's answer is lost the token is looked up, and only where
-/// the controller knows no such job is it sent again, once and with the same token (the claim lets only one of two
-/// run). Ctrl-C during sbatch is settled in the same way; interrupted says that it happened.
+/// What the executor is asked to submit; the script is taken from the run.
+[[nodiscard]] Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path& run,
+                                                   const std::string& token, const SubmitPlan& plan);
+
+/// Writes the intent, calls sbatch or slurmrestd, writes the job. When sbatch's answer is lost the token is looked up,
+/// and only where the controller knows no such job is it sent again, once and with the same token (the claim lets only
+/// one of two run). Ctrl-C during sbatch is settled in the same way; interrupted says that it happened.
 struct SubmitOutcome {
   Submission submission;
   bool interrupted = false;

@@ -14,6 +14,7 @@
 #include "cli/watch.h"
 #include "common/files.h"
 #include "launcher/plan/render.h"
+#include "launcher/runs/carried_spec.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep.h"
 
@@ -80,6 +81,34 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
   return tell_end(cli, run, *status);
 }
 
+namespace {
+
+/// Nothing is left of a submission that could not have been.
+Result<> check_before_recording(const Cli& cli, const Job& job, Executor& executor) {
+  auto request = submit_request(cli, std::filesystem::path(job.runs_dir) / job.name, "TOKEN", job.submit);
+  if (!request) return tl::unexpected(request.error());
+  request->script_text = job.script;
+  return executor.check(*request);
+}
+
+/// Where the spec that a rendered script carries says that it goes.
+Result<std::optional<RestServer>> server_of_script(const Cli& cli, const std::string& script, const std::string& file) {
+  const auto carried = carried_spec(script);
+  if (!carried || ("\n" + carried->yaml).find("\nsubmit:") == std::string::npos) return std::nullopt;
+  LoadRequest request;
+  request.file = file;
+  request.text = carried->yaml;
+  request.current_dir = cli.current_dir;
+  request.config_dirs = config_folders(cli);
+  const auto loaded = load_spec(request);
+  if (!loaded) return fail(Errc::kInvalid, "{}: what it says about submit cannot be read", file);
+  const SubmitSpec& submit = loaded->spec.submit;
+  if (submit.via != "slurmrestd") return std::nullopt;
+  return RestServer{submit.url.value_or(""), submit.token_file.value_or("")};
+}
+
+}  // namespace
+
 Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   Job job;
   const auto path = (cli.current_dir / options.file).lexically_normal();
@@ -94,6 +123,9 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
       job.runs_dir = runs_directory(options.runs, cli.env, SiteProfile{}, cli.current_dir);
     }
     job.script = std::move(*text);
+    auto server = server_of_script(cli, job.script, options.file);
+    if (!server) return tl::unexpected(server.error());
+    job.submit.server = std::move(*server);
     job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
     job.submit.log_pattern = script.output;
     job.submit.directory = cli.current_dir;
@@ -112,6 +144,7 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   job.runs_dir = plan.runs_dir;
   job.script = std::move(*script);
   job.requested = plan.requested;
+  job.submit.server = plan.server;
   job.submit.clusters = plan.clusters;
   job.submit.directory = plan.folder;
   job.submit.comment = value_of(plan, "--comment");
@@ -125,6 +158,8 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
 
 Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
                        const Follow& follow, const OnSubmitted& on_submitted) {
+  Executor& executor = inspector.executor_of(job.submit.server);
+  DLRUN_TRY(check_before_recording(cli, job, executor));
   const bool is_agentless = job.prepared && job.prepared->plan.agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(cli, job.runs_dir));
   const auto run = record(cli, job);
@@ -135,7 +170,7 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
     if (!snapshot) return tl::unexpected(snapshot.error());
     submit.chdir = std::move(*snapshot);
   }
-  const auto outcome = submit_once(cli, *run, submit, inspector.executor_of(JobId{}));
+  const auto outcome = submit_once(cli, *run, submit, executor);
   if (job.prepared) provenance.set_image(job.prepared->loaded.spec.container.image.value_or(""));
   if (auto written = provenance.write(run->path); !written) {
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));

@@ -143,7 +143,7 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
   }
   provenance.set_image(prepared.loaded.spec.container.image.value_or(""));
   Sent sent;
-  const auto done = submit_arrays(cli, *run, *sweep, submit, inspector.executor_of(JobId{}), sent);
+  const auto done = submit_arrays(cli, *run, *sweep, submit, inspector.executor_of(submit.server), sent);
   if (auto written = provenance.write(run->path); !written) {
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }

@@ -52,7 +52,8 @@ void raise(std::optional<std::int64_t>& most, const std::optional<std::int64_t>&
 
 class Doctor {
  public:
-  explicit Doctor(const Env& env) : own_(env), env_(scrubbed_for_slurm(env, munge_is_available())) {}
+  Doctor(const Env& env, const std::string& cluster)
+      : own_(env), cluster_(cluster), env_(scrubbed_for_slurm(env, munge_is_available())) {}
 
   [[nodiscard]] Result<ClusterFacts> run() && {
     for (const char* program : {"scontrol", "sinfo"}) {
@@ -64,12 +65,12 @@ class Doctor {
                     program);
       }
     }
-    const auto config = ask({"scontrol", "show", "config"});
+    const auto config = ask(of_cluster({"scontrol", "show", "config"}));
     if (!config) return tl::unexpected(config.error());
     facts_.config = parse_config(*config);
-    if (const auto text = answer({"scontrol", "show", "partition", "--oneliner"}))
+    if (const auto text = answer(of_cluster({"scontrol", "show", "partition", "--oneliner"})))
       facts_.partitions = parse_partitions(*text);
-    if (const auto text = answer({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)}))
+    if (const auto text = answer(of_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
       add_nodes(facts_.partitions, *text);
     if (const auto text = answer({"srun", "--mpi=list"})) read_mpi_list(facts_, *text);
     if (const auto text = answer({"srun", "--help"}))
@@ -79,6 +80,11 @@ class Doctor {
   }
 
  private:
+  [[nodiscard]] std::vector<std::string> of_cluster(std::vector<std::string> argv) const {
+    if (!cluster_.empty()) argv.insert(argv.begin() + 1, {"-M", cluster_});
+    return argv;
+  }
+
   /// What the program prints, on both of its outputs.
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const {
     Command command;
@@ -136,6 +142,7 @@ class Doctor {
   }
 
   const Env& own_;
+  const std::string& cluster_;
   Env env_;
   ClusterFacts facts_;
 };
@@ -147,8 +154,8 @@ std::string ClusterFacts::setting(std::string_view name) const {
   return found == config.end() ? "" : found->second;
 }
 
-Result<ClusterFacts> ask_cluster(const Env& env) {
-  return Doctor(env).run();
+Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster) {
+  return Doctor(env, cluster).run();
 }
 
 bool ClusterFacts::has_accounting() const {

@@ -42,9 +42,10 @@ struct ClusterFacts {
   [[nodiscard]] bool has_mpi(std::string_view plugin) const;
 };
 
-/// Asks. Each question takes 15 s at most. Fails with kNotFound where there is no Slurm, with kUnavailable where the
-/// controller does not answer; any other question may stay open (unanswered).
-[[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env);
+/// Asks. cluster: another than the default one, by Slurm's -M; empty: that. Each question takes 15 s at most. Fails
+/// with kNotFound where there is no Slurm, with kUnavailable where the controller does not answer; any other question
+/// may stay open (unanswered).
+[[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
 
 // The answers, read tolerantly: fields and lines of other versions are passed over.
 

@@ -12,6 +12,7 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/spec/rest_server.h"
 
 namespace dlrun {
 
@@ -46,7 +47,7 @@ struct QueryAnswer {
 
 struct SubmitRequest {
   std::filesystem::path script;      ///< absolute; what submit() needs
-  std::string script_text;           ///< what test() needs: nothing has to be on disk for it
+  std::string script_text;           ///< what check() and test() need: nothing has to be on disk for them
   std::vector<std::string> options;  ///< words of sbatch's command line, before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment
@@ -59,6 +60,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
+
+  /// What can be known to be in the way before anything is recorded or sent. Starts nothing.
+  [[nodiscard]] virtual Result<> check(const SubmitRequest& request) = 0;
 
   /// Starts a job. kRefused: it was not taken, in the executor's own words. kUnavailable, kTimeout, kInterrupted: it is
   /// not known whether the job was taken; find() tells.
@@ -80,6 +84,9 @@ class Executor {
 
 /// Drives Slurm through its own commands; env is the submitter's, not scrubbed.
 [[nodiscard]] std::unique_ptr<Executor> make_slurm_cli(const Env& env);
+
+/// Drives Slurm through a slurmrestd; env is the submitter's.
+[[nodiscard]] std::unique_ptr<Executor> make_slurmrestd(const Env& env, RestServer server);
 
 /// Jobs on this machine.
 [[nodiscard]] std::unique_ptr<Executor> make_local(const Env& env);

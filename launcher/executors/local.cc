@@ -32,6 +32,8 @@ std::optional<LocalJob> parse(const std::string& id) {
 
 class Local final : public Executor {
  public:
+  Result<> check(const SubmitRequest&) override { return {}; }
+
   Result<JobId> submit(const SubmitRequest&) override {
     return fail(Errc::kUsage, "a job on this machine has no queue: start it with `dlrun run`");
   }

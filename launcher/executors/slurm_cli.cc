@@ -25,17 +25,14 @@ using std::chrono::seconds;
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
 
-/// A user's own comment stands behind ours.
-bool is_ours(std::string_view comment, std::string_view ours) {
-  return comment.starts_with(ours) && (comment.size() == ours.size() || comment[ours.size()] == ' ');
-}
-
 class SlurmCli final : public Executor {
  public:
   explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {
     // The user's own format could be relative ("12:30") and so wrong at midnight.
     env_.set("SLURM_TIME_FORMAT", "standard");
   }
+
+  Result<> check(const SubmitRequest&) override { return {}; }  // sbatch does, and tells
 
   Result<JobId> submit(const SubmitRequest& request) override {
     std::vector<std::string> argv = {"sbatch", "--parsable"};
@@ -67,7 +64,7 @@ class SlurmCli final : public Executor {
     if (!queue) return tl::unexpected(queue.error());
     if (queue->exit_code != 0) return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
     for (const auto& report : parse_squeue(queue->out, cluster)) {
-      if (is_ours(report.comment, comment)) return whole_job(report.job);
+      if (is_comment_of(report.comment, comment)) return whole_job(report.job);
     }
     // Ended and purged already? Only accounting can tell, and many clusters have none or keep no comments.
     std::vector<std::string> past = {"sacct", "-P",
@@ -79,7 +76,7 @@ class SlurmCli final : public Executor {
     auto accounting = call(std::move(past), kQueryTimeout, env_);
     if (accounting && accounting->exit_code == 0) {
       for (const auto& report : parse_sacct(accounting->out, cluster)) {
-        if (is_ours(report.comment, comment)) return whole_job(report.job);
+        if (is_comment_of(report.comment, comment)) return whole_job(report.job);
       }
     }
     return std::nullopt;

@@ -59,6 +59,10 @@ std::string slurm_cluster_name(const Env& env) {
   return cluster_name_in(slurm_conf(env));
 }
 
+std::string slurm_conf_value(const Env& env, std::string_view key) {
+  return value_in(slurm_conf(env), key);
+}
+
 std::optional<std::size_t> array_size_in(std::string_view text) {
   const auto size = parse_int(value_in(text, "MaxArraySize"));
   return size && *size > 0 ? std::optional(static_cast<std::size_t>(*size)) : std::nullopt;

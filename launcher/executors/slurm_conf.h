@@ -23,6 +23,8 @@ namespace dlrun {
 
 /// MaxArraySize in the text of a slurm.conf, or of what scontrol prints; nothing where it is not there.
 [[nodiscard]] std::optional<std::size_t> array_size_in(std::string_view text);
+/// The value of any key of that file that stands at a line's begin, in the same way.
+[[nodiscard]] std::string slurm_conf_value(const Env& env, std::string_view key);
 
 /// The value of ClusterName in the text of a slurm.conf; its keys and their case are Slurm's: any.
 [[nodiscard]] std::string cluster_name_in(std::string_view slurm_conf);

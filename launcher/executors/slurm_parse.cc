@@ -37,6 +37,10 @@ std::string known(std::string_view text) {
 
 }  // namespace
 
+bool is_comment_of(std::string_view comment, std::string_view ours) {
+  return comment.starts_with(ours) && (comment.size() == ours.size() || comment[ours.size()] == ' ');
+}
+
 std::string state_word(std::string_view text) {
   return std::string(text.substr(0, text.find_first_of(" +")));
 }

@@ -24,6 +24,9 @@ inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,
 /// sacct -P -n -X -o kSacctFormat. Of a requeued job's several records the last counts.
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
+/// True when a job's comment is ours, or ours with the user's own behind it.
+[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view ours);
+
 /// Slurm's state word without what follows it ("CANCELLED by 1000", "PENDING+").
 [[nodiscard]] std::string state_word(std::string_view text);
 [[nodiscard]] JobPhase phase_of(std::string_view state_word);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/plan/rest_job.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/units.h"
@@ -57,6 +58,8 @@ class Planner {
     if (inputs.target == Target::kLocal || spec_.launch.agent.value_or(true)) plan_.agent = inputs.agent_path;
     plan_.trusted = preset_.trusted;
     plan_.clusters = spec_.resources.clusters;
+    if (spec_.submit.via == "slurmrestd" && inputs.target == Target::kSlurm)
+      plan_.server = RestServer{spec_.submit.url.value_or(""), spec_.submit.token_file.value_or("")};
     plan_.forward_usr1 = spec_.checkpoint.signal_before.has_value();
     runtime_ = container_runtime(spec_, site_);
   }
@@ -83,7 +86,9 @@ class Planner {
     if (inputs_.target == Target::kSlurm) {
       directives();
       step();
+      if (plan_.server) check_server();
     }
+    if (!errors_.empty()) return tl::unexpected(std::move(errors_));
     return std::move(plan_);
   }
 
@@ -275,6 +280,15 @@ class Planner {
       add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before, "checkpoint.signal_before");
     add_directive("--open-mode", "append", "a requeue keeps the log");
     add_directive("--no-requeue", std::nullopt, "no retry");
+  }
+
+  /// What slurmrestd would drop or misread is refused, not sent.
+  void check_server() {
+    for (const PlannedOption& directive : plan_.directives) {
+      if (const auto why = rest_refusal(directive.option, directive.value))
+        error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
+              fmt::format("{}: {}", directive.key, *why));
+    }
   }
 
   /// Job ids stand in the script. The jobs of runs are known at submission only.

@@ -12,6 +12,7 @@
 
 #include "launcher/spec/diagnostic.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/rest_server.h"
 #include "launcher/spec/spec.h"
 
 namespace dlrun {
@@ -74,6 +75,7 @@ struct LaunchPlan {
   std::vector<PlannedDependency> after;   ///< as given; submit finds the jobs of runs
   bool output_given = false;              ///< resources.output is the user's: submit leaves it alone
   std::optional<std::string> clusters;    ///< -M of every query about the run
+  std::optional<RestServer> server;       ///< submit through it; nothing: through sbatch
   Prologue prologue;
   bool shares_cpus = false;                 ///< resources.cpus_per_task is not given: the script divides what it got
   std::vector<PlannedOption> step;          ///< srun's options, in order

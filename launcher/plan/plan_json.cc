@@ -55,6 +55,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"runs_dir", plan.runs_dir},
       {"agent", plan.agent},
       {"clusters", plan.clusters ? Json(*plan.clusters) : Json()},
+      {"server", plan.server ? Json{{"url", plan.server->url}, {"token_file", plan.server->token_file}} : Json()},
       {"directives", of_options(plan.directives)},
       {"after", after},
       {"output_given", plan.output_given},

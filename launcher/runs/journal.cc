@@ -111,6 +111,8 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
   submission.log = json_read::text(*json, "log");
+  if (const auto server = json->find("server"); server != json->end() && server->is_object())
+    submission.server = RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
   if (const auto argv = json->find("argv"); argv != json->end() && argv->is_array()) {
     for (const auto& word : *argv) {
       if (word.is_string()) submission.argv.push_back(word.get<std::string>());
@@ -125,6 +127,8 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   json["state"] = word_of(submission.state);
   json["cluster"] = submission.job.cluster;
   json["job"] = submission.job.id;
+  if (submission.server)
+    json["server"] = {{"url", submission.server->url}, {"token_file", submission.server->token_file}};
   json["argv"] = submission.argv;
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   if (!submission.message.empty()) json["message"] = submission.message;

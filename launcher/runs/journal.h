@@ -18,11 +18,12 @@ struct Submission {
   enum class State { kIntent, kSubmitted, kRefused };
   std::string token;  ///< 32 hex digits
   State state = State::kIntent;
-  JobId job;                      ///< cluster as queries need it (-M), kLocalCluster for a run on this machine
-  std::vector<std::string> argv;  ///< what is or was called
-  std::string time;               ///< UTC, of the last change
-  std::string message;            ///< kRefused: why
-  std::string log;                ///< the job's output where it is not slurm-JOBID.out here
+  JobId job;                         ///< cluster as queries need it (-M), kLocalCluster for a run on this machine
+  std::optional<RestServer> server;  ///< the slurmrestd that was asked; nothing: Slurm's own commands
+  std::vector<std::string> argv;     ///< what is or was called; for a slurmrestd the words that sbatch would have got
+  std::string time;                  ///< UTC, of the last change
+  std::string message;               ///< kRefused: why
+  std::string log;                   ///< the job's output where it is not slurm-JOBID.out here
   std::optional<std::int64_t>
       task;  ///< a sweep's point: what else is here is its array's, but job.id is the task's own
 };

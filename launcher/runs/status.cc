@@ -184,10 +184,21 @@ RunStatus assess(RunFacts facts) {
   return status;
 }
 
-RunInspector::RunInspector(const Env& env) : slurm_(make_slurm_cli(env)), local_(make_local(env)) {}
+RunInspector::RunInspector(const Env& env) : env_(env), slurm_(make_slurm_cli(env)), local_(make_local(env)) {}
 
-Executor& RunInspector::executor_of(const JobId& job) {
-  return job.cluster == kLocalCluster ? *local_ : *slurm_;
+Executor& RunInspector::executor_of(const RunFacts& facts) {
+  const auto job = job_of(facts);
+  if ((job && job->cluster == kLocalCluster) || (facts.submission && facts.submission->job.cluster == kLocalCluster))
+    return *local_;
+  return executor_of(facts.submission ? facts.submission->server : std::nullopt);
+}
+
+Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
+  if (!server) return *slurm_;
+  for (const auto& [known, executor] : servers_) {
+    if (known == *server) return *executor;
+  }
+  return *servers_.emplace_back(*server, make_slurmrestd(env_, *server)).second;
 }
 
 Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
@@ -355,11 +366,12 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
 std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::filesystem::path> runs,
                                                            std::chrono::milliseconds max_age) {
   std::map<std::filesystem::path, Result<Submission>> settled_arrays;
-  const auto settled_once = [&](const std::filesystem::path& run, const Submission& submission) -> Result<Submission> {
-    if (!submission.task) return settle(run, submission, executor_of(submission.job));
+  const auto settled_once = [&](const std::filesystem::path& run, const RunFacts& one) -> Result<Submission> {
+    const Submission& submission = *one.submission;
+    if (!submission.task) return settle(run, submission, executor_of(one));
     const auto known = settled_arrays.find(run.parent_path());
     if (known == settled_arrays.end()) {
-      auto settled = settle(run, submission, executor_of(submission.job));
+      auto settled = settle(run, submission, executor_of(one));
       return settled_arrays.emplace(run.parent_path(), std::move(settled)).first->second;
     }
     if (!known->second || known->second->state == Submission::State::kIntent) return known->second;
@@ -368,7 +380,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
     return again->value_or(submission);
   };
   std::vector<Result<RunFacts>> facts;
-  std::vector<JobId> slurm_jobs, local_jobs;
+  std::map<Executor*, std::vector<JobId>> jobs;
   for (const auto& run : runs) {
     facts.push_back(read_facts(run));
     if (!facts.back()) continue;
@@ -377,7 +389,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;
     if (f.submission && f.submission->state == Submission::State::kIntent) {
       f.is_being_submitted = is_being_submitted(f.submission->task ? run.parent_path() : run);
-      auto settled = settled_once(run, *f.submission);
+      auto settled = settled_once(run, f);
       if (settled) {
         f.submission = std::move(*settled);
       } else {
@@ -385,20 +397,19 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
         continue;
       }
     }
-    if (const auto job = job_of(f)) (job->cluster == kLocalCluster ? local_jobs : slurm_jobs).push_back(*job);
+    if (const auto job = job_of(f)) jobs[&executor_of(f)].push_back(*job);
   }
 
-  const auto ask = [&](Executor& executor, const std::vector<JobId>& jobs, bool is_local) {
-    if (jobs.empty()) return;
-    const auto answer = executor.query(jobs, max_age);
+  for (const auto& [executor, asked] : jobs) {
+    const auto answer = executor->query(asked, max_age);
     std::map<std::pair<std::string, std::string>, const JobReport*> reports;
     if (answer) {
       for (const auto& report : answer->reports) reports[{report.job.cluster, report.job.id}] = &report;
     }
     for (auto& one : facts) {
-      if (!one || one->record.ended) continue;
+      if (!one || one->record.ended || !one->unreachable.empty()) continue;
       const auto job = job_of(*one);
-      if (!job || (job->cluster == kLocalCluster) != is_local || !one->unreachable.empty()) continue;
+      if (!job || &executor_of(*one) != executor) continue;
       if (!answer) {
         one->unreachable = answer.error().message;
         continue;
@@ -408,9 +419,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
       const auto report = reports.find({job->cluster, job->id});
       if (report != reports.end()) one->report = *report->second;
     }
-  };
-  ask(*slurm_, slurm_jobs, false);
-  ask(*local_, local_jobs, true);
+  }
 
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {

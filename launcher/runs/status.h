@@ -97,13 +97,18 @@ class RunInspector {
   /// Only what the files say: no process, no network.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
-  [[nodiscard]] Executor& executor_of(const JobId& job);
+  /// Who is to be asked about the run: what it was submitted through.
+  [[nodiscard]] Executor& executor_of(const RunFacts& facts);
+  /// Who takes a new job: the slurmrestd, or Slurm's own commands where there is none.
+  [[nodiscard]] Executor& executor_of(const std::optional<RestServer>& server);
 
  private:
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(std::span<const std::filesystem::path> runs,
                                                              std::chrono::milliseconds max_age);
 
+  Env env_;
   std::unique_ptr<Executor> slurm_, local_;
+  std::vector<std::pair<RestServer, std::unique_ptr<Executor>>> servers_;
 };
 
 }  // namespace dlrun

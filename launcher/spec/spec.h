@@ -137,6 +137,13 @@ struct SweepSpec {
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
 };
 
+/// How a job gets to Slurm.
+struct SubmitSpec {
+  std::optional<std::string> via;         ///< sbatch, slurmrestd
+  std::optional<std::string> url;         ///< slurmrestd's
+  std::optional<std::string> token_file;  ///< absolute
+};
+
 struct JobSpec {
   std::optional<std::string> name, site;
   std::optional<std::string> base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
@@ -149,6 +156,7 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   AfterSpec after;
   SweepSpec sweep;
+  SubmitSpec submit;
   std::optional<bool> code_snapshot;
   Origins origins;
 };

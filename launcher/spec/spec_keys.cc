@@ -138,6 +138,9 @@ constexpr KeyRow kKeys[] = {
   {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000, .help = "That many random points of parameters, no two alike, in place of all combinations.", .example = "20"},
   {.path = "sweep.seed", FIELD(sweep.seed), .min = 0, .max = 4294967295.0, .help = "Seeds the random points: the same seed gives the same points.", .fallback = "1", .example = "1"},
   {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6, .help = "How many points run at once.", .fallback = "as many as Slurm starts", .example = "4"},
+  {.path = "submit.via", FIELD(submit.via), .format = Format::kChoice, .choices = "sbatch slurmrestd", .help = "How the job gets to Slurm: sbatch, or Slurm's REST API. Everything about the run goes the same way; dlrun interactive needs salloc.", .fallback = "sbatch", .example = "sbatch"},
+  {.path = "submit.url", FIELD(submit.url), .help = "Where slurmrestd listens: unix:/PATH, http://127.0.0.1:PORT or https://HOST[:PORT].", .example = "unix:/run/slurmrestd/socket"},
+  {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath, .help = "A file of mode 0600 with the token that `scontrol token` prints; a socket needs none.", .example = "~/.config/dlrun/token"},
 
   // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
   {.path = "retry.max", .help = "How often a failed run starts again."},

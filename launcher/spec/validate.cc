@@ -7,6 +7,7 @@
 
 #include "common/text.h"
 #include "container/container.h"
+#include "launcher/spec/rest_server.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/units.h"
@@ -31,6 +32,7 @@ class Validator {
     check_preset();
     check_agent();
     check_sweep();
+    check_submit();
     return std::move(found_);
   }
 
@@ -331,6 +333,25 @@ class Validator {
     if (is_random && static_cast<std::uint64_t>(*spec_.sweep.random) > all)
       error("sweep.random",
             fmt::format("sweep.random is {}, but sweep.parameters has only {} combinations", *spec_.sweep.random, all));
+  }
+
+  void check_submit() {
+    const SubmitSpec& s = spec_.submit;
+    if (s.url) {
+      if (const auto address = parse_rest_url(*s.url); !address)
+        error("submit.url", "submit.url: " + address.error().message);
+    }
+    if (s.via.value_or("sbatch") != "slurmrestd") return;
+    if (spec_.sweep.is_given())
+      error("submit.via",
+            "submit.via: a sweep's arrays are submitted by sbatch only, for now; give --set submit.via=sbatch");
+    if (!s.url) {
+      error("submit.via", "submit.via is slurmrestd, but submit.url does not say where it listens");
+    } else if (!s.url->starts_with("unix:") && !s.token_file) {
+      error("submit.url",
+            "submit.url: whoever can reach a port may be anybody: give submit.token_file, a file with what `scontrol "
+            "token` prints");
+    }
   }
 
   const JobSpec& spec_;

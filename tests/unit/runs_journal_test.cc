@@ -21,6 +21,7 @@ class FakeExecutor final : public Executor {
   Result<std::optional<JobId>> known = std::nullopt;
   int asked = 0;
 
+  Result<> check(const SubmitRequest&) override { throw std::logic_error("checked"); }
   Result<JobId> submit(const SubmitRequest&) override { throw std::logic_error("submitted again"); }
   Result<std::string> test(const SubmitRequest&) override { throw std::logic_error("tested"); }
   Result<std::optional<JobId>> find(std::string_view comment, const std::string&) override {
@@ -49,6 +50,7 @@ TEST_CASE("the journal reads back what was written") {
   submission.state = Submission::State::kSubmitted;
   submission.job = {"inter", "42"};
   submission.log = "/x/out-42.txt";
+  submission.server = RestServer{"unix:/run/s", "/home/me/token"};
   REQUIRE(write_submission(run.path(), submission).has_value());
   const auto read = read_submission(run.path());
   REQUIRE(read.has_value());
@@ -57,6 +59,7 @@ TEST_CASE("the journal reads back what was written") {
   CHECK((*read)->argv == submission.argv);
   CHECK((*read)->state == Submission::State::kSubmitted);
   CHECK((*read)->log == "/x/out-42.txt");
+  CHECK((*read)->server == submission.server);
 }
 
 TEST_CASE("no journal is nothing, a damaged one is an error that names it") {

@@ -86,9 +86,9 @@ start_accounting() {
     fi
 }
 
-rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/$subnet.1/$((port + 3))"); }
+rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/127.0.0.1/$((port + 3))"); }
 
-# slurmrestd over TCP for JWT on the bridge's address, and on a socket whose caller is authenticated by its user id.
+# slurmrestd over TCP for JWT on the loopback address, and on a socket whose caller is authenticated by its user id.
 # It refuses to run as root or SlurmUser, and on the socket it serves its own user alone: hence the ordinary user.
 start_rest() {
     [[ $rest == yes ]] || return 0
@@ -98,7 +98,7 @@ start_rest() {
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
         spawn slurmrestd-tcp "${env[@]}" SLURM_JWT=daemon setpriv --reuid=nobody --regid=nogroup --clear-groups \
-            slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/jwt "$subnet.1:$((port + 3))"
+            slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/jwt "127.0.0.1:$((port + 3))"
     fi
     if ! daemon_is_alive slurmrestd-local; then
         rm -f "$state/rest/socket"

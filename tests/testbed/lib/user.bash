@@ -45,8 +45,9 @@ print_environment() {
     echo "DLRUN_TESTBED_PROCTRACK=$proctrack"
     echo "DLRUN_TESTBED_ACCOUNTING=$accounting"
     [[ ! -e $state/containers/kind ]] || echo "DLRUN_TESTBED_CONTAINERS=$(<"$state/containers/kind")"
+    [[ -z $second ]] || echo "DLRUN_TESTBED_SECOND=$second"
     if [[ $rest == yes ]]; then
-        echo "DLRUN_TESTBED_REST_URL=http://$subnet.1:$((port + 3))"
+        echo "DLRUN_TESTBED_REST_URL=http://127.0.0.1:$((port + 3))"
         echo "DLRUN_TESTBED_REST_SOCKET=$state/rest/socket"
     fi
     # PMIx 4.2.2's default store crashes or hangs about one step in fifty.

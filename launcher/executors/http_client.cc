@@ -1,0 +1,141 @@
+#include "launcher/executors/http_client.h"
+
+#include <array>
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLargestAnswer = 256U << 20U;
+constexpr std::chrono::milliseconds kConnectTimeout{10'000};
+
+/// The functions of libcurl that are used, by its own types. Loaded once and kept: the library is not unloaded.
+struct Curl {
+  decltype(&curl_global_init) global_init = nullptr;
+  decltype(&::curl_easy_init) easy_init = nullptr;
+  decltype(&::curl_easy_cleanup) easy_cleanup = nullptr;
+  CURLcode (*easy_setopt)(CURL*, CURLoption, ...) = nullptr;
+  CURLcode (*easy_getinfo)(CURL*, CURLINFO, ...) = nullptr;
+  decltype(&::curl_easy_perform) easy_perform = nullptr;
+  decltype(&::curl_easy_strerror) easy_strerror = nullptr;
+  decltype(&::curl_slist_append) slist_append = nullptr;
+  decltype(&::curl_slist_free_all) slist_free_all = nullptr;
+
+  static Result<Curl> load() {
+    void* library = nullptr;
+    for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
+      library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      if (library != nullptr) break;
+    }
+    if (library == nullptr)
+      return fail(Errc::kNotFound,
+                  "slurmrestd is asked through libcurl, which is not installed here (Debian: libcurl4, Red Hat: "
+                  "libcurl); submit.via: sbatch needs none");
+    Curl curl;
+    const auto get = [&](const char* name, auto& function) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
+      return function != nullptr;
+    };
+    const bool has_all = get("curl_global_init", curl.global_init) && get("curl_easy_init", curl.easy_init) &&
+                         get("curl_easy_cleanup", curl.easy_cleanup) && get("curl_easy_setopt", curl.easy_setopt) &&
+                         get("curl_easy_getinfo", curl.easy_getinfo) && get("curl_easy_perform", curl.easy_perform) &&
+                         get("curl_easy_strerror", curl.easy_strerror) && get("curl_slist_append", curl.slist_append) &&
+                         get("curl_slist_free_all", curl.slist_free_all);
+    if (!has_all || curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+      return fail(Errc::kInternal, "libcurl could not be set up");
+    return curl;
+  }
+};
+
+std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
+  std::string& body = *static_cast<std::string*>(into);
+  if (body.size() + size * count > kLargestAnswer) return 0;
+  body.append(bytes, size * count);
+  return size * count;
+}
+
+}  // namespace
+
+struct HttpClient::State {
+  Curl curl;
+  CURL* handle = nullptr;
+  RestAddress address;
+  std::array<char, CURL_ERROR_SIZE> words{};
+
+  ~State() {
+    if (handle != nullptr) curl.easy_cleanup(handle);
+  }
+};
+
+HttpClient::HttpClient(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
+HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
+HttpClient::~HttpClient() = default;
+
+Result<HttpClient> HttpClient::to(const RestAddress& address) {
+  auto curl = Curl::load();
+  if (!curl) return tl::unexpected(curl.error());
+  auto state = std::make_unique<State>();
+  state->curl = *curl;
+  state->address = address;
+  state->handle = curl->easy_init();
+  if (state->handle == nullptr) return fail(Errc::kInternal, "libcurl could not be set up");
+  return HttpClient(std::move(state));
+}
+
+Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
+  const Curl& curl = state_->curl;
+  CURL* const handle = state_->handle;
+  HttpResponse response;
+  const std::string url = state_->address.base + request.path;
+  struct curl_slist* headers = nullptr;
+  const auto add_header = [&](const std::string& line) { headers = curl.slist_append(headers, line.c_str()); };
+  for (const auto& header : request.headers) add_header(header);
+  add_header("Accept: application/json");
+  add_header("Expect:");  // slurmrestd does not answer "100-continue", for which curl would wait a second
+  if (!request.body.empty()) add_header("Content-Type: application/json");
+
+  state_->words.front() = '\0';
+  CURLcode code = CURLE_OK;
+  const auto set = [&](CURLoption option, auto value) {
+    if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
+  };
+  set(CURLOPT_ERRORBUFFER, state_->words.data());
+  set(CURLOPT_URL, url.c_str());
+  if (!state_->address.socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, state_->address.socket.c_str());
+  // The token must reach nobody but the server that was named.
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  if (state_->address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
+  // On a connection that it has used before libcurl sends a request again by itself when that ends without an answer: a
+  // job would be submitted twice.
+  set(CURLOPT_FRESH_CONNECT, 1L);
+  set(CURLOPT_FORBID_REUSE, 1L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(kConnectTimeout.count()));
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
+  set(CURLOPT_HTTPHEADER, headers);
+  set(CURLOPT_WRITEFUNCTION, &append);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&response.body));
+  set(CURLOPT_HTTPGET, 1L);
+  if (!request.body.empty()) {
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(CURLOPT_POSTFIELDS, request.body.data());
+  }
+  set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (code == CURLE_OK) code = curl.easy_perform(handle);
+  if (code == CURLE_OK) code = curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
+  curl.easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
+  curl.slist_free_all(headers);
+  if (code != CURLE_OK) {
+    const std::string words = state_->words.front() != '\0' ? state_->words.data() : curl.easy_strerror(code);
+    return fail(Errc::kUnavailable, "{}", printable(trim(words)));
+  }
+  return response;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,267 @@
+// Slurm through slurmrestd. Every call is one or two requests with a bounded time; nothing is retried here.
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/executors/classify.h"
+#include "launcher/executors/executor.h"
+#include "launcher/executors/http_client.h"
+#include "launcher/executors/queue_cache.h"
+#include "launcher/executors/rest_reply.h"
+#include "launcher/executors/rest_token.h"
+#include "launcher/executors/slurm_parse.h"
+#include "launcher/executors/submitter.h"
+#include "launcher/plan/rest_job.h"
+
+namespace dlrun {
+namespace {
+
+using std::chrono::seconds;
+
+/// slurmrestd itself waits for a controller that restarts; past this the answer is taken as lost.
+constexpr seconds kSubmitTimeout{120};
+constexpr seconds kQueryTimeout{30};
+constexpr std::size_t kLargestScript = 64U << 20U;
+/// So many jobs are asked for one by one; more in one list of the whole queue, which is larger.
+constexpr std::size_t kFewJobs = 4;
+
+[[nodiscard]] bool is_json(std::string_view body) {
+  return trim(body).starts_with('{');
+}
+
+class Slurmrestd final : public Executor {
+ public:
+  Slurmrestd(const Env& env, RestServer server) : env_(env), server_(std::move(server)) {}
+
+  Result<> check(const SubmitRequest& request) override {
+    const auto body = body_of(request, request.script_text);
+    if (!body) return tl::unexpected(body.error());
+    const auto release = ready();
+    if (!release) return tl::unexpected(release.error());
+    return {};
+  }
+
+  Result<JobId> submit(const SubmitRequest& request) override {
+    const auto script = read_file(request.script, kLargestScript);
+    if (!script) return tl::unexpected(script.error());
+    auto body = body_of(request, *script);
+    if (!body) return tl::unexpected(body.error());
+    HttpRequest post{"POST", path("job/submit"), {}, std::move(*body), kSubmitTimeout};
+    const auto answer = send(std::move(post));
+    if (!answer) return tl::unexpected(answer.error());
+    if (answer->status == 200) {
+      if (auto id = rest_job_id(answer->body)) return JobId{"", std::move(*id)};
+    }
+    return tl::unexpected(error_of(*answer));
+  }
+
+  Result<std::string> test(const SubmitRequest& request) override {
+    const auto body = body_of(request, request.script_text);
+    if (!body) return tl::unexpected(body.error());
+    const auto release = ready();
+    if (!release) return tl::unexpected(release.error());
+    return fmt::format(
+        "slurmrestd of Slurm {} at {} answers and can express every option; whether and when the job would start only "
+        "sbatch --test-only can tell",
+        *release, server_.url);
+  }
+
+  Result<std::optional<JobId>> find(std::string_view comment, const std::string&) override {
+    const auto answer = ask("jobs");
+    if (!answer) return tl::unexpected(answer.error());
+    const auto reports = rest_jobs(answer->body, ::getuid());
+    if (!reports) return tl::unexpected(reports.error());
+    for (const auto& report : *reports) {
+      if (is_comment_of(report.comment, comment)) return report.job;
+    }
+    return std::nullopt;
+  }
+
+  Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
+    QueryAnswer answer;
+    answer.accounting = "slurmrestd was not asked for it";
+    if (max_age.count() == 0 && jobs.size() <= kFewJobs) {
+      for (const auto& job : jobs) {
+        const auto reply = ask("job/" + job.id.substr(0, job.id.find('_')), AcceptUnknownJob::kYes);
+        if (!reply) return tl::unexpected(reply.error());
+        DLRUN_TRY(take(answer, reply->body, {&job, 1}));
+      }
+      return answer;
+    }
+    const auto body = shared_queue(jobs, max_age);
+    if (!body) return tl::unexpected(body.error());
+    DLRUN_TRY(take(answer, *body, jobs));
+    return answer;
+  }
+
+  Result<> cancel(const JobId& job) override {
+    HttpRequest request;
+    request.method = "DELETE";
+    request.path = path("job/" + job.id);
+    request.timeout = kQueryTimeout;
+    const auto answer = send(std::move(request));
+    if (!answer) return tl::unexpected(answer.error());
+    if (answer->status == 200) return {};
+    if (rest_says_unknown_job(answer->body)) return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
+    return tl::unexpected(error_of(*answer));
+  }
+
+ private:
+  enum class AcceptUnknownJob { kNo, kYes };
+
+  static std::string path(std::string_view what) { return fmt::format("/slurm/{}/{}", kRestVersion, what); }
+
+  Result<std::string> body_of(const SubmitRequest& request, std::string_view script) const {
+    Env env = request.env;
+    env.unset("SLURM_JWT");  // whoever has it is the user, on every cluster that knows the key
+    add_submitter(env, request.directory.string(), env_);
+    const std::string name = request.script.filename().string(), directory = request.directory.string();
+    return rest_job({script, name.empty() ? std::string_view("job.sh") : name, request.options, directory, env});
+  }
+
+  /// The server speaks our version, knows who asks, and reaches a controller. Returns Slurm's release.
+  Result<std::string> ready() {
+    HttpRequest request;
+    request.path = "/openapi/v3";
+    request.timeout = kQueryTimeout;
+    const auto about = send(request);
+    if (!about) return tl::unexpected(about.error());
+    if (about->status != 200) return tl::unexpected(error_of(*about));
+    const auto versions = rest_versions(about->body);
+    if (std::find(versions.begin(), versions.end(), kRestVersion) == versions.end())
+      return tl::unexpected(wrong_version(versions));
+    const auto ping = ask("ping");
+    if (!ping) return tl::unexpected(ping.error());
+    if (!rest_has_controller(ping->body))
+      return fail(Errc::kUnavailable,
+                  "Slurm's controller is unreachable: slurmrestd at {} says that it does not answer", server_.url);
+    return rest_release(ping->body);
+  }
+
+  [[nodiscard]] Error wrong_version(const std::vector<std::string>& versions) const {
+    if (versions.empty())
+      return {Errc::kRefused, fmt::format("{}: answers, but describes no API of Slurm's that takes jobs; is it a "
+                                          "slurmrestd?",
+                                          server_.url)};
+    return {Errc::kRefused,
+            fmt::format("slurmrestd at {} takes jobs in version {} of its API; dlrun speaks {} (Slurm 22.05 to 23.11). "
+                        "Start it with -s openapi/{}, or give submit.via: sbatch",
+                        server_.url, join(versions, " and "), kRestVersion, kRestVersion)};
+  }
+
+  Result<HttpResponse> ask(std::string_view what, AcceptUnknownJob accept = AcceptUnknownJob::kNo) {
+    HttpRequest request;
+    request.path = path(what);
+    request.timeout = kQueryTimeout;
+    auto answer = send(std::move(request));
+    if (!answer || answer->status == 200) return answer;
+    if (accept == AcceptUnknownJob::kYes && rest_says_unknown_job(answer->body)) return answer;
+    return tl::unexpected(error_of(*answer));
+  }
+
+  Result<HttpResponse> send(HttpRequest request) {
+    const auto address = parse_rest_url(server_.url);
+    if (!address) return tl::unexpected(address.error());
+    if (!address->socket.empty()) {
+      struct stat info {};
+      if (::stat(address->socket.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode))
+        return fail(Errc::kUnavailable, "there is no slurmrestd at {}: no such socket", server_.url);
+    }
+    if (!server_.token_file.empty()) {
+      const auto token = read_token(server_.token_file);
+      if (!token) return tl::unexpected(token.error());
+      const struct passwd* user = ::getpwuid(::geteuid());
+      request.headers.push_back(fmt::format("X-SLURM-USER-NAME: {}", user != nullptr ? user->pw_name : ""));
+      request.headers.push_back("X-SLURM-USER-TOKEN: " + *token);
+    }
+    if (!client_) {
+      auto client = HttpClient::to(*address);
+      if (!client) return tl::unexpected(client.error());
+      client_ = std::make_unique<HttpClient>(std::move(*client));
+    }
+    auto answer = client_->send(request);
+    if (!answer) return within(fmt::format("slurmrestd at {}", server_.url), answer.error());
+    return answer;
+  }
+
+  /// What an answer that is not the one hoped for means.
+  [[nodiscard]] Error error_of(const HttpResponse& answer) const {
+    const std::string words = rest_errors(answer.body);
+    const std::string said = fmt::format("HTTP {}{}{}", answer.status, words.empty() ? "" : ": ", words);
+    if (answer.status == 401 || answer.status == 403) {
+      if (server_.token_file.empty())
+        return {Errc::kRefused,
+                fmt::format("slurmrestd at {} does not know who asks ({}); on a socket it serves its own "
+                            "user alone, else it wants submit.token_file",
+                            server_.url, said)};
+      return {Errc::kRefused,
+              fmt::format("slurmrestd at {} does not accept the token of {} ({}); `scontrol token` makes a new one",
+                          server_.url, server_.token_file, said)};
+    }
+    if (answer.status == 404 && !is_json(answer.body))
+      return {Errc::kRefused,
+              fmt::format("slurmrestd at {} has no version {} of its API ({})", server_.url, kRestVersion, said)};
+    // A proxy's own words, or none at all: nobody knows what became of the request.
+    if (!is_json(answer.body) || (answer.status >= 502 && answer.status <= 504))
+      return {Errc::kUnavailable, fmt::format("slurmrestd at {} did not answer ({})", server_.url, said)};
+    if (says_unreachable(words) || words.find("config is unable to load") != std::string::npos) {
+      // It asks the controller in the caller's name, and has the same words for a token that is refused there.
+      const std::string also = server_.token_file.empty()
+                                   ? std::string()
+                                   : fmt::format(", or does not accept the token of {}", server_.token_file);
+      return {Errc::kUnavailable,
+              fmt::format("Slurm's controller is unreachable{}: slurmrestd at {} says {}", also, server_.url, said)};
+    }
+    return {Errc::kRefused, fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
+  }
+
+  /// One question about the queue serves everybody who watches a job of it.
+  Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
+    const auto has_all = [&](const std::string& text) {
+      const auto reports = rest_jobs(text, ::getuid());
+      return reports && std::all_of(jobs.begin(), jobs.end(), [&](const JobId& job) {
+               return std::any_of(reports->begin(), reports->end(), [&](const auto& r) { return r.job == job; });
+             });
+    };
+    const auto ask_all = [&]() -> Result<std::string> {
+      const auto answer = ask("jobs");
+      if (!answer) return tl::unexpected(answer.error());
+      return rest_jobs_of(answer->body, ::getuid());
+    };
+    auto cache = max_age.count() > 0 ? QueueCache::of_user(env_) : std::nullopt;
+    if (!cache) return ask_all();
+    return cache->get("rest " + server_.url, max_age, has_all, ask_all);
+  }
+
+  static Result<> take(QueryAnswer& answer, std::string_view body, std::span<const JobId> jobs) {
+    auto reports = rest_jobs(body, ::getuid());
+    if (!reports) return tl::unexpected(reports.error());
+    for (auto& report : *reports) {
+      const auto found =
+          std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) { return job.id == report.job.id; });
+      if (found == jobs.end()) continue;
+      report.job = *found;
+      answer.reports.push_back(std::move(report));
+    }
+    return {};
+  }
+
+  Env env_;
+  RestServer server_;
+  std::unique_ptr<HttpClient> client_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_slurmrestd(const Env& env, RestServer server) {
+  return std::make_unique<Slurmrestd>(env, std::move(server));
+}
+
+}  // namespace dlrun

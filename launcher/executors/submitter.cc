@@ -1,0 +1,70 @@
+#include "launcher/executors/submitter.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/executors/slurm_conf.h"
+
+namespace dlrun {
+namespace {
+
+struct Limit {
+  std::string_view name;
+  int resource;
+};
+constexpr std::array<Limit, 10> kLimits = {{{"CPU", RLIMIT_CPU},
+                                            {"FSIZE", RLIMIT_FSIZE},
+                                            {"DATA", RLIMIT_DATA},
+                                            {"STACK", RLIMIT_STACK},
+                                            {"CORE", RLIMIT_CORE},
+                                            {"RSS", RLIMIT_RSS},
+                                            {"NPROC", RLIMIT_NPROC},
+                                            {"NOFILE", RLIMIT_NOFILE},
+                                            {"MEMLOCK", RLIMIT_MEMLOCK},
+                                            {"AS", RLIMIT_AS}}};
+
+/// Asking the kernel by umask(2) would change it for a moment, and another thread may be starting git.
+[[nodiscard]] std::string own_umask() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Umask:")) return std::string(trim(std::string_view(line).substr(6)));
+  }
+  return {};
+}
+
+[[nodiscard]] bool names(std::string_view list, std::string_view limit) {
+  const auto parts = split(list, ',');
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    part = trim(part);
+    if (part.starts_with("RLIMIT_")) part.remove_prefix(7);
+    return part == limit || part == "ALL";
+  });
+}
+
+}  // namespace
+
+void add_submitter(Env& job, const std::string& directory, const Env& own) {
+  job.set("SLURM_SUBMIT_DIR", directory);
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) == 0) job.set("SLURM_SUBMIT_HOST", host.data());
+  job.set("SLURM_PRIO_PROCESS", fmt::format("{}", ::getpriority(PRIO_PROCESS, 0)));
+  if (const std::string mask = own_umask(); !mask.empty()) job.set("SLURM_UMASK", mask);
+  const std::string some = slurm_conf_value(own, "PropagateResourceLimits");
+  const std::string but = slurm_conf_value(own, "PropagateResourceLimitsExcept");
+  for (const Limit& limit : kLimits) {
+    const bool goes = !but.empty() ? !names(but, limit.name) : some.empty() || names(some, limit.name);
+    struct rlimit value {};
+    if (goes && ::getrlimit(static_cast<__rlimit_resource>(limit.resource), &value) == 0)
+      job.set(fmt::format("SLURM_RLIMIT_{}", limit.name), fmt::format("{}", value.rlim_cur));
+  }
+}
+
+}  // namespace dlrun

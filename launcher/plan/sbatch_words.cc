@@ -1,0 +1,52 @@
+#include "launcher/plan/sbatch_words.h"
+
+#include "common/text.h"
+
+namespace dlrun {
+
+std::vector<std::string> sbatch_words_of(std::string_view rest) {
+  std::vector<std::string> words;
+  std::string word;
+  bool is_open = false;
+  char quote = '\0';
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const char c = rest[i];
+    if (c == '\\' && i + 1 < rest.size()) {
+      word += rest[++i];
+      is_open = true;
+    } else if (quote != '\0') {
+      if (c == quote) {
+        quote = '\0';
+      } else {
+        word += c;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      is_open = true;
+    } else if (c == '#') {
+      break;
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      if (is_open) words.push_back(std::move(word));
+      word.clear();
+      is_open = false;
+    } else {
+      word += c;
+      is_open = true;
+    }
+  }
+  if (is_open) words.push_back(std::move(word));
+  return words;
+}
+
+std::vector<std::vector<std::string>> sbatch_lines(std::string_view script) {
+  std::vector<std::vector<std::string>> lines;
+  for (const auto line : split(script, '\n')) {
+    const auto trimmed = trim(line);
+    if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch stops reading at the first command
+    constexpr std::string_view kMark = "#SBATCH";
+    if (line.starts_with(kMark)) lines.push_back(sbatch_words_of(line.substr(kMark.size())));
+  }
+  return lines;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# resources.clusters on two real clusters that share a database: every command of dlrun's reaches the one that was named. The testbed is one of
+# its own.
+# timeout: 300
+# shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
+
+load helpers
+
+setup_file() {
+    export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.two
+    "$testbed/down" # what a run that was killed has left
+    "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --second other
+    load_testbed
+    dir=$(fresh_dir)
+    export dir
+    make_loggers
+}
+
+teardown_file() {
+    "$testbed/down"
+}
+
+# Slurm's real commands, each behind a script of its name that writes its words down first; not inside an allocation, which knows
+# its cluster.
+make_loggers() {
+    local program
+    mkdir "$dir/loggers"
+    for program in sbatch salloc srun squeue sacct scancel scontrol sinfo; do
+        cat >"$dir/loggers/$program" <<SH
+#!/bin/bash
+[[ -n \${SLURM_JOB_ID-} ]] || printf '%s %s\n' $program "\${*//\$'\n'/ }" >>$dir/calls
+exec $(command -v "$program") "\$@"
+SH
+    done
+    chmod 755 "$dir/loggers"/*
+}
+
+setup() {
+    cat >"$dir/job.yaml" <<YAML
+name: job
+resources: {nodes: 1, tasks_per_node: 1, time: 5m, clusters: other}
+launch: {preset: plain, command: [bash, -c, 'echo on \$SLURM_CLUSTER_NAME; until [[ -e go ]]; do sleep 0.1; done']}
+YAML
+    rm -f "$dir/go" "$dir/calls"
+    as_user touch "$dir/calls"
+}
+
+teardown() {
+    end_test
+    scancel -M other -f -u "$DLRUN_TESTBED_USER"
+    wait_until 30 none_on other
+    rm -rf "$dir/runs"
+}
+
+none_on() { [[ -z $(squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i) ]]; }
+count_on() { squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i | grep -c '^[0-9]'; }
+state() { dl status "$1" --json | jq -r .state; }
+is_state() { [[ $(state "$1") == "$2" ]]; }
+logged() { as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"; }
+
+# The calls that were logged since the last time, all of them with the cluster; what concerns this machine alone is left out.
+all_named_other() {
+    local calls
+    calls=$(grep -Ev '^srun --(mpi=list|help)$|^[a-z]+ --version$' "$dir/calls")
+    : >"$dir/calls"
+    echo "$calls"
+    [ -n "$calls" ]
+    ! grep -Ev -- '(-M|--clusters?)[ =]?other( |$)' <<<"$calls"
+}
+
+@test "a job on the other cluster: submit, status, ls, logs, attach, wait and cancel know it, and a job of the same id here is another" {
+    run dl submit job.yaml --json
+    [ "$status" -eq 0 ]
+    id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
+    [ "$(jq -r .cluster <<<"$output")" = other ]
+    here=$(as_user sbatch --parsable --hold --time=1 --wrap true)
+    while ((here < job)); do here=$(as_user sbatch --parsable --hold --time=1 --wrap true); done
+    wait_until 60 is_state "$id" running
+    [ "$(count_on other)" -eq 1 ]
+    [ "$(dl ls --json | jq -r '.[0].state')" = running ]
+    as_user touch "$dir/go"
+    run dl wait "$id"
+    [ "$status" -eq 0 ]
+    [[ $(dl logs "$id") == *"on other"* ]]
+    rm "$dir/go"
+    second=$(dl submit job.yaml --json | jq -r .run)
+    dl cancel "$second"
+    wait_until 60 is_state "$second" cancelled
+    [ "$(job_state "$here")" = PENDING ]
+}
+
+@test "every call of Slurm's that dlrun makes about the run names the cluster" {
+    logged submit job.yaml
+    all_named_other
+    wait_until 60 is_state last running
+    for words in "status last" "ls" "attach last -- true" "check job.yaml" "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
+        : >"$dir/calls"
+        # shellcheck disable=SC2086 # words are wanted
+        logged $words </dev/null
+        all_named_other
+    done
+    logged cancel last
+    all_named_other
+    logged wait last || true
+    [ ! -s "$dir/calls" ] || all_named_other
+    logged interactive job.yaml -- bash -c 'echo on $SLURM_CLUSTER_NAME' </dev/null >"$dir/out"
+    grep -q '^on other$' "$dir/out"
+    all_named_other
+}
+
+@test "sbatch that dies before it answers: the job is found on its cluster, and exists once" {
+    cat >"$dir/loggers/sbatch" <<SH
+#!/bin/bash
+$(command -v sbatch) "\$@" >/dev/null
+kill -KILL \$\$
+SH
+    run logged submit job.yaml --json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(jq -r .cluster <<<"$output")" = other ]
+    [ "$(count_on other)" -eq 1 ]
+    none_on testbed
+    all_named_other
+}
+
+@test "doctor asks the cluster that is named" {
+    run dl doctor -M other --json
+    [ "$(jq -r .cluster <<<"$output")" = other ]
+    [ "$(jq -r '.partitions[0].gpus_per_node' <<<"$output")" = 0 ]
+    run dl doctor -M nosuch
+    [ "$status" -ne 0 ]
+    [[ $output == *nosuch* ]]
+}

@@ -1,0 +1,242 @@
+#!/usr/bin/env bats
+# Submitting through a real slurmrestd, on a socket and over loopback with a token. The testbed is one of its own: the shared one has
+# no slurmrestd.
+# timeout: 300
+# shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
+
+load helpers
+
+setup_file() {
+    export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.rest
+    "$testbed/down" # what a run that was killed has left
+    "$BATS_TEST_DIRNAME/fixture" up --rest
+    load_testbed
+    base=$(fresh_dir)
+    export base
+}
+
+teardown_file() {
+    "$testbed/down"
+}
+
+setup() {
+    dir=$base
+    cat >"$dir/job.yaml" <<YAML
+name: job
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
+environment: {vars: {PATH: /usr/bin:/bin}}
+submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
+YAML
+    rm -rf "$dir/go" "$dir/runs" # what a test that failed has left, too
+}
+
+teardown() {
+    stop_proxy
+    end_test
+}
+
+# start_proxy MODE...: what stands between dlrun and slurmrestd, at $dir/proxy; see rest_proxy.py.
+start_proxy() {
+    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
+    proxy=$!
+    wait_until 30 test -S "$dir/proxy"
+}
+stop_proxy() {
+    [[ -z ${proxy-} ]] || kill "$proxy" 2>/dev/null || true
+    proxy=
+    rm -f "$dir/proxy" "$dir/proxy.held"
+}
+
+via() { echo "submit.via=$1"; }
+state() { dl status "$1" --json | jq -r .state; }
+is_state() { [[ $(state "$1") == "$2" ]]; }
+jobs_in_queue() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
+is_running() { [[ $(job_state "$1") == RUNNING ]]; }
+
+new_token() { # seconds
+    as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' - "$dir" "$1"
+}
+by_token() { echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL --set submit.token_file=$dir/token"; }
+
+# What Slurm knows about a job, a field a line, without what is another for every job.
+fields() {
+    scontrol show job -dd "$1" | tr -s ' \n' '\n' |
+        grep -Ev '^(JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime|LastSchedEval|SuspendTime|Reason|Command|Comment|StdOut|StdErr|ArrayJobId|Priority)=|^\(?null\)?$|^$'
+}
+
+# same NAME SPEC-OPTIONS...: the same spec by sbatch and by slurmrestd, both held back; then field by field.
+same() {
+    local one two
+    one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
+    two=$(dl submit job.yaml --json --set "$(via slurmrestd)" "$@" 2>/dev/null | jq -r .job)
+    [[ $one =~ ^[0-9]+$ && $two =~ ^[0-9]+$ ]] || { echo "$*: '$one' '$two'" >&2 && return 1; }
+    fields "$one" >"$BATS_TEST_TMPDIR/one"
+    fields "$two" >"$BATS_TEST_TMPDIR/two"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/one")" -gt 40 ]
+    diff "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two" || { echo "of $*" >&2 && return 1; }
+}
+
+@test "slurmrestd and sbatch give the same job, field by field, for every key that both can express" {
+    held=(--set resources.begin=2037-01-02T03:04:05)
+    same "${held[@]}"
+    same "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 --set resources.cpus_per_task=2 --set resources.mem=4G
+    same "${held[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 --set resources.cpus_per_gpu=3 --set resources.mem_per_gpu=2G
+    same "${held[@]}" --set resources.tasks_per_node=null --set resources.nodes=null --set resources.ntasks=5 --set resources.gpus_per_task=1 --set resources.mem_per_cpu=100M
+    same "${held[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' --set resources.exclusive=true --set resources.threads_per_core=1
+    same "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user --set resources.time=12:03:04
+    same "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 --set resources.exclude=n4 --set resources.partition=preempt
+    same "${held[@]}" --set after.any=1 --set resources.error=logs/%j.err
+    same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
+    same "${held[@]}" --set 'slurm={mincpus: "3", time-min: "2", ntasks-per-socket: "1", cores-per-socket: "4", deadline: 2037-02-02T00:00:00}'
+    same "${held[@]}" --set 'slurm={oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true, wckey: w, delay-boot: "5"}'
+}
+
+@test "the job's environment, umask and limits are the same, too; the token is in none of them, nor in the record" {
+    new_token 600
+    token=$(sed 's/SLURM_JWT=//' "$dir/token")
+    [ "${#token}" -gt 60 ]
+    cat >"$dir/both" <<'SH'
+cd "${0%/*}"
+umask 027
+ulimit -Sn 999
+export BEFORE=$'two\nlines'
+for how in sbatch slurmrestd; do
+    [[ $how == sbatch ]] || export "$(<token)"
+    dlrun submit show.yaml --watch --set submit.via=$how --set "environment.vars={HOW: $how}" >log 2>&1 </dev/null
+done
+SH
+    cat >"$dir/show.yaml" <<YAML
+name: show
+resources: {nodes: 2, tasks_per_node: 1, cpus_per_task: 2, gpus_per_node: 1, mem: 1G, time: 5m}
+launch: {preset: plain, command: [bash, -c, '[[ \$SLURM_PROCID != 0 ]] || { env -0 | sort -z | tr "\n\0" " \n"; umask; ulimit -Sa; pwd; } >\$HOW']}
+submit: {url: "$DLRUN_TESTBED_REST_URL", token_file: token}
+YAML
+    as_user bash -e "$dir/both" || { cat "$dir/log" >&2 && false; }
+    for how in sbatch slurmrestd; do
+        [ -s "$dir/$how" ]
+        grep -Ev '^(SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*|_)=' \
+            "$dir/$how" >"$BATS_TEST_TMPDIR/$how"
+    done
+    diff "$BATS_TEST_TMPDIR/sbatch" "$BATS_TEST_TMPDIR/slurmrestd"
+    grep -q '^BEFORE=two lines' "$dir/slurmrestd"
+    grep -q '^0027$' "$dir/slurmrestd"
+    run grep -rlF "$token" "$dir/slurmrestd" "$dir/log" "$dir/runs"
+    [ "$status" -eq 1 ]
+    job=$(dl status last --json | jq -r .job)
+    run scontrol show job -dd "$job"
+    [[ $output != *"$token"* ]]
+}
+
+@test "submit, ls, status, logs, wait and cancel with slurmrestd alone: no command of Slurm's is in PATH" {
+    new_token 600
+    alone() { as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"; }
+    # shellcheck disable=SC2046 # words are wanted
+    run alone submit job.yaml $(by_token) --json
+    [ "$status" -eq 0 ]
+    id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
+    wait_until 30 is_running "$job"
+    run alone status "$id" --json
+    echo "$output"
+    [ "$(jq -r .state <<<"$output")" = running ]
+    run alone ls --json
+    echo "$output"
+    [ "$(jq -r '.[0].state' <<<"$output")" = running ]
+    as_user touch "$dir/go"
+    run timeout 60 "$testbed/as_user" env PATH="$DLRUN_TESTBED_PREFIX/bin" dlrun wait "$id"
+    [ "$status" -eq 0 ]
+    alone logs "$id"
+    run alone resubmit "$id" --json
+    [ "$status" -eq 0 ]
+    rm -f "$dir/go"
+    # shellcheck disable=SC2046
+    second=$(alone submit job.yaml $(by_token) --json | jq -r .run)
+    alone cancel "$second"
+    cancelled() { [[ $(alone status "$second" --json | jq -r .state) == cancelled ]]; }
+    wait_until 60 cancelled
+}
+
+@test "a rendered script goes the way of the spec that it carries" {
+    dl render job.yaml --set "$(via slurmrestd)" -o "$dir/job.sh"
+    run dl submit job.sh --json
+    [ "$status" -eq 0 ]
+    run jq -r .server.url "$(jq -r .path <<<"$output")/submission.json"
+    [ "$output" = "unix:$DLRUN_TESTBED_REST_SOCKET" ]
+}
+
+@test "a lost answer: the job is found by its run, and exists once" {
+    start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
+    run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(jobs_in_queue)" -eq 1 ]
+    [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
+}
+
+@test "dlrun killed while it waits for the answer: status finds the job, and nothing is sent again" {
+    start_proxy hold "$DLRUN_TESTBED_REST_SOCKET"
+    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit job.yaml --set submit.via=slurmrestd --set "submit.url=unix:$1/proxy"' - "$dir" 3>&- &
+    wait_until 30 test -e "$dir/proxy.held"
+    as_user kill -KILL "$(<"$dir/pid")"
+    wait_until 30 is_running "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)"
+    run dl status last --json
+    [ "$(jq -r .state <<<"$output")" = running ]
+    [ "$(jobs_in_queue)" -eq 1 ]
+}
+
+# refused CODE WORDS ARGUMENTS...: the exit code, the words, and nothing recorded or queued.
+refused() {
+    local code=$1 words=$2
+    shift 2
+    run dl submit job.yaml "$@"
+    echo "$output"
+    [ "$status" -eq "$code" ]
+    [[ $output == *"$words"* ]]
+    [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
+    [ "$(jobs_in_queue)" -eq 0 ]
+}
+
+@test "no socket, no server, no token, a token that others can read, a wrong and an expired one: told, and nothing recorded" {
+    rest=(--set "$(via slurmrestd)")
+    refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
+    refused 2 "give submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
+    refused 2 "would send the token in the clear" "${rest[@]}" --set submit.url=http://rest.example.org --set submit.token_file=token
+    refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" --set submit.token_file=nosuch
+    new_token 600
+    chmod 640 "$dir/token"
+    # shellcheck disable=SC2046
+    refused 2 "others may read" $(by_token)
+    as_user bash -c 'umask 077 && rm -f "$1/token" && echo nonsense >"$1/token"' - "$dir"
+    # shellcheck disable=SC2046
+    refused 4 "does not accept the token of $dir/token" $(by_token)
+    new_token 600
+    refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 --set "submit.token_file=$dir/token"
+    new_token 1
+    sleep 2 # the token's own time
+    # shellcheck disable=SC2046
+    refused 2 "expired" $(by_token)
+}
+
+@test "a server of another version, and one that is none of Slurm's" {
+    start_proxy answer 200 '{"paths": {"/slurm/v0.0.41/job/submit": {}, "/slurm/v0.0.42/job/submit": {}}}'
+    refused 3 "in version v0.0.41 and v0.0.42 of its API; dlrun speaks v0.0.38" --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
+    stop_proxy
+    start_proxy answer 502 'Bad Gateway'
+    refused 4 "HTTP 502: Bad Gateway" --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
+}
+
+@test "what Slurm refuses is told in its own words, and the run says so" {
+    run dl submit job.yaml --set "$(via slurmrestd)" --set resources.partition=nosuch
+    [ "$status" -eq 3 ]
+    [[ $output == *"Slurm refused (slurmrestd): Invalid partition name specified (2000)"* ]]
+    [ "$(state last)" = refused ]
+}
+
+@test "what slurmrestd would drop or misread is refused by its key, all at once, before anything is sent" {
+    refused 2 "resources.hint: slurmrestd (v0.0.38) cannot do what --hint=nomultithread does" --set "$(via slurmrestd)" --set resources.hint=nomultithread \
+        --set resources.distribution=cyclic --set resources.signal=B:USR1@60 --set 'slurm={contiguous: true}' --set resources.clusters=other
+    [[ $output == *"resources.distribution: "* && $output == *"resources.signal: "* && $output == *"--contiguous"* && $output == *"resources.clusters: "* ]]
+    run dl check job.yaml --set "$(via slurmrestd)"
+    [ "$status" -eq 0 ]
+    [[ $output == *"slurmrestd of Slurm 22.05"* ]]
+}

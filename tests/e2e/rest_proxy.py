@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""usage: rest_proxy.py SOCKET swallow|hold REAL-SOCKET        a network that fails between dlrun and a real slurmrestd
+          rest_proxy.py SOCKET answer STATUS BODY               a server of another kind
+
+Listens on the unix socket SOCKET. swallow: a job that is submitted reaches slurmrestd, and its answer is lost. hold: it reaches
+slurmrestd, and the answer never comes; then the file SOCKET.held exists. Everything else goes through. answer: every request gets
+STATUS and BODY.
+"""
+
+import http.client
+import http.server
+import os
+import socket
+import socketserver
+import sys
+import time
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def address_string(self):
+        return "client"
+
+    def log_message(self, *_):
+        pass
+
+    def handle_one(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if mode == "answer":
+            status, content = int(sys.argv[3]), sys.argv[4].encode()
+        else:
+            status, content = self.forward(body)
+            if self.path.endswith("/job/submit"):
+                self.lose()
+                return
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_DELETE = handle_one
+
+    def forward(self, body):
+        head = f"{self.command} {self.path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        if body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        with socket.socket(socket.AF_UNIX) as real:
+            real.connect(sys.argv[3])
+            real.sendall(head.encode() + b"\r\n" + body)
+            answer = http.client.HTTPResponse(real, method=self.command)
+            answer.begin()
+            return answer.status, answer.read()
+
+    def lose(self):
+        if mode == "hold":
+            open(sys.argv[1] + ".held", "w").close()
+            time.sleep(600)
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+
+mode = sys.argv[2]
+if os.path.exists(sys.argv[1]):
+    os.unlink(sys.argv[1])
+Server(sys.argv[1], Handler).serve_forever()
