@@ -57,6 +57,7 @@ std::string why_not_swept(std::string_view path) {
   if (row == nullptr) return no_such_key(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
+  if (path.starts_with("submit.")) return fmt::format("'{}' cannot be swept: all points go to Slurm in one way", path);
   if (path.starts_with("after.")) return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
   for (const auto& [key, why] : kNot) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
