@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
 end
 
 function __dlrun_set
@@ -39,13 +39,15 @@ function __dlrun_set
             set words auto mpi gloo shm nccl single
         case train.device
             set words cpu cuda
+        case submit.via
+            set words sbatch slurmrestd
         case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent code.snapshot
             set words true false
         case site
             set words (dlrun completion --list sites 2>/dev/null)
         case launch.preset
             set words (dlrun completion --list presets 2>/dev/null)
-        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv container.image container.save train.data.path
+        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv container.image container.save train.data.path submit.token_file
             set words (__fish_complete_path (string split -m1 = -- $token)[2])
     end
     test (count $words) -gt 0; and printf "$key=%s\n" $words
@@ -175,6 +177,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from init' -s o -l output -rF -d 'W
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l force -d 'Overwrite the file'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -s y -l yes -d 'Ask nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from doctor' -s M -l cluster -x -d 'Another cluster than this one: Slurm`s -M'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -l site-file -d 'Print the draft of a site file, and only that'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -l json -d 'Print a JSON object'
 complete -c dlrun -n '__fish_seen_subcommand_from container' -s h -l help -d 'Print this help message and exit'
