@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/env.h"
@@ -69,8 +70,8 @@ void add_container(CLI::App& root, Action& action);
 void add_bench(CLI::App& root, Action& action);
 void add_completion(CLI::App& root, Action& action);
 
-/// The whole tree of commands.
-[[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action);
+/// The whole tree of commands; where `only` is one of them, that one alone.
+[[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {});
 
 /// main() but for the process: parses argv, acts, tells errors on stderr. Returns the exit code.
 [[nodiscard]] int run_cli(Cli& cli, int argc, const char* const* argv);

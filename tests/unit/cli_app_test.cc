@@ -148,3 +148,16 @@ TEST_CASE("completions, manual page, key reference and schema in the tree are th
   check_made("docs/keys.md", key_reference_markdown());
   check_made("docs/exp.schema.json", spec_schema());
 }
+
+TEST_CASE("a command that is called is made alone, under its own name") {
+  Action action;
+  const auto all = make_app(action);
+  for (const CLI::App* command : all->get_subcommands(nullptr)) {
+    const auto app = make_app(action, command->get_name());
+    const auto made = app->get_subcommands(nullptr);
+    CAPTURE(command->get_name());
+    REQUIRE(made.size() == 1);
+    CHECK(made.front()->get_name() == command->get_name());
+  }
+  CHECK(make_app(action, "frobnicate")->get_subcommands(nullptr).size() == all->get_subcommands(nullptr).size());
+}
