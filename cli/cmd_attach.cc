@@ -12,10 +12,13 @@
 #include "cli/session_folder.h"
 #include "common/hostlist.h"
 #include "common/quoting.h"
+#include "common/subprocess.h"
+#include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/status.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -44,6 +47,34 @@ Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status, con
   return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster};
 }
 
+/// Slurm's own number of a job, which srun wants of an array's task, too.
+Result<std::string> number_of(const Cli& cli, const JobId& job) {
+  if (job.id.find('_') == std::string::npos) return job.id;
+  Command command;
+  command.argv = {"squeue", "-h", "-j", job.id, "-o", "%A"};
+  if (!job.cluster.empty()) command.argv.insert(command.argv.end(), {"-M", job.cluster});
+  command.env = scrubbed_for_slurm(cli.env, munge_is_available());
+  const auto done = run_command(command);
+  if (!done) return tl::unexpected(done.error());
+  for (const auto line : split(done->out, '\n')) {  // with -M a line of its own names the cluster
+    if (parse_int(trim(line))) return std::string(trim(line));
+  }
+  return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id, trim(done->err));
+}
+
+/// Where the job's programs started; else beside the run.
+std::filesystem::path place_of(const IndexEntry& run, const RunStatus& status, const LaunchPlan& plan) {
+  std::filesystem::path place = plan.folder;
+  if (status.facts.submission) {
+    constexpr std::string_view kChdir = "--chdir=";
+    for (const std::string& word : status.facts.submission->argv) {
+      if (word.starts_with(kChdir)) place = word.substr(kChdir.size());
+    }
+  }
+  std::error_code error;
+  return std::filesystem::is_directory(place, error) ? place : run.path.parent_path();
+}
+
 /// The plan that the run was made from; an empty one for a script that carries no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
@@ -70,11 +101,17 @@ Result<int> attach(Cli& cli, const Options& options) {
   }
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
+  if (is_sweep(run->path)) {
+    return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0", run->id);
+  }
   const auto status = RunInspector(cli.env).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->is_last_known) return fail(Errc::kUnavailable, "{}", status->facts.unreachable);
-  const auto point = point_of(*run, *status, options.node);
+  auto point = point_of(*run, *status, options.node);
   if (!point) return tl::unexpected(point.error());
+  auto number = number_of(cli, status->job);
+  if (!number) return tl::unexpected(number.error());
+  point->job = std::move(*number);
   const auto plan = plan_of(cli, run->path);
   if (!plan) return tl::unexpected(plan.error());
   if (options.dry_run) {
@@ -89,7 +126,7 @@ Result<int> attach(Cli& cli, const Options& options) {
   const auto session = render_attach(*plan, *point, options.command, script.string(), has_terminal);
   DLRUN_TRY(write_file_atomic(script, session.script, 0700));
   auto child = ForegroundProcess::start(session.argv, scrubbed_for_slurm(cli.env, munge_is_available()),
-                                        run->path.parent_path(), OnSignal::kLeave);
+                                        place_of(*run, *status, *plan), OnSignal::kLeave);
   if (!child) return tl::unexpected(child.error());
   child->release();
   const auto end = child->wait();

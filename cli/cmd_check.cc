@@ -1,5 +1,6 @@
 // dlrun check: everything that can be known before queueing.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -28,8 +29,9 @@ struct Options {
 Result<int> check(Cli& cli, const Options& options) {
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
-  auto script = render_script(prepared->plan);
+  const auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
+  std::vector<std::string> scripts{*script};
   const bool has_slurm = prepared->plan.server || find_program("sbatch", cli.env);
   std::optional<SweepPlan> sweep;
   if (prepared->is_sweep()) {
@@ -38,7 +40,9 @@ Result<int> check(Cli& cli, const Options& options) {
     auto planned = prepare_sweep(cli, *prepared, size);
     if (!planned) return tl::unexpected(planned.error());
     sweep = std::move(*planned);
-    script = sweep->arrays.front().script;
+    constexpr std::size_t kAsked = 16;  // of many arrays the first: each is a call
+    scripts.clear();
+    for (std::size_t i = 0; i < std::min(kAsked, sweep->arrays.size()); ++i) scripts.push_back(sweep->arrays[i].script);
   }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
@@ -48,16 +52,18 @@ Result<int> check(Cli& cli, const Options& options) {
   std::string slurm_says;
   if (has_slurm) {
     SubmitRequest request;
-    request.script_text = *script;
     if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
     request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
     hide_secrets(request.env, *secrets);
     const auto slurm =
         prepared->plan.server ? make_slurmrestd(cli.env, *prepared->plan.server) : make_slurm_cli(cli.env);
-    const auto words = slurm->test(request);
-    if (!words) return tl::unexpected(words.error());
-    slurm_says = *words;
+    for (const std::string& one : scripts) {
+      request.script_text = one;
+      const auto words = slurm->test(request);
+      if (!words) return tl::unexpected(words.error());
+      if (slurm_says.empty()) slurm_says = *words;
+    }
   }
   const LaunchPlan& plan = prepared->plan;
   if (options.json) {

@@ -90,9 +90,11 @@ Result<int> run_here(Cli& cli, const Options& options) {
   auto status = RunInspector(cli.env).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (!status->facts.record.ended) {
-    // The environment part of the script ended it before the leader began.
+    // The environment part of the script ended it before the leader began, or the leader was killed.
     status->state = end->exit_code == 0 ? RunState::kUnknown : RunState::kFailed;
-    status->detail = fmt::format("the script ended with code {} before the ranks were started", end->exit_code);
+    status->detail = status->facts.record.has_events
+                         ? fmt::format("the leader ended with code {} and left no word", end->exit_code)
+                         : fmt::format("the script ended with code {} before the ranks were started", end->exit_code);
   }
   if (options.json) print_json(status_json(entry, *status));
   if (end->interrupted != 0) {

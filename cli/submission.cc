@@ -94,7 +94,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
           interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
           "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun status {}` settles it; "
           "submitting again before that could run the job twice",
-          job.error().message, run.id);
+          job.error().message, run.id.substr(0, run.id.find('/')));  // of a sweep's array the sweep settles it
     }
     if (settled->state == Submission::State::kSubmitted)
       return SubmitOutcome{std::move(*settled), interrupt.requested()};

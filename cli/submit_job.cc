@@ -70,10 +70,10 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
   watch.print_log = !json && !is_sweep(run.path);
   const auto status = watch_run(cli, inspector, run, watch, interrupt);
   if (!status && status.error().code == Errc::kInterrupted) {
-    print_note(
-        cli,
-        fmt::format("stopped watching; job {} goes on. `dlrun logs -f {}` follows it again, `dlrun cancel {}` ends it",
-                    job, run.id, run.id));
+    const bool has_points = is_sweep(run.path);
+    print_note(cli, fmt::format("stopped watching; job {} goes on. `dlrun {} {}` {}, `dlrun cancel {}` ends it", job,
+                                has_points ? "sweep" : "logs -f", run.id,
+                                has_points ? "tells how it goes" : "follows it again", run.id));
     return kExitInterrupted;
   }
   if (!status) return tl::unexpected(status.error());
@@ -115,6 +115,11 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   if (auto text = read_file(path, kScriptLimitBytes); text && is_script(*text)) {
     if (!options.sets.empty()) {
       return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
+    }
+    if (text->find("\nsweep=${DLRUN_RUN:?") != std::string::npos) {
+      return fail(Errc::kUsage,
+                  "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
+                  options.file);
     }
     const ScriptFile script = read_script(*text, path.filename().string());
     job.name = script.name;

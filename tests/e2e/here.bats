@@ -134,6 +134,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"on n1, job $(key .job), "[1-9]*" agents: it's; \$(id) \"here\""* ]]
+    [[ $(dl attach last -- pwd </dev/null) == *$'\n'"$dir" ]]
     run dl attach last --node n2 -- hostname </dev/null
     [[ $output == *n2 ]]
     run dl attach last -- false </dev/null

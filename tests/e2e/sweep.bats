@@ -92,6 +92,10 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(points .job | xargs) == "${first}_0 ${first}_1 ${first}_2 ${first}_3 ${first}_4 ${first}_5 ${first}_6 ${first}_7 ${second}_0 ${second}_1" ]]
     [[ $(scontrol show job --oneliner "$second") == *"Dependency=afterany:$first"* ]]
     wait_until 60 test -e "$dir/began"
+    [[ $(dl attach last/0 -- bash -c 'echo "$(hostname) $(pwd)"' </dev/null) == "n"[1-4]" $dir" ]]
+    run dl attach last -- hostname </dev/null
+    [ "$status" -eq 2 ]
+    [[ $output == *"is a sweep"* ]]
     [[ $(json sweep last | jq -r '.[] | select(.state == "running") | .point') == 0 ]]
     dl cancel last/9
     wait_until 60 is_state last/9 cancelled
@@ -124,6 +128,12 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $output == *"6 points, 2 at once"* ]]
     run dl render sweep.yaml
     [[ $output == *"#SBATCH --array=0-5%2"* ]]
+    dl render sweep.yaml -o array.sh
+    run dl submit array.sh
+    [ "$status" -eq 2 ]
+    [[ $output == *"is the array of a sweep"* ]]
+    run dl check sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}' --set sweep.max_parallel=null
+    [ "$status" -eq 3 ]
     run dl render sweep.yaml --point 4
     [[ $output == *"point 4 of 6: environment.vars.LR=0.01 environment.vars.BATCH=64"* ]]
     [[ $output != *--array* ]]

@@ -124,6 +124,10 @@ n2 1" ]
     [[ $output == *"is up with other options"* ]]
 }
 
+@test "as_user without a command is a shell that finds what is installed for the nodes" {
+    [ "$("$testbed/as_user" <<<'type -P mpi_ring')" = "$DLRUN_TESTBED_PREFIX/bin/mpi_ring" ]
+}
+
 @test "a controller that was killed gives no job's number again" {
     # (It writes the first down at once, and what follows soon after some seconds later.)
     for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
