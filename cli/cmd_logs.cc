@@ -99,7 +99,7 @@ void add_logs(CLI::App& root, Action& action) {
   command.option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
       .type_name("K")
       .non_negative();
-  command.option("-n,--tail", options->tail, "Only the last N lines of what is there").type_name("N");
+  command.option("-n,--tail", options->tail, "Only the last N lines of what is there").type_name("N").non_negative();
   command.on_call([options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
 }
 

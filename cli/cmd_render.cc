@@ -95,7 +95,9 @@ void add_render(CLI::App& root, Action& action) {
   Subcommand command(root, "render", "Print the job script; plain `sbatch` takes it");
   add_spec_options(command, options->spec);
   command.option("-o,--output", options->output, "Write it to a file instead").type_name("FILE");
-  command.option("--point", options->point, "Of a sweep: this point's own script, from 0").type_name("N");
+  command.option("--point", options->point, "Of a sweep: this point's own script, from 0")
+      .type_name("N")
+      .non_negative();
   command.on_call([options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
 }
 

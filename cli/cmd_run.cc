@@ -111,7 +111,7 @@ void add_run(CLI::App& root, Action& action) {
   Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
   add_spec_options(command, options->spec);
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
-  command.option("--point", options->point, "Of a sweep: run this point, from 0").type_name("N");
+  command.option("--point", options->point, "Of a sweep: run this point, from 0").type_name("N").non_negative();
   command.flag("--json", options->json, "Print a JSON object at the end, and the ranks' output to stderr");
   command.on_call([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
 }

@@ -146,7 +146,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
   for (Row& row : rows) row.key = number_of(row, *sweep, by);
   if (!options.sort.empty() &&
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
-    print_warning(cli, fmt::format("no point has a number '{}' to sort by", printable(options.sort)));
+    return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
   }
   sort_rows(rows, options.ascending || (!options.descending && is_small_good(by)));
   const std::size_t all = rows.size();
@@ -193,7 +193,7 @@ void add_sweep(CLI::App& root, Action& action) {
       .type_name("NAME");
   command.flag("--ascending", options->ascending, "The smallest first; so by itself for losses, errors and times");
   command.flag("--descending", options->descending, "The largest first; so by itself for everything else");
-  command.option("-n,--limit", options->limit, "Only the first N").type_name("N");
+  command.option("-n,--limit", options->limit, "Only the first N").type_name("N").non_negative();
   command.flag("--json", options->json, "Print a JSON array");
   command.on_call([options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
 }

@@ -39,10 +39,10 @@ Result<> submit_arrays(const Cli& cli, const RunDirectory& run, const SweepPlan&
     const RunDirectory array{fmt::format("{}/array-{}", run.id, i), run.name, array_path(run.path, i), run.created};
     auto outcome = submit_once(cli, array, submit, executor);
     if (!outcome) {
-      const std::string words = sent.arrays.empty()
-                                    ? outcome.error().message
-                                    : fmt::format("array {} of {} was not taken, and {} before it were: {}", i + 1,
-                                                  sweep.arrays.size(), sent.arrays.size(), outcome.error().message);
+      const std::string words =
+          sent.arrays.empty() ? outcome.error().message
+                              : fmt::format("{} of {} arrays are queued, and `dlrun cancel {}` ends them; the next: {}",
+                                            sent.arrays.size(), sweep.arrays.size(), run.id, outcome.error().message);
       return fail(outcome.error().code, "{}", words);
     }
     sent.arrays.push_back(std::move(outcome->submission));

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,8 @@
 
 namespace dlrun {
 namespace {
+
+constexpr std::string_view kTemporary = ".tmp-";
 
 /// Reads from's bytes to their end, gives each block to sink, and returns their SHA-256.
 template <typename Sink>
@@ -45,7 +48,7 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
     return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}; it belongs beside dlrun", from.string(),
                 errno_text(errno));
   }
-  const std::filesystem::path temporary = to.string() + ".tmp-" + random_hex(8);
+  const std::filesystem::path temporary = fmt::format("{}{}{}", to.string(), kTemporary, random_hex(8));
   UniqueFd target(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
   if (!target.is_open()) return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
   const auto copy = [&]() -> Result<> {
@@ -84,6 +87,18 @@ Result<> check_owner(const std::filesystem::path& folder) {
   return {};
 }
 
+/// What copies that were killed have left.
+void remove_leftovers(const std::filesystem::path& folder) {
+  constexpr auto kOld = std::chrono::hours(1);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().find(kTemporary) == std::string::npos) continue;
+    const auto changed = entry.last_write_time(error);
+    if (!error && std::filesystem::file_time_type::clock::now() - changed > kOld)
+      std::filesystem::remove(entry.path(), error);
+  }
+}
+
 }  // namespace
 
 std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
@@ -102,6 +117,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
                 "directory with --runs or DLRUN_RUNS",
                 runs_dir.string());
   }
+  remove_leftovers(folder);
   for (const auto& file : tools.files) {
     const auto from = root / file.place;
     const auto to = folder / from.filename();

@@ -63,6 +63,10 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl sweep last --sort point
     [[ $output == *"POINT"*"environment.vars.LR"*"STATE"* ]]
     [[ $output =~ 1\ +0.1\ +64\ +failed ]]
+    run dl sweep last --sort nosuch
+    [ "$status" -eq 2 ]
+    run dl render sweep.yaml --point -1
+    [ "$status" -eq 2 ]
     run dl wait last
     [ "$status" -eq 5 ]
 

@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include <chrono>
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -48,6 +49,17 @@ TEST_CASE_FIXTURE(Fixture, "staging copies programs and modules, executable, and
   CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-comm-x.so"));
   std::filesystem::remove_all(root);
   CHECK(stage_tools(root, runs, tools).has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "what copies that were killed have left is removed, but not what one may be writing") {
+  const auto place = tools_directory(runs, tools);
+  std::filesystem::create_directories(place);
+  for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"}) std::ofstream(place / name) << "half";
+  std::filesystem::last_write_time(place / "dlrun-agent.tmp-00",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  REQUIRE(stage_tools(root, runs, tools).has_value());
+  CHECK_FALSE(std::filesystem::exists(place / "dlrun-agent.tmp-00"));
+  CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "a program that dlrun was not built with is refused and nothing of it is left") {
