@@ -12,7 +12,7 @@
 #   end_test                     what every test ends with, by teardown: where it failed, says how the cluster stands and mends it; ends
 #                                the jobs
 #
-# A test that fails is tried once more (BATS_TEST_RETRIES, set by CMake): the bounds of waits are real time on a machine that others use, too.
+# A test that fails is tried DLRUN_TEST_RETRIES times more (CMake sets 1): the bounds of waits are real time on a machine that others use, too.
 # That it was is never silent: scripts/test names those tests in its summary, with what the first try printed in the log.
 
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
@@ -25,6 +25,9 @@ load_testbed() {
     eval "$lines"
 }
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
+
+# shellcheck disable=SC2034 # bats's own
+BATS_TEST_RETRIES=${DLRUN_TEST_RETRIES:-0}
 
 as_user() { "$testbed/as_user" "$@"; }
 # shellcheck disable=SC2154 # dir is the test's

@@ -334,8 +334,8 @@ def check_prologue(pairs, failures):
     return submitted
 
 
-# Shell text by its meaning, a file that must exist before the script goes on, or a word that is rewritten (true: a flag).
-FREE_FORM = {"environment.setup", "environment.venv", "environment.conda.name", "environment.conda.module", "site", "checkpoint.signal_before", "checkpoint.every",
+# Not the job's at all, shell text by its meaning, a file that must exist before the script goes on, or a word that is rewritten (true: a flag).
+FREE_FORM = {"submit.via", "submit.url", "submit.token_file", "environment.setup", "environment.venv", "environment.conda.name", "environment.conda.module", "site", "checkpoint.signal_before", "checkpoint.every",
              "launch.preset", "container.runtime", "container.mounts", "container.save", "checkpoint.dir", "environment.modules.purge", "container.writable",
              "container.mount_home", "container.remap_root", "container.entrypoint"}
 KEY_OPTIONS = {}
