@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 
-
 #include "runtime/trainer/parallel/device_collectives.h"
 
 namespace dlrun::trainer {
