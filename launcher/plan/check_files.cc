@@ -7,6 +7,26 @@
 #include "launcher/plan/plan.h"
 
 namespace dlrun {
+namespace {
+
+/// The script that the command's interpreter or launcher is given (`python -u train.py`), empty where it is given none.
+[[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    if (command[i] == "-c" || command[i] == "-m") break;
+    if (command[i].ends_with(".py") || command[i].ends_with(".sh")) return command[i];
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string start_folder(const LoadedSpec& loaded) {
+  for (const SlurmOption& option : loaded.spec.slurm) {
+    if (option.name == "chdir" && option.value)
+      return (std::filesystem::path(loaded.folder) / *option.value).lexically_normal().string();
+  }
+  return loaded.folder;
+}
 
 std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   const JobSpec& spec = loaded.spec;
@@ -30,8 +50,13 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
   for (const std::string& path : spec.environment.modules_use) check("environment.modules.use", path, "the folder");
   if (loaded.preset.is_trainer) check("train.data.path", spec.train.data_path.value_or(""), "the folder");
-  if (!spec.container.image && !spec.launch.command.empty())
+  if (!spec.container.image && !spec.launch.command.empty()) {
     check("launch.command", spec.launch.command[0], "the program");
+    const std::string script = script_of(spec.launch.command);
+    if (!script.empty())
+      check("launch.command", (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string(),
+            "the script");
+  }
   if (spec.resources.output && spec.resources.output->find('%') == std::string::npos) {
     check("resources.output", std::filesystem::path(*spec.resources.output).parent_path().string(), "the folder");
   }

@@ -19,15 +19,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD",
                                                           "DLRUN_SECRET"};
 
-/// The spec's folder, unless slurm.chdir says otherwise.
-[[nodiscard]] std::string start_folder(const LoadedSpec& loaded) {
-  for (const SlurmOption& option : loaded.spec.slurm) {
-    if (option.name == "chdir" && option.value)
-      return (std::filesystem::path(loaded.folder) / *option.value).lexically_normal().string();
-  }
-  return loaded.folder;
-}
-
 [[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');

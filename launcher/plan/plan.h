@@ -113,8 +113,12 @@ struct PlanInputs {
 [[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
                                          const SiteProfile& site, const std::filesystem::path& current_dir);
 
+/// Where the job's commands start: the spec's folder, unless slurm.chdir says otherwise. Absolute.
+[[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
+
 /// What on this machine will not be there for the job: mount sources, the virtual environment, an image path,
-/// train.data.path, a program path. Warnings; for submit and check, since a file may exist on the nodes only.
+/// train.data.path, the program and the script that it is given. Warnings; for submit and check, since a file may exist
+/// on the nodes only.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

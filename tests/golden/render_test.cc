@@ -167,6 +167,23 @@ TEST_CASE("every refused spec gives its golden diagnostics, all at once") {
   }
 }
 
+TEST_CASE("no script prints what it does, names variables in --export, or lets srun wait for late ranks") {
+  for (const auto& file : all_specs()) {
+    const std::string script = *render_script(plan_of(load(file), Target::kSlurm));
+    INFO(file.string());
+    for (const auto line : split(script, '\n')) {
+      const std::string_view words = trim(line);
+      if (words.starts_with("#") && !words.starts_with("#SBATCH")) continue;
+      INFO(line);
+      CHECK_FALSE(
+          (words.starts_with("set -") && words.substr(0, words.find(' ', 5)).find('x') != std::string_view::npos));
+      CHECK_FALSE(words.starts_with("--wait"));
+      const auto exported = words.find("--export");
+      if (exported != std::string_view::npos) CHECK(words.substr(exported).starts_with("--export=ALL"));
+    }
+  }
+}
+
 #if DLRUN_HAS_SHELLCHECK
 TEST_CASE("shellcheck has nothing to say about any golden script") {
   const Env env = Env::of_process();

@@ -1,0 +1,64 @@
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "launcher/plan/plan.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+/// What check_files says of a spec that lies in `folder`.
+std::string found(const TemporaryDirectory& folder, std::string_view text) {
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = std::string(text);
+  request.current_dir = folder.path();
+  const auto loaded = load_spec(request);
+  if (!loaded) FAIL(format_diagnostics(loaded.error()));
+  return format_diagnostics(check_files(*loaded));
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST_CASE("a script that is not there is told before the job waits for it") {
+  TemporaryDirectory folder;
+  const auto of = [&](std::string_view command, std::string_view more = "") {
+    return found(folder,
+                 "resources: {time: 1m}\nlaunch: {command: [" + std::string(command) + "]}\n" + std::string(more));
+  };
+  const std::string missing = "launch.command: the script '" + (folder / "train.py").string() + "' does not exist here";
+  CHECK(has(of("python, -u, train.py, --epochs, 12"), missing));
+  CHECK(has(of("bash, ./train.py"), missing));
+  CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"), missing));
+  CHECK(of("python, -m, package, train.py").empty());
+  CHECK(of("python, -c, 'exec(open(\"x.py\"))'").empty());
+  CHECK(of("train, --config, a.yaml").empty());
+  CHECK_FALSE(
+      has(of("python, train.py", "container: {runtime: pyxis, image: nvcr.io#nvidia/pytorch:24.05-py3}"), missing));
+  std::ofstream(folder / "train.py") << "pass\n";
+  CHECK(of("python, -u, train.py, --epochs, 12").empty());
+}
+
+TEST_CASE("mounts, images, environments and programs that are not there are told, each at its key") {
+  TemporaryDirectory folder;
+  const std::string text = found(folder,
+                                 "resources: {time: 1m, output: gone/%j.out}\n"
+                                 "environment: {venv: env}\n"
+                                 "container: {runtime: pyxis, image: ./a.sqsh, mounts: [./here:/a, ./nope:/b]}\n"
+                                 "launch: {command: [/no/such/program]}\n");
+  for (const char* key : {"environment.venv", "container.image", "container.mounts[0]", "container.mounts[1]"})
+    CHECK(has(text, std::string(key) + ": "));
+  std::filesystem::create_directory(folder / "here");
+  CHECK_FALSE(has(found(folder,
+                        "resources: {time: 1m}\nlaunch: {command: [x]}\n"
+                        "container: {runtime: pyxis, image: i, mounts: [./here:/a]}\n"),
+                  "mounts"));
+  CHECK(has(found(folder, "resources: {time: 1m}\nlaunch: {command: [/no/such/program]}"),
+            "the program '/no/such/program'"));
+}
+
+}  // namespace
+}  // namespace dlrun
