@@ -6,7 +6,7 @@ _dlrun_set() {
     resources.hint) words='compute_bound memory_bound multithread nomultithread' ;;
     container.runtime) words='auto pyxis enroot apptainer none' ;;
     train.data.dataset) words='mnist idx digits' ;;
-    train.model) words='mlp cnn' ;;
+    train.model) words='mlp cnn resnet18' ;;
     train.optimizer.name) words='adam adamw sgd nesterov rmsprop lars lamb' ;;
     train.lr_scaling) words='none linear sqrt' ;;
     train.lr_decay) words='constant linear cosine step polynomial' ;;

@@ -26,7 +26,7 @@ function __dlrun_set
         case train.data.dataset
             set words mnist idx digits
         case train.model
-            set words mlp cnn
+            set words mlp cnn resnet18
         case train.optimizer.name
             set words adam adamw sgd nesterov rmsprop lars lamb
         case train.lr_scaling

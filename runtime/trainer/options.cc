@@ -133,9 +133,12 @@ const std::vector<Flag<Options>>& flags() {
       {"--test-samples", "N", "test on the first N samples only; 0: all (0)",
        number<O>(
            [](O & o) -> auto& { return o.data.test_samples; }, 0, kMostSamples)},
-      {"--model", "mlp|cnn", "dense layers with ReLU; or 3x3 convolutions of 32 and 64, maxpool, dense 128 (mlp)",
+      {"--model", "mlp|cnn|resnet18",
+       "dense layers with ReLU; 3x3 convolutions of 32 and 64, maxpool, dense 128; ResNet-18 for images of 25 to 32 "
+       "pixels "
+       "(mlp)",
        one_of(
-           [](O & o) -> auto& { return o.train.model; }, word_in("mlp|cnn"), "mlp|cnn")},
+           [](O & o) -> auto& { return o.train.model; }, word_in("mlp|cnn|resnet18"), "mlp|cnn|resnet18")},
       {"--hidden", "N[,N...]", "widths of mlp's hidden layers (512)", set_hidden},
       {"--layers", "LAYER[,LAYER...]", "any other model: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'",
        [](O& o, std::string_view value) -> Result<> {

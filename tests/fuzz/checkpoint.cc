@@ -31,19 +31,19 @@ void read_manifest(std::string_view text) {
   namespace fs = std::filesystem;
   static const TemporaryDirectory folder;
   const fs::path& root = folder.path();
-  static const std::vector<TensorView> tensors{{"layers.0.weight", {2}, 0}};
+  static const CheckpointLayout layout{{{"layers.0.weight", {2}, 0}}};
   static const auto always = [] { return Result<>(); };
   static const bool made = [&] {
     TrainingState state;
     state.position.step = 1;
     state.optimizer = "sgd";
     state.parameters = {1.0F, 2.0F};
-    return CheckpointFolder(root, 1, always).save(state, tensors).has_value();
+    return CheckpointFolder(root, 1, always).save(state, layout).has_value();
   }();
   fuzz::expect(made, "a checkpoint to begin with");
   std::ofstream(root / "step-00000001" / "manifest.json") << text;
   std::vector<std::string> damaged;
-  const auto state = CheckpointFolder(root, 1, always).load_newest(tensors, "sgd", {}, damaged);
+  const auto state = CheckpointFolder(root, 1, always).load_newest(layout, "sgd", {}, damaged);
   if (state && *state) fuzz::expect((*state)->parameters.size() == 2, "as many parameters as the model has");
 }
 

@@ -2,121 +2,23 @@
 // end for all.
 
 #include <atomic>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "common/files.h"
 #include "common/text.h"
-#include "runtime/bootstrap/memory_store.h"
-#include "runtime/comm/make_communicator.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
-#include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/parallel/agreement.h"
+#include "tests/ranks/trainer_on_ranks.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
-namespace {
 
 namespace fs = std::filesystem;
-
-/// body(rank's communicator) on size threads. A rank that cannot connect fails the test.
-void on_ranks(int size, const std::function<void(Communicator&)>& body, std::string_view backend = "gloo") {
-  MemoryStore store;
-  std::vector<std::thread> ranks;
-  std::vector<std::string> unconnected(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) {
-    ranks.emplace_back([&, rank] {
-      CommunicatorOptions options;
-      options.world = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
-      options.store = &store;
-      options.timeout = std::chrono::seconds(60);
-      auto communicator = make_communicator(size == 1 ? "single" : backend, options);
-      if (!communicator) {
-        unconnected[static_cast<std::size_t>(rank)] = communicator.error().message;
-        return;
-      }
-      body(**communicator);
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  for (const std::string& reason : unconnected) REQUIRE_MESSAGE(reason.empty(), reason);
-}
-
-Reporter::Options silent() {
-  Reporter::Options options;
-  options.is_silent = true;
-  return options;
-}
-
-struct Trained {
-  Result<Outcome> outcome = fail(Errc::kInternal, "did not run");
-  std::vector<float> parameters;
-};
-
-TrainOptions small_options() {
-  TrainOptions options;
-  options.hidden = {24};
-  options.batch = 28;
-  options.epochs = 2;
-  options.checkpoint_keep = 0;
-  options.learning_rate = 0.003;
-  options.buckets.first_bucket_bytes = 64;  // two buckets
-  options.buckets.bucket_bytes = 64;
-  return options;
-}
-
-const Split& small_data() {
-  static const Split kData{generate_digits(300, 1, false), generate_digits(50, 1, true), "drawn"};
-  return kData;
-}
-
-/// What every rank got. change: this rank's options and session, if they are to differ.
-std::vector<Trained> train(int size, const TrainOptions& options,
-                           const std::function<void(int, TrainOptions&, Session&)>& change = {},
-                           std::string_view backend = "gloo") {
-  std::vector<Trained> trained(static_cast<std::size_t>(size));
-  on_ranks(
-      size,
-      [&](Communicator& communicator) {
-        auto kernels = make_cpu_kernels<float>(1);
-        auto reporter = Reporter::open(silent());
-        if (!reporter) return;
-        Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
-        TrainOptions mine = options;
-        if (change) change(communicator.rank(), mine, session);
-        Trainer trainer(mine, small_data(), session);
-        Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
-        result.outcome = trainer.run();
-        if (result.outcome) result.parameters = trainer.parameters();
-      },
-      backend);
-  return trained;
-}
-
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
-  return largest;
-}
-
-std::string message_of(const Trained& trained) {
-  return trained.outcome ? "succeeded" : trained.outcome.error().message;
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 /// An optimizer and a rate at which it learns the small data. Ranks add the same numbers in another order: 22 steps of
 /// a few units of 2^-24. Rules that divide by a root mean square make much of little where a gradient is nearly 0.
@@ -182,38 +84,7 @@ TEST_CASE("N ranks with batch B train a convolutional network as one rank with b
                     "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  const auto one = train(1, options);
-  REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
-  CHECK(one[0].outcome->test_loss < 2.29);  // it did learn; chance is log 10
-  for (const int size : {2, 4, 7}) {
-    CAPTURE(size);
-    options.batch = 28 / static_cast<std::size_t>(size);
-    const auto many = train(size, options);
-    for (const Trained& rank : many) {
-      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
-      CHECK(rank.parameters == many[0].parameters);
-    }
-    // Sums of the same numbers in another order, through 22 steps.
-    CHECK(largest_difference(many[0].parameters, one[0].parameters) < 1e-5);
-  }
-}
-
-/// Two ranks that go on from step 7 end with the bits of those that never stopped.
-void check_that_it_resumes(TrainOptions options) {
-  const TemporaryDirectory folder;
-  options.checkpoint_every = 7;
-  options.checkpoint_keep = 100;
-  options.checkpoint_dir = folder.path() / "whole";
-  const auto whole = train(2, options);
-  REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
-  options.checkpoint_dir = folder.path() / "resumed";
-  fs::create_directories(options.checkpoint_dir);
-  fs::copy(folder.path() / "whole" / "step-00000007", options.checkpoint_dir / "step-00000007",
-           fs::copy_options::recursive);
-  options.resume = true;
-  const auto resumed = train(2, options);
-  REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
-  CHECK(resumed[0].parameters == whole[0].parameters);
+  check_that_ranks_train_as_one(options, 1e-5);  // sums of the same numbers in another order, through 22 steps
 }
 
 TEST_CASE("a convolutional network with dropout resumes to the same bits") {
@@ -253,15 +124,8 @@ TEST_CASE("a wrong weight of the last batch would be seen") {
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   const auto all = train(1, options);
-  const Split shorter{generate_digits(280, 1, false), generate_digits(50, 1, true), "drawn"};
-  std::vector<float> without;
-  on_ranks(1, [&](Communicator& communicator) {
-    auto kernels = make_cpu_kernels<float>(1);
-    auto reporter = Reporter::open(silent());
-    Trainer trainer(options, shorter, Session{communicator, *kernels, *reporter, "host"});
-    if (trainer.run()) without = trainer.parameters();
-  });
-  CHECK(largest_difference(all[0].parameters, without) > 1e-3);
+  const auto without = train(1, options, {}, "single", drawn_data(280));
+  CHECK(largest_difference(all[0].parameters, without[0].parameters) > 1e-3);
 }
 
 TEST_CASE("with epochs shared every rank ends with the same parameters after its share of epochs") {

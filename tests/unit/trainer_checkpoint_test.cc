@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<TensorView> kTensors{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}};
+const CheckpointLayout kTensors{{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}},
+                                {{"layers.1.running_mean", {2}, 0}}};
 const std::vector<std::string> kStates{"m", "v"};
 
 CheckpointFolder at(const TemporaryDirectory& folder, std::size_t keep = 3) {
@@ -35,6 +36,7 @@ TrainingState state_at(std::uint64_t step) {
   state.optimizer = "adam";
   state.state_names = kStates;
   for (int i = 0; i < 8; ++i) state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
+  state.running = {0.75F, static_cast<float>(step)};
   state.states = {std::vector<float>(8, 0.5F), std::vector<float>(8, 0.25F)};
   return state;
 }
@@ -73,6 +75,7 @@ TEST_CASE("a checkpoint loads as it was saved") {
   CHECK((*loaded)->position == want.position);
   CHECK((*loaded)->seed == 77);
   CHECK((*loaded)->parameters == want.parameters);
+  CHECK((*loaded)->running == want.running);
   CHECK((*loaded)->states == want.states);
   CHECK(damaged.empty());
   CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
@@ -126,11 +129,11 @@ TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") 
   REQUIRE(at(folder).save(state_at(1), kTensors));
   std::vector<std::string> damaged;
   auto other = kTensors;
-  other[0].shape = {2, 3};
+  other.parameters[0].shape = {2, 3};
   const auto shape = at(folder).load_newest(other, "adam", kStates, damaged);
   REQUIRE_FALSE(shape.has_value());
   CHECK(has(shape.error().message, "layers.0.weight is F32 [3 x 2], this model needs F32 [2 x 3]"));
-  other[0] = {"layers.9.weight", {3, 2}, 0};
+  other.parameters[0] = {"layers.9.weight", {3, 2}, 0};
   CHECK(has(at(folder).load_newest(other, "adam", kStates, damaged).error().message, "has no array layers.9.weight"));
   CHECK(has(at(folder).load_newest(kTensors, "sgd", {}, damaged).error().message,
             "was saved with optimizer adam, this run has sgd"));

@@ -37,6 +37,9 @@ const std::vector<Words> kModels{
     {"dense 8", "dropout 0.3", "tanh", "dropout 0.5", "dense 4"},
     {"conv2d 3 3 same", "relu", "residual: conv2d 3 3 same; tanh; dropout 0.2; conv2d 3 3 same", "tanh", "dense 4"},
     {"residual: conv2d 4 3 same; tanh; conv2d 2 1", "avgpool 5", "tanh", "dense 4"},
+    {"conv2d 3 3 same", "batchnorm", "tanh", "dense 8", "batchnorm sync", "tanh", "dense 4"},
+    {"residual: conv2d 4 3 stride 2 same; batchnorm; tanh; conv2d 4 3 same; batchnorm; shortcut; conv2d 4 1 stride 2",
+     "tanh", "residual: batchnorm; shortcut; tanh; dropout 0.2; batchnorm", "dense 4"},
 };
 
 template <typename T>
@@ -238,7 +241,19 @@ TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10") {
   CHECK(cnn.description() ==
         "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dense 128 - relu - dense 10");
   CHECK(cnn.parameters().size() == 320 + 18'496 + (12 * 12 * 64 * 128 + 128) + 1290);
-  CHECK(named_model("cnm", {}, 10).error().message == "--model cnm: expected mlp or cnn");
+  CHECK(named_model("cnm", {}, 10).error().message == "--model cnm: expected mlp, cnn or resnet18");
+}
+
+TEST_CASE("resnet18 is the published one, for small images") {
+  auto kernels = make_cpu_kernels<float>(1);
+  Network<float> resnet(*kernels, layers_of<float>(*named_model("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
+  // PyTorch's resnet18 has 11 689 512; here the first window is 3x3 instead of 7x7, the last layer gives 10 instead of
+  // 1000, and the 20 convolutions (3 of them shortcuts) have biases, of which batchnorm makes nothing.
+  const std::size_t biases = 64 + 4 * 64 + 4 * 128 + 4 * 256 + 4 * 512 + 128 + 256 + 512;
+  CHECK(resnet.parameters().size() == 11'689'512 - 64 * 3 * (49 - 9) - 513 * 990 + biases);
+  CHECK(resnet.running().size() == 2 * biases);
+  const auto is_mean = [](const TensorView& tensor) { return tensor.name == "layers.7.shortcut.1.running_mean"; };
+  CHECK(std::ranges::count_if(resnet.running_tensors(), is_mean) == 1);
 }
 
 TEST_CASE("convolution and pooling give numbers worked out by hand") {
@@ -302,6 +317,10 @@ TEST_CASE("a layer that cannot be is refused by its number, its words and the re
   CHECK(message({"conv2d 8 2 same"}) == "layer 1, 'conv2d 8 2 same': 'same' needs a window of odd size");
   CHECK(message({"dropout 1"}) == "layer 1, 'dropout 1': expected its rate, from 0 to below 1");
   CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") != std::string::npos);
+  CHECK(message({"residual: conv2d 2 3; shortcut; conv2d 3 3"}).find("added to its shortcut's 26 x 26 x 3") !=
+        std::string::npos);
+  CHECK(message({"residual: shortcut; relu"}).find("has no layer in it") != std::string::npos);
+  CHECK(message({"batchnorm sinc"}) == "layer 1, 'batchnorm sinc': 'sinc' is too much");
   CHECK(message({"residual: residual: relu"}).find("no residual block in it") != std::string::npos);
   CHECK(message({"dense 9"}) == "the last layer gives 9 values a sample, the data have 10 classes");
   CHECK(message({""}) == "layer 1, '': is empty");

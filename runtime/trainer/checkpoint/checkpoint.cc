@@ -126,14 +126,14 @@ Result<> check_attempt(const Env& env) {
 CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep, std::function<Result<>()> may_commit)
     : path_(std::move(path)), keep_(std::max<std::size_t>(keep, 1)), may_commit_(std::move(may_commit)) {}
 
-Result<> CheckpointFolder::save(const TrainingState& state, const std::vector<TensorView>& tensors) const {
+Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayout& layout) const {
   DLRUN_TRY(may_commit_());  // an attempt that lost the run must not even remove what it finds
   const std::string name = fmt::format("{}{:08}", kPrefix, state.position.step);
   const fs::path folder = path_ / name;
   std::error_code ignored;
   fs::remove(folder / kManifestFile, ignored);  // what an earlier attempt left at this step, damaged or half-written
   fs::remove_all(folder, ignored);
-  auto written = write(folder, state, tensors);
+  auto written = write(folder, state, layout);
   if (!written) {
     fs::remove_all(folder, ignored);
     return within("cannot save a checkpoint", written.error());
@@ -151,12 +151,13 @@ Result<> CheckpointFolder::save(const TrainingState& state, const std::vector<Te
 }
 
 Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& state,
-                                 const std::vector<TensorView>& tensors) const {
+                                 const CheckpointLayout& layout) const {
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
-  add_arrays(model, "", state.parameters, tensors);
+  add_arrays(model, "", state.parameters, layout.parameters);
+  add_arrays(model, "", state.running, layout.running);
   for (std::size_t i = 0; i < state.states.size(); ++i)
-    add_arrays(optimizer, state.state_names[i] + ".", state.states[i], tensors);
+    add_arrays(optimizer, state.state_names[i] + ".", state.states[i], layout.parameters);
 
   DLRUN_TRY(make_private_directories(folder));
   ordered_json manifest{{"format", kFormat},
@@ -177,7 +178,7 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
   return write_file_atomic(folder / kManifestFile, manifest.dump(2) + "\n");
 }
 
-Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const std::vector<TensorView>& tensors,
+Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const CheckpointLayout& layout,
                                                                    const std::string& optimizer,
                                                                    const std::vector<std::string>& state_names,
                                                                    std::vector<std::string>& damaged) const {
@@ -201,11 +202,14 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const std::ve
       return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}", folder.string(),
                   printable(state.optimizer), optimizer);
     }
-    auto parameters = to_flat(folder / kModelFile, *model, "", tensors);
+    auto parameters = to_flat(folder / kModelFile, *model, "", layout.parameters);
     if (!parameters) return tl::unexpected(parameters.error());
     state.parameters = std::move(*parameters);
+    auto running = to_flat(folder / kModelFile, *model, "", layout.running);
+    if (!running) return tl::unexpected(running.error());
+    state.running = std::move(*running);
     for (const std::string& state_name : state_names) {
-      auto flat = to_flat(folder / kOptimizerFile, *arrays, state_name + ".", tensors);
+      auto flat = to_flat(folder / kOptimizerFile, *arrays, state_name + ".", layout.parameters);
       if (!flat) return tl::unexpected(flat.error());
       state.states.push_back(std::move(*flat));
     }

@@ -1,7 +1,7 @@
 #pragma once
 // Checkpoints in a folder, one sub-folder each:
 //
-//   step-00001875/model.safetensors       parameters: "layers.0.weight" [784, 512] ...
+//   step-00001875/model.safetensors       parameters: "layers.0.weight" [784, 512] ..., and running statistics
 //   step-00001875/optimizer.safetensors   the optimizer's arrays: "m.layers.0.weight" ...
 //   step-00001875/manifest.json           sizes and checksums of the two, and where in training this is. Written last
 //                                         and whole: a folder without it is no checkpoint
@@ -33,6 +33,12 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
+/// The names, shapes and places of what the flat arrays hold.
+struct CheckpointLayout {
+  std::vector<TensorView> parameters;
+  std::vector<TensorView> running = {};  ///< the network's statistics
+};
+
 /// What training is at a step, in host memory. Arrays are flat, in the layout of tensors.
 struct TrainingState {
   Position position;
@@ -40,6 +46,7 @@ struct TrainingState {
   std::string optimizer;                 ///< its name
   std::vector<std::string> state_names;  ///< of its arrays
   std::vector<float> parameters;
+  std::vector<float> running;
   std::vector<std::vector<float>> states;  ///< one for each of state_names, as long as parameters
 };
 
@@ -55,11 +62,11 @@ class CheckpointFolder {
 
   /// Writes a checkpoint and removes the oldest above keep. Fails with kIo (the file and why) or may_commit's error;
   /// then the checkpoints before are untouched and nothing of the new one is left.
-  [[nodiscard]] Result<> save(const TrainingState& state, const std::vector<TensorView>& tensors) const;
+  [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// The newest checkpoint whose files are whole, or nothing. Each newer one that is damaged adds a sentence to
-  /// damaged. Fails with kInvalid when it is of another model or optimizer than tensors, optimizer and state_names say.
-  [[nodiscard]] Result<std::optional<TrainingState>> load_newest(const std::vector<TensorView>& tensors,
+  /// damaged. Fails with kInvalid when it is of another model or optimizer than layout, optimizer and state_names say.
+  [[nodiscard]] Result<std::optional<TrainingState>> load_newest(const CheckpointLayout& layout,
                                                                  const std::string& optimizer,
                                                                  const std::vector<std::string>& state_names,
                                                                  std::vector<std::string>& damaged) const;
@@ -71,7 +78,7 @@ class CheckpointFolder {
 
  private:
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,
-                               const std::vector<TensorView>& tensors) const;
+                               const CheckpointLayout& layout) const;
 
   std::filesystem::path path_;
   std::size_t keep_;

@@ -24,8 +24,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr float kPixelScale = 1.0F / 255;
-/// Samples in one forward pass of an evaluation, at least.
+/// Samples in one forward pass of an evaluation, at least, unless their arrays take more than so many bytes.
 constexpr std::size_t kEvaluationBatch = 256;
+constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
 /// Words that travel behind the gradients in their first bucket, so that what all ranks must know about a step costs no
 /// collective of its own.
@@ -43,6 +44,13 @@ std::size_t at_once(const TrainOptions& options) {
   return options.micro_batch == 0 ? options.batch : std::min(options.micro_batch, options.batch);
 }
 
+/// Samples that the network has room for.
+std::size_t room(const TrainOptions& options, const Layers<float>& layers) {
+  std::size_t elements = 1;  // of a sample: outputs, their gradients, workspaces
+  for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace();
+  return std::max(at_once(options), std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
+}
+
 }  // namespace
 
 /// Sums over samples of all ranks.
@@ -58,8 +66,8 @@ struct Trainer::Totals {
 struct Trainer::Parts {
   Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
         std::unique_ptr<Optimizer<float>> rule)
-      : network(session.kernels, std::move(layers), data.train.features, std::max(at_once(options), kEvaluationBatch),
-                kWords),
+      : most(room(options, layers)),
+        network(session.kernels, std::move(layers), data.train.features, most, kWords),
         optimizer(std::move(rule)),
         sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
                  options.sharding, options.seed}),
@@ -69,7 +77,10 @@ struct Trainer::Parts {
         labels(session.kernels, network.max_batch()),
         totals(session.kernels, 2),
         accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
-        checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit) {
+        checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit),
+        sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
+          if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);
+        }) {
     for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
     for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
       states.emplace_back(session.kernels, network.parameters().size());
@@ -77,6 +88,7 @@ struct Trainer::Parts {
     }
   }
 
+  std::size_t most;  // samples that the network has room for
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
   std::vector<Array<float>> states;  // the optimizer's, each in the layout of the parameters
@@ -90,6 +102,8 @@ struct Trainer::Parts {
   Array<float> totals;         // of an evaluation
   Array<float> accumulated;    // gradients of the micro-batches before; zero between steps
   CheckpointFolder checkpoints;
+  Result<> summed;              // the first failure of the next
+  SumOverRanks sum_over_ranks;  // for layers
   Schedule schedule;
   Position position;
   Totals epoch;                  // training samples of the epoch under way
@@ -117,9 +131,11 @@ Result<Outcome> Trainer::run() {
     if (!test) return tl::unexpected(test.error());
     p.last_test = *test;
   }
-  const std::vector<float> final_parameters = parameters();
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(final_parameters.data());
-  auto hash = equal_on_all_ranks(session_.communicator, "parameters", {bytes, final_parameters.size() * sizeof(float)});
+  std::vector<float> held = parameters();
+  const std::vector<float> running = to_host(session_.kernels, p.network.running());
+  held.insert(held.end(), running.begin(), running.end());
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(held.data());
+  auto hash = equal_on_all_ranks(session_.communicator, "parameters", {bytes, held.size() * sizeof(float)});
   if (!hash) return tl::unexpected(hash.error());
 
   Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash->substr(0, 16), p.position.step};
@@ -142,6 +158,14 @@ Result<> Trainer::build() {
     if ((*layers)[i]->needs_layer_kernels()) {
       return fail(Errc::kUsage, "--device cuda trains dense layers and relu only, not {}; use --device cpu",
                   (*layers)[i]->description());
+    }
+  }
+  for (const auto& layer : *layers) {
+    if (layer->joins_ranks() && at_once(options_) < options_.batch) {
+      return fail(Errc::kUsage,
+                  "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use batchnorm, or no "
+                  "micro-batches",
+                  options_.micro_batch, options_.batch);
     }
   }
   const auto rule = resolve(options_.optimizer);
@@ -193,8 +217,8 @@ Result<> Trainer::start_or_resume() {
   Result<> mine;
   if (communicator.rank() == 0 && options_.resume) {
     std::vector<std::string> damaged;
-    auto loaded =
-        p.checkpoints.load_newest(p.network.tensors(), std::string(options_.optimizer.name), state_names, damaged);
+    auto loaded = p.checkpoints.load_newest({p.network.tensors(), p.network.running_tensors()}, options_.optimizer.name,
+                                            state_names, damaged);
     for (const std::string& sentence : damaged) session_.reporter.note("damaged checkpoint: " + sentence);
     if (!loaded) {
       mine = tl::unexpected(loaded.error());
@@ -221,6 +245,8 @@ Result<> Trainer::start_or_resume() {
     place = {saved->position.step, saved->position.epoch, saved->position.offset};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
+    session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
+                                    p.network.running().size_bytes());
     for (std::size_t i = 0; i < p.states.size(); ++i) {
       session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(), p.states[i].span().size_bytes());
     }
@@ -230,6 +256,7 @@ Result<> Trainer::start_or_resume() {
   DLRUN_TRY(communicator.broadcast(std::span(place), 0));
   p.position = {place[0], place[1], place[2]};
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
+  DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
   for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
   return {};
 }
@@ -244,10 +271,11 @@ Result<> Trainer::step() {
   const std::size_t n = batch.samples.size();
   // Every rank divides by the samples of all ranks: the sum over ranks is then the mean over the global batch, whatever
   // each rank's part of it is.
-  float* words = p.network.gradients_and_extra().data() + p.network.gradients().size();
+  float* words = p.network.extra().data();
   const std::array<float, kWords> fresh{
       0, 0, session_.save_requested != nullptr && session_.save_requested->exchange(false) ? 1.0F : 0.0F};
   kernels.copy_from_host(words, fresh.data(), sizeof fresh);
+  kernels.zero(p.network.observed().data(), p.network.observed().size());
 
   // Micro-batches one after another; the gradients of all but the last are kept aside, and added where backward leaves
   // the last one's, layer by layer, before they go to the other ranks. Mostly there is but one.
@@ -256,7 +284,8 @@ Result<> Trainer::step() {
     const auto samples = batch.samples.subspan(at, std::min(most, n - at));
     const bool is_last = at + most >= n;
     kernels.gather(p.train, samples, kPixelScale, p.network.input(), p.labels.data());
-    p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples});
+    p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples, batch.global_samples,
+                                       session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
     kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), samples.size(), p.train.classes,
                                   1.0F / static_cast<float>(batch.global_samples), p.network.output_gradient(), words);
     p.network.backward(samples.size(), [&](std::size_t layer) {
@@ -274,7 +303,9 @@ Result<> Trainer::step() {
       p.reducer.layer_done(layer);
     });
   }
+  DLRUN_TRY(p.summed);
   DLRUN_TRY(p.reducer.wait());
+  p.network.keep_observed();
 
   const double epochs_done = static_cast<double>(p.position.epoch) +
                              static_cast<double>(p.position.offset) / static_cast<double>(p.train.samples);
@@ -330,8 +361,9 @@ Result<> Trainer::save() {
     state.optimizer = options_.optimizer.name;
     state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
     state.parameters = parameters();
+    state.running = to_host(session_.kernels, p.network.running());
     for (Array<float>& array : p.states) state.states.push_back(to_host(session_.kernels, array.span()));
-    mine = p.checkpoints.save(state, p.network.tensors());
+    mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
   }
   return agree(session_.communicator, session_.host, mine);
 }

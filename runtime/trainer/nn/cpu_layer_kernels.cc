@@ -119,7 +119,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
 
   void max_pool(const Window& w, std::size_t n, const T* x, T* y) override {
     const std::size_t channels = w.input.channels;
-    for_each_image(n, [&](std::size_t image) {
+    for_each_of(n, [&](std::size_t image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         T* out = pixel(y, w.output, image, i, j);
         for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
@@ -136,7 +136,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
 
   void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy, T* dx) override {
     const std::size_t channels = w.input.channels;
-    for_each_image(n, [&](std::size_t image) {
+    for_each_of(n, [&](std::size_t image) {
       std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
       std::vector<T> left(channels);  // of dy: 0 once it has found its place
       for_each_output(w, [&](std::size_t i, std::size_t j) {
@@ -158,7 +158,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void average_pool(const Window& w, std::size_t n, const T* x, T* y) override {
     const std::size_t channels = w.input.channels;
     const T part = T{1} / static_cast<T>(w.size * w.size);
-    for_each_image(n, [&](std::size_t image) {
+    for_each_of(n, [&](std::size_t image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         T* out = pixel(y, w.output, image, i, j);
         std::fill_n(out, channels, T{0});
@@ -173,7 +173,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void average_pool_backward(const Window& w, std::size_t n, const T* dy, T* dx) override {
     const std::size_t channels = w.input.channels;
     const T part = T{1} / static_cast<T>(w.size * w.size);
-    for_each_image(n, [&](std::size_t image) {
+    for_each_of(n, [&](std::size_t image) {
       std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(dy, w.output, image, i, j);
@@ -182,6 +182,50 @@ class CpuLayerKernels final : public LayerKernels<T> {
           for (std::size_t k = 0; k < channels; ++k) to[k] += part * out[k];
         });
       });
+    });
+  }
+
+  void channel_sums(const T* x, const T* shift, std::size_t rows, std::size_t channels, double* sums) override {
+    sum_blocks(rows, channels, sums, [&](std::size_t row, double* block) {
+      const T* from = x + row * channels;
+      for (std::size_t k = 0; k < channels; ++k) {
+        const double value = double{from[k]} - double{shift[k]};
+        block[k] += value;
+        block[channels + k] += value * value;
+      }
+    });
+  }
+
+  void normalise(const T* x, const T* mean, const T* scale, const T* gamma, const T* beta, std::size_t rows,
+                 std::size_t channels, T* y) override {
+    for_each_of(rows, [&](std::size_t row) {
+      const T* from = x + row * channels;
+      T* to = y + row * channels;
+      for (std::size_t k = 0; k < channels; ++k) to[k] = (from[k] - mean[k]) * scale[k] * gamma[k] + beta[k];
+    });
+  }
+
+  void normalise_backward_sums(const T* x, const T* dy, const T* mean, const T* scale, std::size_t rows,
+                               std::size_t channels, double* sums) override {
+    sum_blocks(rows, channels, sums, [&](std::size_t row, double* block) {
+      const T* from = x + row * channels;
+      const T* delta = dy + row * channels;
+      for (std::size_t k = 0; k < channels; ++k) {
+        block[k] += double{delta[k]};
+        block[channels + k] += double{delta[k]} * double{(from[k] - mean[k]) * scale[k]};
+      }
+    });
+  }
+
+  void normalise_backward_input(const T* x, const T* dy, const T* mean, const T* scale, const T* gamma, const T* means,
+                                std::size_t rows, std::size_t channels, T* dx) override {
+    for_each_of(rows, [&](std::size_t row) {
+      const T* from = x + row * channels;
+      const T* delta = dy + row * channels;
+      T* to = dx + row * channels;
+      for (std::size_t k = 0; k < channels; ++k) {
+        to[k] = gamma[k] * scale[k] * (delta[k] - means[k] - (from[k] - mean[k]) * scale[k] * means[channels + k]);
+      }
     });
   }
 
@@ -208,10 +252,27 @@ class CpuLayerKernels final : public LayerKernels<T> {
   [[nodiscard]] Result<> status() const override { return status_; }
 
  private:
+  /// Over images, or whatever else has its part of the output for itself.
   template <typename Work>
-  void for_each_image(std::size_t n, const Work& work) const {
+  void for_each_of(std::size_t n, const Work& work) const {
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t image = 0; image < n; ++image) work(image);
+  }
+
+  /// sums = what add(row, block) adds up to over all rows, 2 x channels numbers: block by block, a thread takes whole
+  /// blocks, and blocks are added in order.
+  template <typename Add>
+  void sum_blocks(std::size_t rows, std::size_t channels, double* sums, const Add& add) {
+    constexpr std::size_t kRows = 512;
+    const std::size_t width = 2 * channels;
+    const std::size_t blocks = (rows + kRows - 1) / kRows;
+    block_sums_.assign(blocks * width, 0);
+    for_each_of(blocks, [&](std::size_t block) {
+      for (std::size_t row = block * kRows; row < std::min(rows, (block + 1) * kRows); ++row)
+        add(row, block_sums_.data() + block * width);
+    });
+    std::fill_n(sums, width, 0.0);
+    for (std::size_t i = 0; i < block_sums_.size(); ++i) sums[i % width] += block_sums_[i];
   }
 
   void keep(Result<> result) {
@@ -220,6 +281,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
 
   int threads_;
   std::conditional_t<std::is_same_v<T, float>, OnednnConvolutions, PlainConvolutions> convolutions_;
+  std::vector<double> block_sums_;
   Result<> status_;
 };
 

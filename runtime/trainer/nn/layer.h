@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,12 +31,17 @@ struct ParameterShape {
   }
 };
 
+/// Replaces each number by its sum over all ranks; every rank calls it alike.
+using SumOverRanks = std::function<void(std::span<double>)>;
+
 /// What a layer may want to know about the batch.
 struct BatchInfo {
   bool is_training = false;
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;                  ///< the optimizer's, from 0
-  std::span<const std::uint32_t> samples;  ///< which samples of the data set; empty where nobody asks
+  std::uint64_t step = 0;                        ///< the optimizer's, from 0
+  std::span<const std::uint32_t> samples{};      ///< which samples of the data set; empty where nobody asks
+  std::size_t global_samples = 0;                ///< of all ranks and micro-batches of the step; 0: these are all
+  const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr: this rank is alone
 };
 
 /// What every call gets. n: samples of this rank's batch.
@@ -46,6 +52,8 @@ struct LayerCall {
   T* workspace = nullptr;  ///< [n x Layer::workspace()]
   std::size_t n = 0;
   const BatchInfo& batch;
+  const T* running = nullptr;  ///< its statistics of the batches so far, in the order of Layer::statistics()
+  T* observed = nullptr;       ///< in training, where its share of this step's statistics is added; may be nullptr
 };
 
 template <typename T>
@@ -71,10 +79,19 @@ class Layer {
   /// Its parameters in the order of its view.
   [[nodiscard]] virtual std::vector<ParameterShape> parameters() const { return {}; }
 
+  /// Arrays that are not trained but follow the batches: the network keeps their running means, which are the same on
+  /// all ranks and a part of checkpoints. Their own values are those of evaluation.
+  [[nodiscard]] virtual std::vector<ParameterShape> statistics() const { return {}; }
+  /// Their values before the first batch, in host memory.
+  virtual void initialise_statistics(std::span<T> /*running*/) const {}
+
+  /// In training its forward and backward call BatchInfo::sum_over_ranks, on a rank without samples, too.
+  [[nodiscard]] virtual bool joins_ranks() const { return false; }
+
   /// Fills host memory with first values. The same stream gives the same values for float and double, up to rounding.
   virtual void initialise(std::span<T> /*parameters*/, Random& /*random*/) const {}
 
-  /// y = f(x). x: [n x inputs], y: [n x outputs]. n > 0.
+  /// y = f(x). x: [n x inputs], y: [n x outputs]. n > 0, unless it joins_ranks().
   virtual void forward(const LayerCall<T>& call, const T* x, T* y) const = 0;
 
   /// gradients = dL/dparameters (overwritten), and dx = dL/dx unless it is nullptr, from dy = dL/dy and what forward
@@ -125,8 +142,17 @@ template <typename T>
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_dropout(std::size_t width, double rate, std::uint64_t index);
 
-/// y = x + f(x), f the inner layers (He et al. 2016). The last of them has `width` outputs, as the first has inputs.
+/// Batch normalisation (Ioffe & Szegedy 2015, Algorithm 1) of `places` x `channels` elements a sample, channel by
+/// channel: y = gamma (x - mean) / sqrt(variance + 1e-5) + beta. Mean and variance are the batch's in training, this
+/// rank's or, synchronised, those of all ranks' samples together; in evaluation the running ones, of which each step
+/// keeps 0.9 (of the variance, the unbiased estimate goes in), as PyTorch has it. gamma, beta: [channels].
 template <typename T>
-[[nodiscard]] std::unique_ptr<Layer<T>> make_residual(std::size_t width, Layers<T> inner);
+[[nodiscard]] std::unique_ptr<Layer<T>> make_batchnorm(std::size_t places, std::size_t channels, bool is_synchronised);
+
+/// y = s(x) + f(x), f the inner layers (He et al. 2016), s those of the shortcut; without any, s(x) = x. Both end with
+/// `outputs` elements a sample, and begin with `inputs`.
+template <typename T>
+[[nodiscard]] std::unique_ptr<Layer<T>> make_residual(std::size_t inputs, std::size_t outputs, Layers<T> inner,
+                                                      Layers<T> shortcut);
 
 }  // namespace dlrun::trainer

@@ -59,6 +59,19 @@ class LayerKernels {
   virtual void average_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
 
+  // Batch normalisation of [rows x channels]; all other arrays are [channels], pairs of them [2 x channels].
+  /// sums = the sum over rows of x - shift, then that of its square; in double, in an order that threads do not change.
+  virtual void channel_sums(const T* x, const T* shift, std::size_t rows, std::size_t channels, double* sums) = 0;
+  /// y = (x - mean) scale gamma + beta.
+  virtual void normalise(const T* x, const T* mean, const T* scale, const T* gamma, const T* beta, std::size_t rows,
+                         std::size_t channels, T* y) = 0;
+  /// sums = the sum over rows of dy, then that of dy (x - mean) scale; as channel_sums.
+  virtual void normalise_backward_sums(const T* x, const T* dy, const T* mean, const T* scale, std::size_t rows,
+                                       std::size_t channels, double* sums) = 0;
+  /// dx = gamma scale (dy - means[0] - (x - mean) scale means[1]).
+  virtual void normalise_backward_input(const T* x, const T* dy, const T* mean, const T* scale, const T* gamma,
+                                        const T* means, std::size_t rows, std::size_t channels, T* dx) = 0;
+
   // Element by element; x and y, dy and dx may be the same array.
   virtual void hyperbolic_tangent(const T* x, T* y, std::size_t count) = 0;
   virtual void hyperbolic_tangent_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;

@@ -1,8 +1,10 @@
 #include "runtime/trainer/nn/model.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -13,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kWidest = 1 << 20;
 constexpr std::string_view kResidual = "residual:";
+constexpr std::string_view kShortcut = "shortcut";
+constexpr std::string_view kBatchNorm = "batchnorm";
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -30,34 +34,43 @@ class Builder {
 
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
 
-  /// text: a layer. next: the one behind it, which decides how its weights are drawn.
-  Result<> add(std::string_view text, std::string_view next, Layers<T>& layers) {
+  /// The first of layers; those behind it decide how its weights are drawn.
+  template <typename Text>
+  Result<> add(std::span<const Text> texts, Layers<T>& layers) {
+    std::size_t next = 1;
+    while (next < texts.size() && trim(texts[next]).starts_with(kBatchNorm)) ++next;
+    return add(trim(texts.front()), next < texts.size() && trim(texts[next]) == "relu", layers);
+  }
+
+ private:
+  Result<> add(std::string_view text, bool is_before_relu, Layers<T>& layers) {
     if (text.starts_with(kResidual)) return residual(text.substr(kResidual.size()), layers);
     words_ = words_of(text);
     if (words_.empty()) return fail(Errc::kUsage, "is empty");
     at_ = 1;
     const std::string_view kind = words_.front();
-    const auto drawn = trim(next) == "relu" ? Initialisation::kHe : Initialisation::kGlorot;
-    Result<> built = kind == "dense"     ? dense(drawn, layers)
-                     : kind == "conv2d"  ? conv2d(drawn, layers)
-                     : kind == "maxpool" ? pool(layers, make_max_pool<T>)
-                     : kind == "avgpool" ? pool(layers, make_average_pool<T>)
-                     : kind == "relu"    ? activation(layers, make_relu<T>)
-                     : kind == "tanh"    ? activation(layers, make_tanh<T>)
-                     : kind == "sigmoid" ? activation(layers, make_sigmoid<T>)
-                     : kind == "dropout" ? dropout(layers)
-                     : kind == "flatten" ? flatten()
-                                         : unknown(kind);
+    const auto drawn = is_before_relu ? Initialisation::kHe : Initialisation::kGlorot;
+    Result<> built = kind == "dense"      ? dense(drawn, layers)
+                     : kind == "conv2d"   ? conv2d(drawn, layers)
+                     : kind == "maxpool"  ? pool(layers, make_max_pool<T>)
+                     : kind == "avgpool"  ? pool(layers, make_average_pool<T>)
+                     : kind == "relu"     ? activation(layers, make_relu<T>)
+                     : kind == "tanh"     ? activation(layers, make_tanh<T>)
+                     : kind == "sigmoid"  ? activation(layers, make_sigmoid<T>)
+                     : kind == "dropout"  ? dropout(layers)
+                     : kind == "flatten"  ? flatten()
+                     : kind == kBatchNorm ? batchnorm(layers)
+                                          : unknown(kind);
     if (built && at_ != words_.size()) {
       return fail(Errc::kUsage, "'{}' is too much", printable(words_[at_]));
     }
     return built;
   }
 
- private:
   [[nodiscard]] static Result<> unknown(std::string_view kind) {
-    static constexpr std::array<std::string_view, 10> kKinds{"dense", "conv2d",  "maxpool", "avgpool", "relu",
-                                                             "tanh",  "sigmoid", "dropout", "flatten", "residual:"};
+    static constexpr std::array<std::string_view, 11> kKinds{"dense",   "conv2d",    "maxpool",  "avgpool",
+                                                             "relu",    "tanh",      "sigmoid",  "dropout",
+                                                             "flatten", "batchnorm", "residual:"};
     const auto near = nearest(kind, kKinds);
     return fail(Errc::kUsage, "no layer is called '{}'{}", printable(kind),
                 near ? fmt::format("; did you mean '{}'?", *near) : "");
@@ -152,22 +165,41 @@ class Builder {
     return {};
   }
 
+  Result<> batchnorm(Layers<T>& layers) {
+    const bool is_synchronised = takes("sync");
+    layers.push_back(make_batchnorm<T>(shape_.height * shape_.width, shape_.channels, is_synchronised));
+    return {};
+  }
+
   Result<> residual(std::string_view text, Layers<T>& layers) {
     const ImageShape before = shape_;
-    Layers<T> inner;
     const std::vector<std::string_view> parts = split(text, ';');
+    const auto shortcut = std::ranges::find_if(parts, [](std::string_view part) { return trim(part) == kShortcut; });
+    const auto at = static_cast<std::size_t>(shortcut - parts.begin());
+    Layers<T> inner;
+    DLRUN_TRY(way(std::span(parts).first(at), inner));
+    const ImageShape after = std::exchange(shape_, before);
+    Layers<T> around;
+    if (shortcut != parts.end()) DLRUN_TRY(way(std::span(parts).subspan(at + 1), around));
+    if (shape_ != after) {
+      return fail(Errc::kUsage, "its layers turn {} x {} x {} into {} x {} x {}: what they give is added to {}",
+                  before.height, before.width, before.channels, after.height, after.width, after.channels,
+                  shortcut == parts.end()
+                      ? std::string("what they get")
+                      : fmt::format("its shortcut's {} x {} x {}", shape_.height, shape_.width, shape_.channels));
+    }
+    layers.push_back(make_residual<T>(before.size(), after.size(), std::move(inner), std::move(around)));
+    return {};
+  }
+
+  /// The layers of one of a block's ways.
+  Result<> way(std::span<const std::string_view> parts, Layers<T>& layers) {
+    if (parts.empty()) return fail(Errc::kUsage, "has no layer in it");
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::string_view part = trim(parts[i]);
-      if (part.starts_with(kResidual)) return fail(Errc::kUsage, "a residual block has no residual block in it");
-      DLRUN_TRY(add(part, i + 1 < parts.size() ? parts[i + 1] : "", inner));
+      if (trim(parts[i]).starts_with(kResidual))
+        return fail(Errc::kUsage, "a residual block has no residual block in it");
+      DLRUN_TRY(add(parts.subspan(i), layers));
     }
-    if (shape_ != before) {
-      return fail(Errc::kUsage,
-                  "its layers turn {} x {} x {} into {} x {} x {}: what they give is added to what they get",
-                  before.height, before.width, before.channels, shape_.height, shape_.width, shape_.channels);
-    }
-    if (inner.empty()) return fail(Errc::kUsage, "has no layer in it");
-    layers.push_back(make_residual<T>(shape_.size(), std::move(inner)));
     return {};
   }
 
@@ -184,7 +216,7 @@ Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageSha
   Layers<T> layers;
   Builder<T> builder(input);
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (auto added = builder.add(trim(words[i]), i + 1 < words.size() ? words[i + 1] : "", layers); !added) {
+    if (auto added = builder.add(words.subspan(i), layers); !added) {
       return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(words[i]), added.error().message);
     }
   }
@@ -204,8 +236,19 @@ Result<std::vector<std::string>> named_model(const std::string& name, std::span<
     for (const std::size_t width : hidden) words.insert(words.end(), {fmt::format("dense {}", width), "relu"});
   } else if (name == "cnn") {
     words = {"conv2d 32 3", "relu", "conv2d 64 3", "relu", "maxpool 2", "flatten", "dense 128", "relu"};
+  } else if (name == "resnet18") {
+    words = {"conv2d 64 3 same", "batchnorm", "relu"};
+    for (const int channels : {64, 128, 256, 512}) {
+      for (const bool is_smaller : {channels > 64, false}) {
+        words.push_back(fmt::format("residual: conv2d {0} 3{1} same; batchnorm; relu; conv2d {0} 3 same; batchnorm",
+                                    channels, is_smaller ? " stride 2" : ""));
+        if (is_smaller) words.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
+        words.emplace_back("relu");
+      }
+    }
+    words.emplace_back("avgpool 4");
   } else {
-    return fail(Errc::kUsage, "--model {}: expected mlp or cnn", printable(name));
+    return fail(Errc::kUsage, "--model {}: expected mlp, cnn or resnet18", printable(name));
   }
   words.push_back(fmt::format("dense {}", classes));
   return words;

@@ -6,17 +6,24 @@ namespace dlrun::trainer {
 
 template <typename T>
 Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra)
-    : kernels_(kernels), layers_(std::move(layers)), inputs_(inputs), max_batch_(max_batch) {
+    : kernels_(kernels), layers_(std::move(layers)), inputs_(inputs), max_batch_(max_batch), extra_(extra) {
   std::size_t offset = 0;
+  std::size_t running = 0;
+  const auto name_all = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
+                           std::vector<TensorView>& views) {
+    for (ParameterShape& shape : shapes) {
+      const std::size_t count = shape.count();
+      views.push_back({fmt::format("layers.{}.{}", i, shape.name), std::move(shape.shape), at});
+      at += count;
+    }
+  };
   outputs_.push_back(allocate(inputs));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer<T>& layer = *layers_[i];
     first_.push_back(offset);
-    for (ParameterShape& parameter : layer.parameters()) {
-      const std::size_t count = parameter.count();
-      tensors_.push_back({fmt::format("layers.{}.{}", i, parameter.name), std::move(parameter.shape), offset});
-      offset += count;
-    }
+    first_running_.push_back(running);
+    name_all(i, layer.parameters(), offset, tensors_);
+    name_all(i, layer.statistics(), running, running_tensors_);
     // Half of the memory, and of its traffic, goes where a function of each element writes over what it reads.
     const bool is_in_place = layer.is_in_place() && i > 0 && !layers_[i - 1]->reads_output();
     outputs_.push_back(is_in_place ? outputs_.back() : allocate(layer.outputs()));
@@ -25,7 +32,8 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
   }
   first_.push_back(offset);
   parameters_ = Array<T>(kernels_, offset);
-  gradients_ = Array<T>(kernels_, offset + extra);
+  running_ = Array<T>(kernels_, running);
+  gradients_ = Array<T>(kernels_, offset + extra + running);
 }
 
 template <typename T>
@@ -42,13 +50,25 @@ void Network<T>::initialise(std::uint64_t seed) {
     layers_[i]->initialise(std::span(values).subspan(first_[i], first_[i + 1] - first_[i]), random);
   }
   kernels_.copy_from_host(parameters_.data(), values.data(), values.size() * sizeof(T));
+  std::vector<T> statistics(running_.size());
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers_[i]->initialise_statistics(std::span(statistics).subspan(first_running_[i]));
+  kernels_.copy_from_host(running_.data(), statistics.data(), statistics.size() * sizeof(T));
+}
+
+template <typename T>
+void Network<T>::keep_observed() {
+  constexpr T kNew = T(0.1);
+  kernels_.add_scaled(running_.data(), -kNew, running_.data(), running_.size());
+  kernels_.add_scaled(running_.data(), kNew, observed().data(), running_.size());
 }
 
 template <typename T>
 void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
   batch_ = batch;
-  if (n == 0) return;
-  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i]->forward(call(i, n), outputs_[i], outputs_[i + 1]);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (n > 0 || layers_[i]->joins_ranks()) layers_[i]->forward(call(i, n), outputs_[i], outputs_[i + 1]);
+  }
 }
 
 template <typename T>

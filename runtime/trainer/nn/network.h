@@ -28,15 +28,19 @@ class Network {
   /// The gradients' array has `extra` elements more than the parameters', at its end: words that travel with them.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra);
 
-  /// First values from seed alone: the same on every rank and for every world size.
+  /// First values from seed alone: the same on every rank and for every world size. Running statistics, too.
   void initialise(std::uint64_t seed);
 
   /// input() filled with [n x inputs] -> output() [n x outputs]. n <= max_batch. batch is kept for backward, as is.
+  /// Training adds this rank's share of the batch's statistics to observed().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
   /// output_gradient() filled with dL/doutput -> gradients(). Layers go backwards; after each, layer_done(index) says
   /// that its gradients are final.
   void backward(std::size_t n, const std::function<void(std::size_t)>& layer_done);
+
+  /// The running statistics go on by a step, to whose observed() all ranks have contributed.
+  void keep_observed();
 
   [[nodiscard]] T* input() { return outputs_.front(); }
   [[nodiscard]] const T* output() const { return outputs_.back(); }
@@ -44,29 +48,45 @@ class Network {
 
   [[nodiscard]] std::span<T> parameters() { return parameters_.span(); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameters_.size()); }
+  /// The gradients, the extra words and observed().
   [[nodiscard]] std::span<T> gradients_and_extra() { return gradients_.span(); }
+  [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameters_.size(), extra_); }
+  /// The layers' statistics (Layer::statistics), and what a step has seen of them: it starts from zeros.
+  [[nodiscard]] std::span<T> running() { return running_.span(); }
+  [[nodiscard]] std::span<T> observed() { return gradients_.span().subspan(parameters_.size() + extra_); }
 
   [[nodiscard]] std::size_t layers() const { return layers_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
   /// Elements of layer i in the flat arrays: [first(i), first(i + 1)).
   [[nodiscard]] std::size_t first(std::size_t layer) const { return first_[layer]; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::vector<TensorView>& running_tensors() const { return running_tensors_; }
   [[nodiscard]] std::string description() const;  ///< "784 - dense 512 - relu - dense 10"
 
  private:
   /// A new array of max_batch rows of width.
   [[nodiscard]] T* allocate(std::size_t width);
-  [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) const {
-    return {kernels_, parameters_.data() + first_[layer], workspaces_[layer], n, batch_};
+  [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) {
+    return {kernels_,
+            parameters_.data() + first_[layer],
+            workspaces_[layer],
+            n,
+            batch_,
+            running_.data() + first_running_[layer],
+            gradients_.data() + parameters_.size() + extra_ + first_running_[layer]};
   }
 
   Kernels<T>& kernels_;
   Layers<T> layers_;
   std::size_t inputs_;
   std::size_t max_batch_;
-  std::vector<std::size_t> first_;  // one more than layers
+  std::size_t extra_;
+  std::vector<std::size_t> first_;          // one more than layers
+  std::vector<std::size_t> first_running_;  // of each layer's statistics
   std::vector<TensorView> tensors_;
+  std::vector<TensorView> running_tensors_;
   Array<T> parameters_;
+  Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
   std::vector<T*> outputs_;     // [0]: the input; [i + 1]: layer i's output, [max_batch x outputs]

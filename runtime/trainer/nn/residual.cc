@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/core.h>
 
@@ -7,101 +8,165 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Its workspace holds, one after another: each inner layer's output, its gradient, and its own workspace; then the
-/// gradient of the first one's input.
+std::size_t count_of(const std::vector<ParameterShape>& shapes) {
+  std::size_t count = 0;
+  for (const ParameterShape& shape : shapes) count += shape.count();
+  return count;
+}
+
+/// One of a block's two ways: layers one after another. Where their things lie in what the block was given, elements a
+/// sample of the workspace and elements of the rest: each layer's output, its gradient and its own workspace.
+template <typename T>
+class Way {
+ public:
+  /// at: what is taken of each; moved on.
+  struct Place {
+    std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
+  };
+
+  Way(Layers<T> layers, Place& at) : layers_(std::move(layers)) {
+    for (const auto& layer : layers_) {
+      Place place = at;
+      place.output = at.workspace;
+      place.gradient = place.output + layer->outputs();
+      place.workspace = place.gradient + layer->outputs();
+      at.workspace = place.workspace + layer->workspace();
+      at.parameters += count_of(layer->parameters());
+      at.statistics += count_of(layer->statistics());
+      places_.push_back(place);
+    }
+  }
+
+  [[nodiscard]] const Layers<T>& layers() const { return layers_; }
+  [[nodiscard]] const Place& place(std::size_t layer) const { return places_[layer]; }
+
+  /// What it makes of x.
+  const T* forward(const LayerCall<T>& call, const T* x) const {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      T* to = call.workspace + call.n * places_[i].output;
+      if (call.n > 0 || layers_[i]->joins_ranks()) layers_[i]->forward(inner(call, i), x, to);
+      x = to;
+    }
+    return x;
+  }
+
+  /// What dy becomes on the way back; lies in dx, unless that is nullptr or there is no layer.
+  const T* backward(const LayerCall<T>& call, const T* x, const T* dy, T* gradients, T* dx) const {
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      const T* input = i == 0 ? x : call.workspace + call.n * places_[i - 1].output;
+      T* input_gradient = i == 0 ? dx : call.workspace + call.n * places_[i - 1].gradient;
+      layers_[i]->backward(inner(call, i), input, call.workspace + call.n * places_[i].output, dy,
+                           gradients + places_[i].parameters, input_gradient);
+      dy = input_gradient;
+    }
+    return dy;
+  }
+
+ private:
+  [[nodiscard]] LayerCall<T> inner(const LayerCall<T>& call, std::size_t i) const {
+    const Place& place = places_[i];
+    return {call.kernels,
+            call.parameters + place.parameters,
+            call.workspace + call.n * place.workspace,
+            call.n,
+            call.batch,
+            call.running == nullptr ? nullptr : call.running + place.statistics,
+            call.observed == nullptr ? nullptr : call.observed + place.statistics};
+  }
+
+  Layers<T> layers_;
+  std::vector<Place> places_;
+};
+
 template <typename T>
 class Residual final : public Layer<T> {
  public:
-  Residual(std::size_t width, Layers<T> inner) : width_(width), inner_(std::move(inner)) {
-    std::size_t at = 0;
-    std::size_t first = 0;
-    for (const auto& layer : inner_) {
-      Place place;
-      place.output = at;
-      place.gradient = place.output + layer->outputs();
-      place.workspace = place.gradient + layer->outputs();
-      at = place.workspace + layer->workspace();
-      place.parameters = first;
-      for (const ParameterShape& parameter : layer->parameters()) first += parameter.count();
-      places_.push_back(place);
-    }
-    input_gradient_ = at;
-    workspace_ = at + width_;
-  }
+  Residual(std::size_t inputs, std::size_t outputs, Layers<T> inner, Layers<T> shortcut)
+      : inputs_(inputs), outputs_(outputs), inner_(std::move(inner), taken_), shortcut_(std::move(shortcut), taken_) {}
 
   [[nodiscard]] std::string description() const override {
     std::string text = "residual (";
-    for (std::size_t i = 0; i < inner_.size(); ++i)
-      text += fmt::format("{}{}", i == 0 ? "" : " - ", inner_[i]->description());
+    for (const auto& layer : inner_.layers()) text += (text.back() == '(' ? "" : " - ") + layer->description();
+    if (!shortcut_.layers().empty()) text += "; shortcut";
+    for (const auto& layer : shortcut_.layers()) text += " - " + layer->description();
     return text + ")";
   }
-  [[nodiscard]] std::size_t outputs() const override { return width_; }
-  [[nodiscard]] std::size_t workspace() const override { return workspace_; }
+  [[nodiscard]] std::size_t outputs() const override { return outputs_; }
+  /// The layers', and the gradients of both ways' inputs.
+  [[nodiscard]] std::size_t workspace() const override { return taken_.workspace + 2 * inputs_; }
+  [[nodiscard]] bool joins_ranks() const override {
+    const auto joins = [](const auto& layer) { return layer->joins_ranks(); };
+    return std::ranges::any_of(inner_.layers(), joins) || std::ranges::any_of(shortcut_.layers(), joins);
+  }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
+    return named([](const Layer<T>& layer) { return layer.parameters(); });
+  }
+  [[nodiscard]] std::vector<ParameterShape> statistics() const override {
+    return named([](const Layer<T>& layer) { return layer.statistics(); });
+  }
+
+  void initialise(std::span<T> parameters, Random& random) const override {
+    for_each([&](const Layer<T>& layer, const auto& place) {
+      layer.initialise(parameters.subspan(place.parameters, count_of(layer.parameters())), random);
+    });
+  }
+  void initialise_statistics(std::span<T> running) const override {
+    for_each([&](const Layer<T>& layer, const auto& place) {
+      layer.initialise_statistics(running.subspan(place.statistics, count_of(layer.statistics())));
+    });
+  }
+
+  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
+    const T* a = shortcut_.forward(call, x);
+    const T* b = inner_.forward(call, x);
+    call.kernels.layers()->add(a, b, y, call.n * outputs_);
+  }
+
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
+    T* const inputs = call.workspace + call.n * taken_.workspace;
+    const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
+    const T* b = inner_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs + call.n * inputs_);
+    if (dx != nullptr) call.kernels.layers()->add(a, b, dx, call.n * inputs_);
+  }
+
+ private:
+  /// visit(layer, place) for the layers of both ways, in the order of their parameters.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const Way<T>* way : {&inner_, &shortcut_}) {
+      for (std::size_t i = 0; i < way->layers().size(); ++i) visit(*way->layers()[i], way->place(i));
+    }
+  }
+
+  /// What list gives for each layer, by names of the block: "0.weight", "shortcut.0.weight".
+  template <typename List>
+  [[nodiscard]] std::vector<ParameterShape> named(const List& list) const {
     std::vector<ParameterShape> all;
-    for (std::size_t i = 0; i < inner_.size(); ++i) {
-      for (ParameterShape& parameter : inner_[i]->parameters())
-        all.push_back({fmt::format("{}.{}", i, parameter.name), std::move(parameter.shape)});
+    for (const Way<T>* way : {&inner_, &shortcut_}) {
+      for (std::size_t i = 0; i < way->layers().size(); ++i) {
+        for (ParameterShape& shape : list(*way->layers()[i]))
+          all.push_back(
+              {fmt::format("{}{}.{}", way == &inner_ ? "" : "shortcut.", i, shape.name), std::move(shape.shape)});
+      }
     }
     return all;
   }
 
-  void initialise(std::span<T> parameters, Random& random) const override {
-    for (std::size_t i = 0; i < inner_.size(); ++i) {
-      const std::size_t end = i + 1 < inner_.size() ? places_[i + 1].parameters : parameters.size();
-      inner_[i]->initialise(parameters.subspan(places_[i].parameters, end - places_[i].parameters), random);
-    }
-  }
-
-  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    const T* from = x;
-    for (std::size_t i = 0; i < inner_.size(); ++i) {
-      T* to = call.workspace + call.n * places_[i].output;
-      inner_[i]->forward(inner_call(call, i), from, to);
-      from = to;
-    }
-    call.kernels.layers()->add(x, from, y, call.n * width_);
-  }
-
-  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
-    const T* gradient = dy;
-    for (std::size_t i = inner_.size(); i-- > 0;) {
-      const T* input = i == 0 ? x : call.workspace + call.n * places_[i - 1].output;
-      const std::size_t to = i == 0 ? input_gradient_ : places_[i - 1].gradient;
-      T* input_gradient = i == 0 && dx == nullptr ? nullptr : call.workspace + call.n * to;
-      inner_[i]->backward(inner_call(call, i), input, call.workspace + call.n * places_[i].output, gradient,
-                          gradients + places_[i].parameters, input_gradient);
-      gradient = input_gradient;
-    }
-    if (dx != nullptr) call.kernels.layers()->add(dy, gradient, dx, call.n * width_);
-  }
-
- private:
-  /// Where an inner layer's things lie: elements a sample of the workspace, and elements of the parameters.
-  struct Place {
-    std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0;
-  };
-
-  [[nodiscard]] LayerCall<T> inner_call(const LayerCall<T>& call, std::size_t i) const {
-    return {call.kernels, call.parameters + places_[i].parameters, call.workspace + call.n * places_[i].workspace,
-            call.n, call.batch};
-  }
-
-  std::size_t width_;
-  Layers<T> inner_;
-  std::vector<Place> places_;
-  std::size_t input_gradient_ = 0;
-  std::size_t workspace_ = 0;
+  std::size_t inputs_;
+  std::size_t outputs_;
+  typename Way<T>::Place taken_;  // by both ways; before them: they add to it
+  Way<T> inner_;
+  Way<T> shortcut_;
 };
 
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_residual(std::size_t width, Layers<T> inner) {
-  return std::make_unique<Residual<T>>(width, std::move(inner));
+std::unique_ptr<Layer<T>> make_residual(std::size_t inputs, std::size_t outputs, Layers<T> inner, Layers<T> shortcut) {
+  return std::make_unique<Residual<T>>(inputs, outputs, std::move(inner), std::move(shortcut));
 }
-template std::unique_ptr<Layer<float>> make_residual(std::size_t, Layers<float>);
-template std::unique_ptr<Layer<double>> make_residual(std::size_t, Layers<double>);
+template std::unique_ptr<Layer<float>> make_residual(std::size_t, std::size_t, Layers<float>, Layers<float>);
+template std::unique_ptr<Layer<double>> make_residual(std::size_t, std::size_t, Layers<double>, Layers<double>);
 
 }  // namespace dlrun::trainer

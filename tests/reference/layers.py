@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Makes layers.inc: what batch normalisation must give, from an implementation that is not ours.
+
+PyTorch (Debian's python3-torch 1.13) in double: BatchNorm2d in training on three batches, one after another, then in
+evaluation. Arrays are images x rows x columns x channels, as ours are.
+
+  python3 tests/reference/layers.py > tests/reference/layers.inc
+"""
+
+import math
+
+import torch
+
+N, H, W, C = 5, 3, 2, 4
+BATCHES = 3
+
+
+def value(i, seed):
+    """A number that depends on nothing but index and seed; channels differ in mean and spread."""
+    channel = i % C
+    return math.sin(1.3 * i + seed) * 10.0 ** (channel - 2) + channel - 1.5
+
+
+def nhwc(make):
+    flat = torch.tensor([make(i) for i in range(N * H * W * C)], dtype=torch.float64)
+    return flat.reshape(N, H, W, C).permute(0, 3, 1, 2).contiguous()
+
+
+def show(name, tensor):
+    if tensor.dim() == 4:
+        tensor = tensor.permute(0, 2, 3, 1)
+    print(f"const std::vector<double> k{name}{{{', '.join(repr(x) for x in tensor.flatten().tolist())}}};")
+
+
+def main():
+    layer = torch.nn.BatchNorm2d(C).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([1.5, -0.5, 2.0, 0.25]))
+        layer.bias.copy_(torch.tensor([0.1, 0.2, -0.3, 0.0]))
+    for batch in range(BATCHES):
+        x = nhwc(lambda i: value(i, batch)).requires_grad_()
+        layer.zero_grad()
+        y = layer(x)
+        y.backward(nhwc(lambda i: math.cos(0.7 * i)))
+    print(f"// Made by layers.py: BatchNorm2d's output and gradients for the last of {BATCHES} batches of {N} x {H} x {W} x {C}, and")
+    print("// then its running statistics and what it makes of the same batch in evaluation.")
+    show("Y", y.detach())
+    show("InputGradient", x.grad)
+    show("WeightGradient", layer.weight.grad)
+    show("BiasGradient", layer.bias.grad)
+    show("RunningMean", layer.running_mean)
+    show("RunningVariance", layer.running_var)
+    layer.eval()
+    show("Evaluated", layer(x).detach())
+
+
+main()

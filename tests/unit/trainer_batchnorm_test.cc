@@ -1,0 +1,128 @@
+// Batch normalisation against PyTorch's numbers.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/nn/network.h"
+
+namespace dlrun::trainer {
+namespace {
+
+#include "tests/reference/layers.inc"
+
+constexpr std::size_t kImages = 5;
+constexpr ImageShape kShape{3, 2, 4};
+constexpr std::size_t kElements = kImages * 3 * 2 * 4;
+constexpr int kBatches = 3;
+
+/// layers.py's value().
+double value(std::size_t i, int batch) {
+  const auto channel = static_cast<double>(i % kShape.channels);
+  return std::sin(1.3 * static_cast<double>(i) + batch) * std::pow(10.0, channel - 2) + channel - 1.5;
+}
+
+template <typename T>
+void check_equal(std::span<const T> got, const std::vector<double>& want, double epsilon) {
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    CAPTURE(i);
+    CHECK(static_cast<double>(got[i]) == doctest::Approx(want[i]).epsilon(epsilon).scale(1));
+  }
+}
+
+/// PyTorch rounds its epsilon to float32 in double, too; a channel's variance is down to 5 epsilons.
+constexpr double kClose = 1e-7;
+
+/// The layer alone in a network, after the batches.
+template <typename T>
+void check_against_reference(double epsilon, int threads) {
+  auto kernels = make_cpu_kernels<T>(threads);
+  const std::vector<std::string> words{"batchnorm"};
+  Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(), kImages, 1);
+  network.initialise(1);
+  const std::vector<T> parameters{T(1.5), T(-0.5), T(2), T(0.25), T(0.1), T(0.2), T(-0.3), T(0)};
+  std::copy(parameters.begin(), parameters.end(), network.parameters().begin());
+  for (int batch = 0; batch < kBatches; ++batch) {
+    for (std::size_t i = 0; i < kElements; ++i) {
+      network.input()[i] = static_cast<T>(value(i, batch));
+      network.output_gradient()[i] = static_cast<T>(std::cos(0.7 * static_cast<double>(i)));
+    }
+    std::fill(network.observed().begin(), network.observed().end(), T{0});
+    network.forward(kImages, {.is_training = true});
+    network.backward(kImages, [](std::size_t) {});
+    network.keep_observed();
+  }
+  const std::span<const T> running = network.running();
+  check_equal<T>({network.output(), kElements}, kY, epsilon);
+  check_equal<T>(network.gradients().first(4), kWeightGradient, epsilon);
+  check_equal<T>(network.gradients().subspan(4), kBiasGradient, epsilon);
+  check_equal<T>(running.first(4), kRunningMean, epsilon);
+  check_equal<T>(running.subspan(4), kRunningVariance, epsilon);
+  network.forward(kImages);
+  check_equal<T>({network.output(), kElements}, kEvaluated, epsilon);
+}
+
+}  // namespace
+
+TEST_CASE("batchnorm gives PyTorch's outputs, gradients and running statistics") {
+  check_against_reference<double>(kClose, 1);
+  check_against_reference<float>(2e-5, 1);
+  check_against_reference<float>(2e-5, 3);
+}
+
+TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
+  auto kernels = make_cpu_kernels<double>(1);
+  const auto layer = make_batchnorm<double>(kShape.height * kShape.width, kShape.channels, false);
+  const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
+  const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // in training it changes nothing
+  std::vector<double> workspace(kImages * layer->workspace());
+  std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements), gradients(parameters.size());
+  for (std::size_t i = 0; i < kElements; ++i) {
+    x[i] = value(i, kBatches - 1);
+    dy[i] = std::cos(0.7 * static_cast<double>(i));
+  }
+  const BatchInfo batch{.is_training = true};
+  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kImages, batch, running.data()};
+  layer->forward(call, x.data(), y.data());
+  layer->backward(call, x.data(), y.data(), dy.data(), gradients.data(), dx.data());
+  check_equal<double>(dx, kInputGradient, kClose);
+}
+
+TEST_CASE("synchronised batchnorm normalises what all ranks hold, and asks for its sums without a sample, too") {
+  auto kernels = make_cpu_kernels<double>(1);
+  constexpr std::size_t kWidth = 3;
+  const auto layer = make_batchnorm<double>(1, kWidth, true);
+  const std::vector<double> parameters{1, 1, 1, 0, 0, 0};
+  const std::vector<double> running{0, 0, 0, 1, 1, 1};
+  const std::vector<double> x{1, 2, 3, 4, 5, 9};
+  std::vector<double> workspace(2 * layer->workspace()), y(2 * kWidth), observed(2 * kWidth), gradients(2 * kWidth);
+  int asked = 0;
+  // The other rank holds two samples of zeros.
+  const SumOverRanks sum = [&](std::span<double> sums) {
+    ++asked;
+    sums.back() += 2;
+  };
+  const BatchInfo batch{.is_training = true, .global_samples = 4, .sum_over_ranks = &sum};
+  layer->forward({*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()}, x.data(),
+                 y.data());
+  CHECK(asked == 1);
+  CHECK(y[0] == doctest::Approx((1 - 1.25) / std::sqrt(17.0 / 4 - 1.25 * 1.25 + 1e-5)));
+  CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // its half
+  CHECK(observed[kWidth] == doctest::Approx((17.0 / 4 - 1.25 * 1.25) * 4 / 3 * 2 / 4));
+
+  const LayerCall<double> empty{*kernels, parameters.data(), workspace.data(), 0,
+                                batch,    running.data(),    observed.data()};
+  layer->forward(empty, x.data(), y.data());
+  layer->backward(empty, x.data(), y.data(), y.data(), gradients.data(), nullptr);
+  CHECK(asked == 3);
+  CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));
+  CHECK(gradients == std::vector<double>(2 * kWidth, 0));
+}
+
+}  // namespace dlrun::trainer
