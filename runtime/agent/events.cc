@@ -48,9 +48,9 @@ void EventLog::record(std::string_view event, const nlohmann::ordered_json& fiel
   for (const auto& [key, value] : fields.items()) {
     if (!object.contains(key) && key != "crc") object[key] = value;
   }
-  const bool is_progress = event == "progress";
-  if (is_progress && !file_->has_room()) return;
-  std::ignore = file_->push(to_checked_line(object), !is_progress);
+  const bool is_passing = event == "progress" || event == "samples";
+  if (is_passing && !file_->has_room()) return;
+  std::ignore = file_->push(to_checked_line(object), !is_passing);
 }
 
 std::optional<Error> EventLog::take_failure() {

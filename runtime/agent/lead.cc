@@ -24,8 +24,10 @@
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/run_claim.h"
+#include "runtime/agent/sample_board.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
+#include "runtime/agent/snapshot_file.h"
 #include "runtime/agent/step.h"
 #include "runtime/agent/store.h"
 #include "runtime/agent/surroundings.h"
@@ -39,6 +41,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBeatEvery{3000};
 constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kLastWordsLimit{5000};
+constexpr milliseconds kLastSnapshotLimit{1000};
 constexpr std::size_t kAddressesLimit = 8;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
@@ -121,6 +124,7 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   void answer(const std::vector<Store::Answer>& answers);
   void on_hello(int rank, PeerId peer, const Json& message);
   void tick();
+  void write_samples(Clock::time_point now, bool is_last);
   [[nodiscard]] milliseconds next_wait() const;
 
   const LeadOptions& options_;
@@ -140,6 +144,8 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<AttemptWatch> watch_;
   std::unique_ptr<Step> step_;
+  SampleBoard samples_{Clock::now()};
+  SnapshotFile ranks_file_{run_.directory / "ranks.json"};
   Store store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
@@ -177,6 +183,7 @@ Result<AttemptEnd> Lead::lead_attempt() {
     tick();
   }
   step_.reset();
+  write_samples(Clock::now(), true);
   if (signals) loop_.unwatch(*signals);
   return attempt_->end();
 }
@@ -277,7 +284,9 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
     const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
     const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
     attempt_->on_exit(rank, {code, signal, text(message, "error").substr(0, 4096)}, now);
-  }  // beat: that it came is all it says
+  } else if (type == "beat") {
+    samples_.note(rank, message, now);
+  }
 }
 
 void Lead::on_hello(int rank, PeerId peer, const Json& message) {
@@ -288,6 +297,7 @@ void Lead::on_hello(int rank, PeerId peer, const Json& message) {
   }
   // A rank beside lead may have come over the loopback interface; the other nodes need an address that leads here.
   if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
+  samples_.add(hello->world, hello->host);
   attempt_->on_hello(rank, *hello, Clock::now());
 }
 
@@ -327,7 +337,23 @@ void Lead::tick() {
                       fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt),
                       now);
   }
+  write_samples(now, false);
   attempt_->tick(now);
+}
+
+void Lead::write_samples(Clock::time_point now, bool is_last) {
+  if (is_superseded_) return;
+  if (samples_.is_snapshot_due(now) || (is_last && samples_.has_any())) {
+    ranks_file_.put(samples_.snapshot(run_.attempt, utc_timestamp(std::chrono::system_clock::now()), now));
+  }
+  if (samples_.is_record_due(now)) {
+    if (const auto fields = samples_.record(now)) record("samples", *fields);
+  }
+  if (is_last) std::ignore = ranks_file_.drain(kLastSnapshotLimit);
+  if (auto failure = ranks_file_.take_failure()) {
+    say(fmt::format("{}; `dlrun top` will not see the ranks", failure->message));
+    record("warning", {{"message", failure->message}});
+  }
 }
 
 milliseconds Lead::next_wait() const {

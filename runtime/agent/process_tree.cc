@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <memory>
@@ -80,9 +81,15 @@ void unblock_signals() {
 }
 
 struct ProcessState {
+  pid_t pid = 0;
   char state = '?';
   pid_t parent = 0;
+  std::uint64_t cpu_ticks = 0;
+  std::uint64_t resident_bytes = 0;
 };
+
+// Places after the command in /proc/PID/stat (proc(5) counts from 1, and the state is its third).
+enum StatField : std::size_t { kState = 0, kParent = 1, kUserTime = 11, kChildrensSystemTime = 14, kResident = 21 };
 
 std::optional<ProcessState> state_of(std::string_view pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 4096);
@@ -92,9 +99,37 @@ std::optional<ProcessState> state_of(std::string_view pid) {
   if (close == std::string::npos) return std::nullopt;
   const auto fields = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
   if (fields.size() < 2 || fields[0].empty()) return std::nullopt;
-  const auto parent = parse_int(fields[1]);
+  const auto number = [&](std::size_t at) { return at < fields.size() ? parse_int(fields[at]) : std::nullopt; };
+  const auto parent = number(kParent);
   if (!parent) return std::nullopt;
-  return ProcessState{fields[0].front(), static_cast<pid_t>(*parent)};
+  ProcessState process{static_cast<pid_t>(parse_int(pid).value_or(0)), fields[kState].front(),
+                       static_cast<pid_t>(*parent)};
+  for (std::size_t at = kUserTime; at <= kChildrensSystemTime; ++at) {
+    process.cpu_ticks += static_cast<std::uint64_t>(std::max<std::int64_t>(number(at).value_or(0), 0));
+  }
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  process.resident_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(number(kResident).value_or(0), 0)) * page_bytes;
+  return process;
+}
+
+/// Every living process below this one, parents before their children. The tree of `without` is left out.
+std::vector<ProcessState> living_descendants(pid_t without) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  if (!proc) return {};
+  std::unordered_map<pid_t, std::vector<ProcessState>> children;
+  while (const auto* entry = ::readdir(proc.get())) {
+    const auto pid = parse_int(entry->d_name);
+    if (!pid || *pid <= 1 || *pid == without) continue;
+    const auto state = state_of(entry->d_name);
+    if (state && state->state != 'Z' && state->state != 'X') children[state->parent].push_back(*state);
+  }
+  std::vector<ProcessState> found = children[::getpid()];
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    const auto below = children.find(found[at].pid);
+    if (below != children.end()) found.insert(found.end(), below->second.begin(), below->second.end());
+  }
+  return found;
 }
 
 }  // namespace
@@ -146,23 +181,19 @@ void adopt_orphans() {
 }
 
 std::vector<pid_t> descendants() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
-  if (!proc) return {};
-  std::unordered_map<pid_t, std::vector<pid_t>> children;
-  while (const auto* entry = ::readdir(proc.get())) {
-    const auto pid = parse_int(entry->d_name);
-    if (!pid || *pid <= 1) continue;
-    const auto state = state_of(entry->d_name);
-    if (state && state->state != 'Z' && state->state != 'X') {
-      children[state->parent].push_back(static_cast<pid_t>(*pid));
-    }
+  std::vector<pid_t> pids;
+  for (const ProcessState& process : living_descendants(-1)) pids.push_back(process.pid);
+  return pids;
+}
+
+TreeUse use_of_descendants(pid_t without) {
+  TreeUse use;
+  for (const ProcessState& process : living_descendants(without)) {
+    use.cpu_ticks += process.cpu_ticks;
+    use.resident_bytes += process.resident_bytes;
+    ++use.processes;
   }
-  std::vector<pid_t> found = children[::getpid()];
-  for (std::size_t at = 0; at < found.size(); ++at) {
-    const auto below = children.find(found[at]);
-    if (below != children.end()) found.insert(found.end(), below->second.begin(), below->second.end());
-  }
-  return found;
+  return use;
 }
 
 void raise_file_limit() {

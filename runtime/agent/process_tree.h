@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,14 @@ void adopt_orphans();
 
 /// Every living process that descends from this one, as the kernel lists them now; zombies are left out.
 [[nodiscard]] std::vector<pid_t> descendants();
+
+/// What they use together, of all processes that descend from this one but for the tree of `without`.
+struct TreeUse {
+  std::uint64_t cpu_ticks = 0;       ///< of the living, and of their children that they have waited for
+  std::uint64_t resident_bytes = 0;  ///< shared pages count for each process that has them
+  int processes = 0;
+};
+[[nodiscard]] TreeUse use_of_descendants(pid_t without);
 
 /// As many open files as the hard limit allows; children started with restores_file_limit are not affected.
 void raise_file_limit();

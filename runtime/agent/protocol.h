@@ -13,9 +13,15 @@
 //
 // Messages, rank to lead, each with "type":
 //   hello     host, pid, addr, port (held for the program; 0: none), world {rank size local_rank local_size node_rank
-//   nnodes} beat signal    signal            the agent caught this one and asks for lead's word warning   message put
-//   id, key, value (hex);  get: id, key, wait_ms;  progress: body table     from              where is every rank? Its
-//   page that begins with this one exit      code, signal, error: how the program ended; the agent stays until `noted`
+//             nnodes}
+//   beat      what is new of: cpu (cores), rss (bytes), step, work_ms, gpus or node_gpus ([percent, used, total] each)
+//   signal    signal: the agent caught this one and asks for lead's word
+//   warning   message
+//   put       id, key, value (hex)
+//   get       id, key, wait_ms
+//   progress  body
+//   table     from: where is every rank? Its page that begins with this one
+//   exit      code, signal, error: how the program ended; the agent stays until `noted`
 // Lead to rank:
 //   start     addr, master_addr, master_port: all ranks have said hello
 //   beat

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/event_loop.h"
+#include "runtime/agent/gpu_probe.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/link.h"
 #include "runtime/agent/process_tree.h"
@@ -32,6 +34,7 @@
 #include "runtime/agent/rank_table.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/store_relay.h"
+#include "runtime/agent/usage.h"
 
 namespace dlrun::agent {
 namespace {
@@ -86,6 +89,9 @@ class Rank {
   void on_table(const Json& page);
   void start();
   Result<> launch_program();
+  void on_progress(const Json& message);
+  /// The heartbeat, with what is new of the program.
+  [[nodiscard]] Json beat(Clock::time_point now);
 
   void to_lead(const Json& message);
   void on_message(std::string_view payload);
@@ -124,6 +130,10 @@ class Rank {
   TemplateFields fields_;  ///< known in full when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<StoreRelay> store_;
+  UsageMeter usage_;
+  GpuScope gpu_scope_ = GpuScope::kNone;
+  std::unique_ptr<GpuProbe> gpus_;  ///< nothing where no GPU is to be asked for
+  Json progress_ = Json::object();  ///< what the program has said of itself and lead was not told yet
 
   pid_t program_ = -1;
   bool has_started_ = false;
@@ -261,7 +271,7 @@ Result<> Rank::launch_program() {
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
   if (options_.is_trusted && link_) {
-    auto store = StoreRelay::create(loop_, [this](const Json& message) { to_lead(message); });
+    auto store = StoreRelay::create(loop_, [this](const Json& message) { on_progress(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
     program.keep = store_->program_end();
@@ -272,7 +282,39 @@ Result<> Rank::launch_program() {
   if (!pid) return tl::unexpected<Error>(pid.error());
   program_ = *pid;
   output_.begin();
+  if (link_) gpu_scope_ = gpu_scope(env_, world_);
+  if (gpu_scope_ != GpuScope::kNone) gpus_ = GpuProbe::create(loop_, env_);
   return {};
+}
+
+void Rank::on_progress(const Json& message) {
+  if (const auto body = message.find("body"); body != message.end() && body->is_object()) {
+    for (const char* key : {"step", "work_ms"}) {
+      if (const auto found = body->find(key); found != body->end() && found->is_number()) progress_[key] = *found;
+    }
+    // Rank 0's words are the run's; the others' go with the heartbeat, so that 10,000 ranks cost lead nothing more.
+    if (world_.rank != 0 && message.value("type", "") == "progress") return;
+  }
+  to_lead(message);
+}
+
+Json Rank::beat(Clock::time_point now) {
+  Json beat{{"type", "beat"}};
+  if (program_ <= 0) return beat;
+  if (const auto usage = usage_.sample(gpus_ ? gpus_->helper() : -1, now)) {
+    beat["cpu"] = std::round(usage->cores * 1000) / 1000;
+    beat["rss"] = usage->resident_bytes;
+  }
+  beat.update(std::exchange(progress_, Json::object()));
+  if (auto readings = gpus_ ? gpus_->take() : std::nullopt) {
+    Json list = Json::array();
+    for (const auto& gpu : visible_gpus(std::move(*readings), env_.get("CUDA_VISIBLE_DEVICES"))) {
+      const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+      list.push_back({or_null(gpu.utilization_percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
+    }
+    beat[gpu_scope_ == GpuScope::kOwn ? "gpus" : "node_gpus"] = std::move(list);
+  }
+  return beat;
 }
 
 void Rank::on_message(std::string_view payload) {
@@ -357,7 +399,11 @@ void Rank::on_guard_gone() {
 void Rank::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (pid == program_) on_program_end(status);
+    if (pid == program_) {
+      on_program_end(status);
+    } else if (gpus_) {
+      gpus_->on_reaped(pid, status);
+    }
   }
 }
 
@@ -408,13 +454,14 @@ void Rank::tick() {
   if (link_ && link_->is_open()) {
     if (now >= next_beat_) {
       next_beat_ = now + kBeatEvery;
-      to_lead({{"type", "beat"}});
+      to_lead(beat(now));
     }
     if (lead_silent_ > kLease && !kill_at_) {
       begin_end(fmt::format("no word of lead for {} s; the program is ended",
                             std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
     }
   }
+  if (gpus_ && !kill_at_) gpus_->tick(now);
   if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
   while (!pass_on_.empty() && pass_on_.begin()->first <= now) {
     const int signal = pass_on_.begin()->second;

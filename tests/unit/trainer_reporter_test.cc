@@ -1,3 +1,4 @@
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -107,6 +108,27 @@ TEST_CASE("a rank that is not the first writes nothing") {
   reporter->finish({});
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
   CHECK(store.reports.empty());
+}
+
+TEST_CASE("every rank tells its step and its own work once a second, and only the first anything else") {
+  const TemporaryDirectory folder;
+  RecordingStore store;
+  auto options = options_of(folder, store);
+  options.is_silent = true;
+  auto reporter = Reporter::open(options);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  StepReport report;
+  report.work = std::chrono::milliseconds(7);
+  do {
+    ++report.step;
+    reporter->step(report);
+  } while (store.reports.empty() && std::chrono::steady_clock::now() < until);
+  REQUIRE(store.reports.size() == 1);
+  const auto told = nlohmann::json::parse(store.reports.front());
+  CHECK(told.size() == 2);
+  CHECK(told["step"] == report.step);
+  CHECK(told["work_ms"].get<double>() == doctest::Approx(7));  // the mean over all steps since the start
+  CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
 }
 
 }  // namespace dlrun::trainer

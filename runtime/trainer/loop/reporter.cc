@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -62,9 +63,24 @@ void Reporter::print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
+/// Mean over the steps since it was asked for last.
+double Reporter::work_ms() {
+  const auto steps = std::exchange(steps_since_told_, 0);
+  const auto work = std::exchange(work_since_told_, {});
+  return steps == 0 ? 0 : 1e3 * work.count() / static_cast<double>(steps);
+}
+
+void Reporter::tell_rank(const StepReport& report, Clock::time_point now) {
+  if (options_.store == nullptr || now - told_ < kTellEvery) return;
+  told_ = now;
+  keep(options_.store->report_progress(ordered_json{{"step", report.step}, {"work_ms", work_ms()}}.dump()));
+}
+
 void Reporter::step(const StepReport& report) {
-  if (options_.is_silent) return;
   const Clock::time_point now = Clock::now();
+  ++steps_since_told_;
+  work_since_told_ += report.work;
+  if (options_.is_silent) return tell_rank(report, now);
   if (done_at_start_ < 0) done_at_start_ = report.done;
   samples_since_shown_ += report.samples;
   samples_since_told_ += report.samples;
@@ -100,6 +116,7 @@ void Reporter::step(const StepReport& report) {
       ordered_json record = fields;
       record["epochs"] = options_.epochs;
       record["steps"] = report.steps;
+      record["work_ms"] = work_ms();
       keep(options_.store->report_progress(record.dump()));
     }
     told_ = now;

@@ -1,6 +1,6 @@
 #pragma once
 // What a run says while it goes on and at its end: to people on stdout, to tools in metrics.jsonl, to the run's record
-// through the store. Rank 0 reports; on other ranks every call does nothing.
+// through the store. Rank 0 reports; the others tell the store how far they are, and nothing else.
 
 #include <chrono>
 #include <cstddef>
@@ -26,6 +26,9 @@ struct StepReport {
   double loss = 0;          ///< mean over this step's samples on all ranks
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
+  /// This rank's own work on the step, without waiting for the others: who is slow shows nowhere else, since all ranks
+  /// take their steps together.
+  std::chrono::duration<double> work{};
 };
 
 struct EpochReport {
@@ -75,6 +78,8 @@ class Reporter {
   using Clock = std::chrono::steady_clock;
 
   explicit Reporter(const Options& options) : options_(options) {}
+  void tell_rank(const StepReport& report, Clock::time_point now);
+  [[nodiscard]] double work_ms();
   void print_line(const std::string& line);
   void write_metrics(const std::string& json);
   void keep(const Result<>& result);
@@ -88,6 +93,8 @@ class Reporter {
   Clock::time_point told_ = start_;
   std::size_t samples_since_shown_ = 0;
   std::size_t samples_since_told_ = 0;
+  std::size_t steps_since_told_ = 0;
+  std::chrono::duration<double> work_since_told_{};
   std::size_t line_width_ = 0;  // of the progress line on the terminal, to be overwritten
 };
 

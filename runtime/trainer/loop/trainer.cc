@@ -79,7 +79,9 @@ struct Trainer::Parts {
         accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
         checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit),
         sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
+          const Clock::time_point since = Clock::now();
           if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);
+          waited += Clock::now() - since;
         }) {
     for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
     for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
@@ -102,6 +104,7 @@ struct Trainer::Parts {
   Array<float> totals;         // of an evaluation
   Array<float> accumulated;    // gradients of the micro-batches before; zero between steps
   CheckpointFolder checkpoints;
+  Clock::duration waited{};     // for other ranks, in the step under way
   Result<> summed;              // the first failure of the next
   SumOverRanks sum_over_ranks;  // for layers
   Schedule schedule;
@@ -265,6 +268,7 @@ Result<> Trainer::step() {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
   const Clock::time_point start = Clock::now();
+  p.waited = {};
 
   // This rank's samples of the step's global batch. The last batch of an epoch is smaller, and may be empty here.
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
@@ -304,7 +308,9 @@ Result<> Trainer::step() {
     });
   }
   DLRUN_TRY(p.summed);
+  const Clock::time_point waits_since = Clock::now();
   DLRUN_TRY(p.reducer.wait());
+  p.waited += Clock::now() - waits_since;
   p.network.keep_observed();
 
   const double epochs_done = static_cast<double>(p.position.epoch) +
@@ -336,13 +342,14 @@ Result<> Trainer::step() {
   p.epoch.loss += sums[kLossSum];
   p.epoch.correct += sums[kCorrect];
   p.epoch.samples += samples;
-  p.epoch_time += Clock::now() - start;
+  const Clock::duration took = Clock::now() - start;
+  p.epoch_time += took;
   session_.reporter.step(
       {p.position.epoch + 1, p.position.step,
        p.position.step +
            p.sampler.steps_left(p.position.epoch, p.position.offset, static_cast<std::size_t>(p.schedule.epochs)),
        (epochs_done + static_cast<double>(batch.advance) / static_cast<double>(p.train.samples)) / p.schedule.epochs,
-       sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples});
+       sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples, took - p.waited});
 
   const bool is_due = options_.checkpoint_every > 0 && p.position.step % options_.checkpoint_every == 0;
   const bool is_epochs_end = p.position.offset >= p.train.samples;  // end_epoch saves

@@ -1,0 +1,173 @@
+#include "runtime/agent/gpu_probe.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "runtime/agent/process_tree.h"
+#include "runtime/agent/pump.h"
+
+namespace dlrun::agent {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kAskEvery{5};
+constexpr seconds kPatience{20};  // a driver in trouble takes its time
+constexpr int kFailuresLimit = 5;
+constexpr std::size_t kTextLimitBytes = 64U << 10U;
+constexpr std::uint64_t kMebi = 1U << 20U;
+
+std::optional<std::uint64_t> bytes_of_mib(std::string_view field) {
+  const auto mib = parse_int(field);
+  if (!mib || *mib < 0 || *mib > (std::int64_t{1} << 40)) return std::nullopt;
+  return static_cast<std::uint64_t>(*mib) * kMebi;
+}
+
+bool means_none(std::string_view visible) {
+  return trim(visible).empty() || trim(visible) == "-1" || trim(visible) == "NoDevFiles";
+}
+
+}  // namespace
+
+std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
+  std::vector<GpuReading> readings;
+  for (const auto line : split(text, '\n')) {
+    const auto fields = split(line, ',');
+    if (fields.size() != 5) continue;
+    const auto index = parse_int(trim(fields[0]));
+    if (!index) continue;
+    GpuReading reading;
+    reading.index = *index;
+    reading.uuid = trim(fields[1]);
+    if (const auto percent = parse_double(trim(fields[2])); percent && *percent >= 0 && *percent <= 100) {
+      reading.utilization_percent = percent;
+    }
+    reading.used_bytes = bytes_of_mib(trim(fields[3]));
+    reading.total_bytes = bytes_of_mib(trim(fields[4]));
+    readings.push_back(std::move(reading));
+  }
+  return readings;
+}
+
+std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all, std::optional<std::string_view> visible) {
+  if (!visible) return all;
+  if (means_none(*visible)) return {};
+  std::vector<GpuReading> mine;
+  for (const auto word : split(*visible, ',')) {
+    const auto name = trim(word);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const GpuReading& reading) {
+      const auto index = parse_int(name);
+      return index ? reading.index == *index : !name.empty() && reading.uuid.starts_with(name);
+    });
+    if (found != all.end()) mine.push_back(*found);
+  }
+  return mine;
+}
+
+GpuScope gpu_scope(const Env& env, const World& world) {
+  const auto visible = env.get("CUDA_VISIBLE_DEVICES");
+  if (visible && means_none(*visible)) return GpuScope::kNone;
+  const auto has_any = [&](std::initializer_list<std::string_view> names) {
+    return std::any_of(names.begin(), names.end(), [&](auto name) { return env.has(name); });
+  };
+  // Slurm gave none: what else is in the node is others'.
+  if (!visible && env.has("SLURM_JOB_ID") && !has_any({"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"})) {
+    return GpuScope::kNone;
+  }
+  if (world.local_size == 1 || has_any({"SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_GPU_BIND"})) {
+    return GpuScope::kOwn;
+  }
+  return world.local_rank == 0 ? GpuScope::kNode : GpuScope::kNone;
+}
+
+std::unique_ptr<GpuProbe> GpuProbe::create(EventLoop& loop, const Env& env) {
+  auto program = find_program("nvidia-smi", env);
+  if (!program) return nullptr;
+  std::unique_ptr<GpuProbe> probe(new GpuProbe(loop, env, std::move(*program)));
+  return probe->null_.is_open() ? std::move(probe) : nullptr;
+}
+
+GpuProbe::GpuProbe(EventLoop& loop, Env env, std::string program)
+    : loop_(loop), env_(std::move(env)), program_(std::move(program)), null_(::open("/dev/null", O_RDWR | O_CLOEXEC)) {
+  env_.remove_matching({"DLRUN_SECRET"}, {});
+}
+
+GpuProbe::~GpuProbe() {
+  finish();
+}
+
+void GpuProbe::start(Clock::time_point now) {
+  next_ = now + kAskEvery;
+  auto pipe = make_output_pipe();
+  if (!pipe) return;
+  Program program{.argv = {program_, "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
+                           "--format=csv,noheader,nounits"},
+                  .env = env_,
+                  .in = null_.get(),
+                  .out = pipe->write_end.get(),
+                  .err = null_.get(),
+                  .dies_with_us = true};
+  const auto pid = start_program(program);
+  if (!pid) {
+    ++failures_;
+    return;
+  }
+  pid_ = *pid;
+  kill_at_ = now + kPatience;
+  text_.clear();
+  out_ = std::move(pipe->read_end);
+  watch_ = loop_.watch(out_.get(), EPOLLIN, [this](std::uint32_t) { read_some(); });
+}
+
+void GpuProbe::read_some() {
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ssize_t got = ::read(out_.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return finish();
+    if (text_.size() < kTextLimitBytes) text_.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+void GpuProbe::finish() {
+  if (watch_) loop_.unwatch(*watch_);
+  watch_.reset();
+  out_.reset();
+}
+
+bool GpuProbe::on_reaped(pid_t pid, int status) {
+  if (pid != pid_) return false;
+  if (out_.is_open()) read_some();
+  finish();
+  pid_ = -1;
+  auto readings = parse_gpu_csv(text_);
+  const bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !readings.empty();
+  failures_ = is_ok ? 0 : failures_ + 1;
+  if (is_ok) readings_ = std::move(readings);
+  return true;
+}
+
+void GpuProbe::tick(Clock::time_point now) {
+  if (pid_ > 0) {
+    if (now >= kill_at_) ::kill(pid_, SIGKILL);
+    return;
+  }
+  if (now >= next_ && failures_ < kFailuresLimit) start(now);
+}
+
+std::optional<std::vector<GpuReading>> GpuProbe::take() {
+  return std::exchange(readings_, std::nullopt);
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,259 @@
+#include "runtime/agent/sample_board.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = SampleBoard::Clock;
+using Json = SampleBoard::Json;
+using std::chrono::seconds;
+
+constexpr seconds kLeastPause{4};
+constexpr seconds kLongestSnapshotPause{20};
+constexpr seconds kLongestRecordPause{60};
+constexpr std::size_t kRanksPerSecond = 500;  ///< of ranks.json: 10,000 ranks are about 600 KiB every 20 s
+constexpr int kRecordsPerLife = 100;          ///< a pause is a hundredth of what the attempt has lasted
+constexpr std::size_t kSlowNamed = 5;
+/// A rank is slow that works 1.3 times as long on its part of a step as half of all ranks do, and a millisecond more:
+/// the others wait for it.
+constexpr double kSlowFactor = 1.3;
+constexpr double kSlowLeastMs = 1;
+/// Reports of a step are as old as a rank's report to its agent and the agent's heartbeat.
+constexpr seconds kReportsAge{6};
+constexpr std::size_t kGpusLimit = 64;
+
+std::optional<double> number(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::uint64_t> count(const Json& value) {
+  return value.is_number_integer() && value.get<std::int64_t>() >= 0 ? std::optional(value.get<std::uint64_t>())
+                                                                     : std::nullopt;
+}
+
+template <typename Value>
+Value median_of(std::vector<Value> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// [least, mean, most]
+template <typename Value>
+void add_spread(Json& fields, const char* key, const std::vector<Value>& values) {
+  if (values.empty()) return;
+  double sum = 0;
+  for (const Value value : values) sum += static_cast<double>(value);
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  const double mean = sum / static_cast<double>(values.size());
+  if constexpr (std::is_integral_v<Value>) {
+    fields[key] = {*least, static_cast<Value>(std::llround(mean)), *most};
+  } else {
+    const auto rounded = [](double value) { return std::round(value * 1000) / 1000; };
+    fields[key] = {rounded(*least), rounded(mean), rounded(*most)};
+  }
+}
+
+template <typename Value>
+std::string or_null(const std::optional<Value>& value) {
+  if (!value) return "null";
+  if constexpr (std::is_floating_point_v<Value>) return fmt::format("{:.4g}", *value);
+  return fmt::format("{}", *value);
+}
+
+}  // namespace
+
+void SampleBoard::add(const World& world, const std::string& host) {
+  if (place_of_rank_.contains(world.rank)) return;
+  const auto [node, is_new] = node_of_host_.emplace(host, static_cast<int>(nodes_.size()));
+  if (is_new) nodes_.push_back(host);
+  Rank rank;
+  rank.rank = world.rank;
+  rank.node = node->second;
+  rank.local_rank = world.local_rank;
+  rank.local_size = std::max(world.local_size, 1);
+  place_of_rank_[world.rank] = ranks_.size();
+  ranks_.push_back(std::move(rank));
+}
+
+void SampleBoard::note(int number_of_rank, const Json& beat, Clock::time_point now) {
+  const auto place = place_of_rank_.find(number_of_rank);
+  if (place == place_of_rank_.end() || !beat.is_object()) return;
+  if (beat.size() == 1 && beat.contains("type")) return;  // a bare heartbeat
+  Rank& rank = ranks_[place->second];
+  rank.heard = now;
+  has_news_ = has_any_ = true;
+  if (const auto cores = number(beat, "cpu")) rank.cores = cores;
+  // Smoothed: one second in which the machine did something else makes nobody slow.
+  if (const auto work = number(beat, "work_ms")) rank.work_ms = (*work + rank.work_ms.value_or(*work)) / 2;
+  if (const auto found = beat.find("rss"); found != beat.end()) {
+    if (const auto bytes = count(*found)) rank.resident_bytes = bytes;
+  }
+  if (const auto found = beat.find("step"); found != beat.end() && found->is_number_integer()) {
+    rank.step = found->get<std::int64_t>();
+  }
+  for (const char* key : {"gpus", "node_gpus"}) {
+    const auto found = beat.find(key);
+    if (found == beat.end() || !found->is_array() || found->size() > kGpusLimit) continue;
+    std::vector<Gpus> gpus;
+    for (const auto& told : *found) {
+      if (!told.is_array() || told.size() != 3) continue;
+      gpus.push_back(
+          {told[0].is_number() ? std::optional(told[0].get<double>()) : std::nullopt, count(told[1]), count(told[2])});
+    }
+    if (std::string_view(key) == "node_gpus") {
+      gpus_of_node_[rank.node] = std::move(gpus);
+    } else if (!gpus.empty()) {
+      Gpus sum;
+      double percent = 0;
+      std::size_t with_percent = 0;
+      for (const Gpus& gpu : gpus) {
+        if (gpu.percent) {
+          percent += *gpu.percent;
+          ++with_percent;
+        }
+        if (gpu.used_bytes) sum.used_bytes = sum.used_bytes.value_or(0) + *gpu.used_bytes;
+        if (gpu.total_bytes) sum.total_bytes = sum.total_bytes.value_or(0) + *gpu.total_bytes;
+      }
+      if (with_percent > 0) sum.percent = percent / static_cast<double>(with_percent);
+      rank.gpus = sum;
+    }
+  }
+}
+
+std::optional<SampleBoard::Gpus> SampleBoard::gpus_of(const Rank& rank) const {
+  if (rank.gpus) return rank.gpus;
+  const auto node = gpus_of_node_.find(rank.node);
+  if (node == gpus_of_node_.end() || node->second.empty()) return std::nullopt;
+  // The convention of every framework: a node's GPUs in the order of its ranks.
+  const auto& all = node->second;
+  const auto mine = static_cast<std::size_t>(rank.local_rank), here = static_cast<std::size_t>(rank.local_size);
+  const std::size_t begin = std::min(mine * all.size() / here, all.size() - 1);
+  const std::size_t end = std::clamp((mine + 1) * all.size() / here, begin + 1, all.size());
+  Gpus sum;
+  double percent = 0;
+  for (std::size_t at = begin; at < end; ++at) {
+    if (all[at].percent) percent += *all[at].percent;
+    if (all[at].percent) sum.percent = percent / static_cast<double>(at - begin + 1);
+    if (all[at].used_bytes) sum.used_bytes = sum.used_bytes.value_or(0) + *all[at].used_bytes;
+    if (all[at].total_bytes) sum.total_bytes = sum.total_bytes.value_or(0) + *all[at].total_bytes;
+  }
+  return sum;
+}
+
+bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
+  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kRanksPerSecond));
+  return has_news_ && now >= written_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
+}
+
+bool SampleBoard::is_record_due(Clock::time_point now) const {
+  const auto pause = std::clamp<Clock::duration>((now - began_) / kRecordsPerLife, kLeastPause, kLongestRecordPause);
+  return has_news_ && now >= recorded_ + pause;
+}
+
+void SampleBoard::judge(Clock::time_point now) {
+  std::vector<double> work;
+  std::vector<std::int64_t> steps;
+  for (const Rank& rank : ranks_) {
+    if (rank.work_ms) work.push_back(*rank.work_ms);
+    if (rank.step) steps.push_back(*rank.step);
+  }
+  if (half_next_ && now >= half_next_->when + kReportsAge) half_reached_ = std::exchange(half_next_, std::nullopt);
+  if (!half_next_ && !steps.empty()) half_next_ = Reached{median_of(steps), now};
+  const bool has_median = work.size() >= 2;
+  const double limit = has_median ? median_of(work) : 0;
+  for (Rank& rank : ranks_) {
+    rank.lag = half_reached_ && rank.step ? std::max<std::int64_t>(half_reached_->step - *rank.step, 0) : 0;
+    // Of two ranks the faster one is the measure.
+    const double usual = work.size() == 2 ? std::min(work[0], work[1]) : limit;
+    const bool works_long =
+        has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor && *rank.work_ms > usual + kSlowLeastMs;
+    rank.is_slow = works_long || rank.lag > 0;
+  }
+}
+
+std::vector<const SampleBoard::Rank*> SampleBoard::heard() const {
+  std::vector<const Rank*> ranks;
+  for (const Rank& rank : ranks_) {
+    if (rank.heard) ranks.push_back(&rank);
+  }
+  std::sort(ranks.begin(), ranks.end(), [](const Rank* a, const Rank* b) { return a->rank < b->rank; });
+  return ranks;
+}
+
+std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::time_point now) {
+  judge(now);
+  written_ = now;
+  Json head{{"time", time}, {"attempt", attempt}, {"ranks", ranks_.size()}, {"nodes", nodes_}};
+  head["columns"] = {"rank", "node", "cpu",     "rss_bytes", "gpu",  "gpu_used_bytes", "gpu_total_bytes",
+                     "step", "lag",  "work_ms", "slow",      "age_s"};
+  std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.pop_back();
+  text += ",\"rows\":[";
+  bool is_first = true;
+  for (const Rank* told : heard()) {
+    const Rank& rank = *told;
+    const auto gpus = gpus_of(rank).value_or(Gpus{});
+    fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]", is_first ? "" : ",",
+                   rank.rank, rank.node, or_null(rank.cores), or_null(rank.resident_bytes), or_null(gpus.percent),
+                   or_null(gpus.used_bytes), or_null(gpus.total_bytes), or_null(rank.step), rank.lag,
+                   or_null(rank.work_ms), rank.is_slow, std::chrono::duration_cast<seconds>(now - *rank.heard).count());
+    is_first = false;
+  }
+  return text + "]}\n";
+}
+
+std::optional<Json> SampleBoard::record(Clock::time_point now) {
+  recorded_ = now;
+  if (!std::exchange(has_news_, false)) return std::nullopt;
+  judge(now);
+  std::vector<double> cores, percent, work;
+  std::vector<std::uint64_t> resident, used;
+  std::vector<std::int64_t> steps;
+  std::vector<const Rank*> slow;
+  const auto told = heard();
+  for (const Rank* one : told) {
+    const Rank& rank = *one;
+    const auto gpus = gpus_of(rank).value_or(Gpus{});
+    const auto add = [](auto& values, const auto& value) {
+      if (value) values.push_back(*value);
+    };
+    add(cores, rank.cores);
+    add(resident, rank.resident_bytes);
+    add(percent, gpus.percent);
+    add(used, gpus.used_bytes);
+    add(steps, rank.step);
+    add(work, rank.work_ms);
+    if (rank.is_slow) slow.push_back(one);
+  }
+  Json fields{{"ranks", told.size()}};
+  add_spread(fields, "cpu", cores);
+  add_spread(fields, "rss_bytes", resident);
+  add_spread(fields, "gpu", percent);
+  add_spread(fields, "gpu_used_bytes", used);
+  add_spread(fields, "step", steps);
+  add_spread(fields, "work_ms", work);
+  fields["slow_ranks"] = slow.size();
+  const auto last = slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
+  std::partial_sort(slow.begin(), last, slow.end(), [](const Rank* a, const Rank* b) {
+    return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));
+  });
+  Json named = Json::array();
+  for (auto at = slow.begin(); at != last; ++at) {
+    Json one{{"rank", (*at)->rank}, {"host", nodes_[static_cast<std::size_t>((*at)->node)]}, {"lag", (*at)->lag}};
+    if ((*at)->work_ms) one["work_ms"] = std::round(*(*at)->work_ms * 1000) / 1000;
+    named.push_back(std::move(one));
+  }
+  fields["slow"] = std::move(named);
+  return fields;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,31 @@
+#include "runtime/agent/usage.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/agent/process_tree.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kSampleEvery{2500};
+constexpr int kLeastPause = 200;  // times what a sample takes
+
+}  // namespace
+
+std::optional<Usage> UsageMeter::sample(pid_t helper, Clock::time_point now) {
+  if (now < next_) return std::nullopt;
+  const TreeUse use = use_of_descendants(helper);
+  next_ = now + std::max<Clock::duration>(kSampleEvery, kLeastPause * (Clock::now() - now));
+  const auto before = std::exchange(ticks_before_, use.cpu_ticks);
+  const auto since = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
+  if (!before || since <= 0 || use.processes == 0) return std::nullopt;
+  // A process that nobody waits for takes its time with it when it ends: the sum may shrink.
+  const std::uint64_t ticks = use.cpu_ticks > *before ? use.cpu_ticks - *before : 0;
+  static const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return Usage{static_cast<double>(ticks) / ticks_per_s / since, use.resident_bytes};
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,314 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <tuple>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/gpu_probe.h"
+#include "runtime/agent/process_tree.h"
+#include "runtime/agent/sample_board.h"
+#include "runtime/agent/snapshot_file.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Json = SampleBoard::Json;
+using Clock = SampleBoard::Clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Clock::time_point kStart{seconds(1000)};
+
+World world_of(int rank, int size, int local_size) {
+  return {rank, size, rank % local_size, local_size, rank / local_size, size / local_size, WorldSource::kDlrun};
+}
+
+SampleBoard board_of(int ranks, int local_size) {
+  SampleBoard board(kStart);
+  for (int rank = 0; rank < ranks; ++rank) {
+    board.add(world_of(rank, ranks, local_size), "n" + std::to_string(rank / local_size));
+  }
+  return board;
+}
+
+/// One cell of ranks.json.
+Json cell(const Json& snapshot, std::size_t row, std::string_view column) {
+  const auto& columns = snapshot["columns"];
+  for (std::size_t at = 0; at < columns.size(); ++at) {
+    if (columns[at] == column) return snapshot["rows"][row][at];
+  }
+  return "no such column";
+}
+
+Json snapshot_of(SampleBoard& board, Clock::time_point now) {
+  return Json::parse(board.snapshot(0, "2026-01-01T00:00:00.000Z", now));
+}
+
+/// A program on a PATH of its own that stands where nvidia-smi would.
+Env path_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& body) {
+  const auto path = folder / "nvidia-smi";
+  std::ofstream(path) << "#!/bin/sh\n" << body << '\n';
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  Env env;
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  return env;
+}
+
+/// Runs the loop until the probe's helper has ended; what it said.
+std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe) {
+  const auto until = std::chrono::steady_clock::now() + seconds(20);
+  while (probe.helper() > 0 && std::chrono::steady_clock::now() < until) {
+    loop.run_once(milliseconds(20));
+    int status = 0;
+    if (const auto pid = ::waitpid(probe.helper(), &status, WNOHANG); pid > 0) probe.on_reaped(pid, status);
+  }
+  return probe.take();
+}
+
+}  // namespace
+
+TEST_CASE("ranks that have told nothing are left out of ranks.json, the others stand in their order") {
+  SampleBoard board(kStart);
+  for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
+  board.note(2, {{"type", "beat"}, {"cpu", 0.5}}, kStart);
+  board.note(0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kStart);
+  board.note(1, {{"type", "beat"}}, kStart);
+  const auto snapshot = snapshot_of(board, kStart + seconds(3));
+  REQUIRE(snapshot["rows"].size() == 2);
+  CHECK(snapshot["ranks"] == 3);
+  CHECK(cell(snapshot, 0, "rank") == 0);
+  CHECK(cell(snapshot, 0, "cpu") == 1.5);
+  CHECK(cell(snapshot, 0, "rss_bytes") == 4096);
+  CHECK(cell(snapshot, 1, "rank") == 2);
+  CHECK(cell(snapshot, 1, "rss_bytes").is_null());
+  CHECK(snapshot["nodes"][cell(snapshot, 1, "node").get<std::size_t>()] == "n2");
+  CHECK(cell(snapshot, 1, "age_s") == 3);
+}
+
+TEST_CASE("the rank that the others wait for is slow, although all are at the same step") {
+  auto board = board_of(4, 2);
+  for (int rank = 0; rank < 4; ++rank) {
+    board.note(rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kStart);
+  }
+  const auto fields = board.record(kStart);
+  REQUIRE(fields);
+  CHECK((*fields)["slow_ranks"] == 1);
+  CHECK((*fields)["slow"][0]["rank"] == 2);
+  CHECK((*fields)["slow"][0]["host"] == "n1");
+  CHECK((*fields)["work_ms"] == Json{10.0, 16.0, 30.0});
+  CHECK_FALSE(board.record(kStart + seconds(4)));  // nothing new was told
+}
+
+TEST_CASE("a rank whose report is under way does not lag; one that stays where it was does") {
+  auto board = board_of(3, 1);
+  const auto tell = [&](int rank, int step, seconds when) { board.note(rank, {{"step", step}}, kStart + when); };
+  for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
+  CHECK(cell(snapshot_of(board, kStart), 0, "lag") == 0);
+  tell(0, 400, seconds(4));
+  tell(1, 400, seconds(4));
+  CHECK(cell(snapshot_of(board, kStart + seconds(4)), 2, "slow") == false);
+  for (int at = 8; at <= 24; at += 4) {
+    tell(0, 100 * at, seconds(at));
+    tell(1, 100 * at, seconds(at));
+    std::ignore = board.snapshot(0, "", kStart + seconds(at));
+  }
+  const auto snapshot = snapshot_of(board, kStart + seconds(25));
+  CHECK(cell(snapshot, 2, "lag") > 0);
+  CHECK(cell(snapshot, 2, "slow") == true);
+  CHECK(cell(snapshot, 0, "slow") == false);
+}
+
+TEST_CASE("a node's GPUs belong to its ranks in their order; what a rank tells of its own counts more") {
+  auto board = board_of(4, 2);
+  board.note(0, {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}}, kStart);
+  board.note(1, {{"cpu", 1}}, kStart);
+  board.note(2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kStart);
+  board.note(3, {{"cpu", 1}}, kStart);
+  const auto snapshot = snapshot_of(board, kStart);
+  CHECK(cell(snapshot, 0, "gpu") == 15);
+  CHECK(cell(snapshot, 0, "gpu_used_bytes") == 300);
+  CHECK(cell(snapshot, 1, "gpu_used_bytes") == 700);
+  CHECK(cell(snapshot, 2, "gpu") == 75);
+  CHECK(cell(snapshot, 2, "gpu_total_bytes") == 6);
+  CHECK(cell(snapshot, 3, "gpu").is_null());
+}
+
+TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
+  auto board = board_of(1, 1);
+  board.note(0, {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}}, kStart);
+  board.note(7, {{"cpu", 1}}, kStart);
+  const auto snapshot = snapshot_of(board, kStart);
+  for (const char* column : {"cpu", "rss_bytes", "gpu", "gpu_used_bytes", "step", "work_ms"}) {
+    CHECK(cell(snapshot, 0, column).is_null());
+  }
+}
+
+TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time") {
+  auto board = board_of(10'000, 8);
+  for (int rank = 0; rank < 10'000; ++rank) {
+    board.note(
+        rank, {{"cpu", 7.25}, {"rss", 12'345'678'901}, {"step", 123'456}, {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
+        kStart);
+  }
+  CHECK_FALSE(board.is_snapshot_due(kStart + seconds(19)));
+  CHECK(board.is_snapshot_due(kStart + seconds(20)));
+  const auto begin = Clock::now();
+  const auto text = board.snapshot(0, "2026-01-01T00:00:00.000Z", kStart + seconds(20));
+  const auto took = Clock::now() - begin;
+  CHECK(took < milliseconds(500));  // about 10 ms; it stands in lead's event loop
+  CHECK(text.size() < 1'000'000);
+  const auto fields = board.record(kStart + seconds(20));
+  REQUIRE(fields);
+  CHECK((*fields)["slow_ranks"] == 100);
+  CHECK(fields->dump().size() < 700);
+}
+
+TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded") {
+  auto board = board_of(1, 1);
+  const auto records_within = [&](seconds from, seconds to) {
+    int records = 0;
+    for (auto at = from; at < to; at += seconds(1)) {
+      board.note(0, {{"cpu", 1}}, kStart + at);
+      if (board.is_record_due(kStart + at) && board.record(kStart + at)) ++records;
+    }
+    return records;
+  };
+  CHECK(records_within(seconds(0), seconds(60)) == 14);
+  const int in_an_hour = records_within(seconds(36'000), seconds(39'600));
+  CHECK(in_an_hour == 60);
+}
+
+TEST_CASE("nvidia-smi's lines are read, those that are none are passed over") {
+  const auto gpus =
+      parse_gpu_csv("0, GPU-aa, 93, 40000, 81559\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices were found\n");
+  REQUIRE(gpus.size() == 2);
+  CHECK(gpus[0].utilization_percent == 93);
+  CHECK(gpus[0].used_bytes == 40'000ULL << 20U);
+  CHECK(gpus[1].uuid == "GPU-bb");
+  CHECK_FALSE(gpus[1].utilization_percent);
+  CHECK_FALSE(gpus[1].used_bytes);
+  CHECK(gpus[1].total_bytes == 81'559ULL << 20U);
+}
+
+TEST_CASE("CUDA_VISIBLE_DEVICES chooses by index or UUID, in its order") {
+  const auto all = parse_gpu_csv("0, GPU-aa, 1, 1, 1\n1, GPU-bb, 2, 2, 2\n2, GPU-cc, 3, 3, 3\n");
+  CHECK(visible_gpus(all, std::nullopt).size() == 3);
+  CHECK(visible_gpus(all, "").empty());
+  CHECK(visible_gpus(all, "NoDevFiles").empty());
+  const auto two = visible_gpus(all, "2, GPU-aa");
+  REQUIRE(two.size() == 2);
+  CHECK(two[0].index == 2);
+  CHECK(two[1].index == 0);
+  CHECK(visible_gpus(all, "MIG-xx").empty());
+}
+
+TEST_CASE("one rank of a node asks for the GPUs, each for its own where Slurm bound them, none where there are none") {
+  const auto env_of = [](std::map<std::string, std::string, std::less<>> values) { return Env(std::move(values)); };
+  const auto first = world_of(0, 8, 4), second = world_of(1, 8, 4);
+  CHECK(gpu_scope(env_of({}), first) == GpuScope::kNode);
+  CHECK(gpu_scope(env_of({}), second) == GpuScope::kNone);
+  CHECK(gpu_scope(env_of({}), world_of(1, 2, 1)) == GpuScope::kOwn);
+  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}}), first) == GpuScope::kNone);
+  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}), first) == GpuScope::kNode);
+  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_GPUS_PER_TASK", "1"}}),
+                  second) == GpuScope::kOwn);
+  CHECK(gpu_scope(env_of({{"CUDA_VISIBLE_DEVICES", ""}}), first) == GpuScope::kNone);
+}
+
+TEST_CASE("the helper's answer arrives through the loop; its secret is kept from it") {
+  const TemporaryDirectory folder;
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  auto env = path_with_nvidia_smi(folder, "echo \"0, GPU-$DLRUN_SECRET, 50, 1024, 2048\"");
+  env.set("DLRUN_SECRET", "precious");
+  const auto probe = GpuProbe::create(*loop, env);
+  REQUIRE(probe);
+  probe->tick(Clock::now());
+  const auto gpus = wait_for(*loop, *probe);
+  REQUIRE(gpus);
+  REQUIRE(gpus->size() == 1);
+  CHECK((*gpus)[0].uuid == "GPU-");
+  CHECK((*gpus)[0].utilization_percent == 50);
+  CHECK_FALSE(probe->take());
+}
+
+TEST_CASE("a helper that hangs holds nobody up and is killed") {
+  const TemporaryDirectory folder;
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  const auto probe = GpuProbe::create(*loop, path_with_nvidia_smi(folder, "exec sleep 600"));
+  REQUIRE(probe);
+  const auto begin = Clock::now();
+  probe->tick(begin);
+  REQUIRE(probe->helper() > 0);
+  probe->tick(begin + seconds(10));
+  CHECK(::waitpid(probe->helper(), nullptr, WNOHANG) == 0);
+  probe->tick(begin + seconds(21));
+  CHECK_FALSE(wait_for(*loop, *probe));
+  CHECK(probe->helper() == -1);
+  CHECK(Clock::now() - begin < seconds(20));
+}
+
+TEST_CASE("a helper that fails again and again is not asked any more") {
+  const TemporaryDirectory folder;
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  const auto log = folder / "calls";
+  const auto probe = GpuProbe::create(*loop, path_with_nvidia_smi(folder, "echo x >>" + log.string() + "; exit 9"));
+  REQUIRE(probe);
+  for (int i = 0; i < 10; ++i) {
+    probe->tick(Clock::now() + seconds(6 * i));
+    CHECK_FALSE(wait_for(*loop, *probe));
+  }
+  CHECK(*read_file(log, 1000) == "x\nx\nx\nx\nx\n");
+}
+
+TEST_CASE("a tree's processor time grows with its work, and the helper's is left out") {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    for (;;) std::ignore = ::getppid();
+  }
+  const auto before = use_of_descendants(-1).cpu_ticks;
+  const auto until = Clock::now() + seconds(30);
+  TreeUse use;
+  do {
+    ::usleep(20'000);
+    use = use_of_descendants(-1);
+  } while (use.cpu_ticks < before + 10 && Clock::now() < until);
+  CHECK(use.cpu_ticks >= before + 10);  // a tenth of a second
+  CHECK(use.processes == 1);
+  CHECK(use.resident_bytes > 0);
+  CHECK(use_of_descendants(child).processes == 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a snapshot file holds what was put last; a folder that is gone is told once") {
+  const TemporaryDirectory folder;
+  {
+    SnapshotFile file(folder / "ranks.json");
+    for (int i = 0; i <= 100; ++i) file.put(std::to_string(i));
+    REQUIRE(file.drain(seconds(20)));
+    CHECK(*read_file(folder / "ranks.json", 100) == "100");
+    CHECK_FALSE(file.take_failure());
+  }
+  SnapshotFile lost(folder / "gone" / "ranks.json");
+  for (int i = 0; i < 2; ++i) {
+    lost.put("x");
+    REQUIRE(lost.drain(seconds(20)));
+    CHECK(lost.take_failure().has_value() == (i == 0));
+  }
+}
+
+}  // namespace dlrun::agent
