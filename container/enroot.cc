@@ -91,8 +91,16 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
+/// Runs in place of the image's entry point. In a file, since enroot closes every descriptor beyond the third.
+constexpr std::string_view kCommandAlone = R"sh(
+  local own=/tmp/dlrun-$UID
+  mkdir -m 700 "$own" 2>/dev/null || true
+  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
+  options+=(--rc "$own/rc"))sh";
+
 constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
-  local name options=()
+  local name options=()@RC@
   export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -107,7 +115,7 @@ constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS...
   done
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start @RC@"${options[@]}" @NAME@ "${@:2}"
+  exec enroot start "${options[@]}" @NAME@ "${@:2}"
 }
 )sh";
 
@@ -178,8 +186,7 @@ class Enroot final : public ContainerBackend {
                            {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
                            {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
                            {"@PASSED@", passed_on(step.job_names)},
-                           // In place of the image's entry point, unless it is asked for.
-                           {"@RC@", spec.entrypoint.value_or(false) ? "" : "--rc <(echo 'exec \"$@\"') "}});
+                           {"@RC@", std::string(spec.entrypoint.value_or(false) ? "" : kCommandAlone)}});
     };
     const std::string image = fmt::format("image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string hold = fill(spec.name ? kHoldNamed : kHold);

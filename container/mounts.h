@@ -10,7 +10,7 @@
 
 namespace dlrun {
 
-/// A path in a line of an fstab, where white space would end it: enroot reads mounts as such lines, pyxis through it.
+/// A path in a line of an fstab, where white space would end it: enroot reads mounts as such lines.
 [[nodiscard]] std::string fstab_path(std::string_view path);
 
 /// One error for every mount whose path holds what the backend cannot express.

@@ -14,7 +14,7 @@ namespace dlrun {
 namespace {
 
 [[nodiscard]] std::string mount_text(const Mount& mount) {
-  std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
+  std::string text = mount.source + ":" + mount.target;
   if (!mount.flags.empty()) text += ":" + join(mount.flags, "+");
   return text;
 }
@@ -41,9 +41,9 @@ class Pyxis final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "pyxis"; }
 
-  // Commas and colons separate. The rest would be read by the shell: pyxis writes mounts into a script for enroot,
-  // within double quotes.
-  [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\"; }
+  // Commas and colons separate. White space would have to be written \040 before 0.24, and must not since. The rest
+  // would be read by the shell: pyxis writes mounts into a script for enroot, within double quotes.
+  [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\ \t"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);

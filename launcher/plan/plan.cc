@@ -58,12 +58,7 @@ class Planner {
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() && {
     count();
     if (inputs_.target == Target::kLocal) check_local();
-    const std::string_view cannot_mount = find_container_backend(runtime_)->cannot_mount();
-    if (const auto at = inputs_.runs_dir.find_first_of(cannot_mount); at != std::string::npos) {
-      error("container.image",
-            fmt::format("the runs folder '{}' holds '{}' and cannot be mounted into a container; give --runs another",
-                        inputs_.runs_dir, inputs_.runs_dir[at]));
-    }
+    check_own_mounts();
     if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
       error("resources.output",
             fmt::format(
@@ -77,6 +72,7 @@ class Planner {
     if (inputs_.target == Target::kSlurm) {
       directives();
       step();
+      check_pmi();
       if (plan_.server) check_server();
     }
     if (!errors_.empty()) return tl::unexpected(std::move(errors_));
@@ -341,6 +337,32 @@ class Planner {
     }
     for (const auto& [name, value] : users) add("--" + name, value, "launch.srun");
     plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
+  }
+
+  /// The folders that dlrun mounts itself, which are their own places inside.
+  void check_own_mounts() {
+    const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
+                           std::string_view remedy) {
+      const auto at = path.find_first_of(find_container_backend(runtime_)->cannot_mount());
+      if (at == std::string_view::npos) return;
+      error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key, what,
+                             printable(path), path[at], remedy));
+    };
+    check("container.image", inputs_.runs_dir, "the runs folder", "; give --runs another");
+    if (!preset_.is_trainer) return;
+    check("train.data.path", spec_.train.data_path.value_or(""), "the folder", "");
+    check("checkpoint.dir", spec_.checkpoint.dir.value_or(""), "the folder", "");
+  }
+
+  /// A task of PMI2 speaks through a descriptor that srun opened for it, and enroot closes those.
+  void check_pmi() {
+    if (runtime_ != "enroot") return;
+    const auto mpi = std::find_if(plan_.step.begin(), plan_.step.end(),
+                                  [](const PlannedOption& option) { return option.option == "--mpi"; });
+    if (mpi == plan_.step.end() || mpi->value != "pmi2") return;
+    error("launch.mpi",
+          "launch.mpi: pmi2 does not reach into a container that enroot starts without pyxis; use pmix, or none for a "
+          "program without MPI");
   }
 
   [[nodiscard]] ContainerStep container_step() const {

@@ -19,7 +19,7 @@ containers_are_there() {
 }
 
 make_root() {
-    mkdir -p "$1"/{bin,etc,tmp,proc,sys,dev,mnt}
+    mkdir -p "$1"/{bin,etc,tmp,proc,sys,dev,mnt,root}
     cp "$(command -v busybox)" "$1/bin/busybox"
     local name
     for name in sh cat env grep id ls pwd sleep test touch true echo mount hostname kill; do ln -s busybox "$1/bin/$name"; done

@@ -76,9 +76,9 @@ no_container_is_left() {
     echo "$output"
     [ "$status" -eq 0 ]
     for line in /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"; do grep -Fqx -- "$line" <<<"$output"; done
-    run inside "touch /new && ls /new; ls $DLRUN_TESTBED_HOME/canary; id -u" --set container.writable=true --set container.mount_home=true --set container.remap_root=true
+    run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true --set container.mount_home=true --set container.remap_root=true
     echo "$output"
-    for line in /new "$DLRUN_TESTBED_HOME/canary" 0; do grep -Fqx -- "$line" <<<"$output"; done
+    for line in /new /root/canary 0; do grep -Fqx -- "$line" <<<"$output"; done
 }
 
 started() { [[ $(dl logs last) == *waiting* ]]; }
@@ -104,8 +104,8 @@ wait_in_container() {
 }
 
 @test "what a job of an earlier day left is removed by the next on that node, and a running job's is not" {
-    on_node n1 enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
-    on_node n1 enroot create --name mine "$images/tiny.sqsh"
+    on_node n1 enroot create --force --name dlrun-999999-n1 "$images/tiny.sqsh"
+    on_node n1 enroot create --force --name mine "$images/tiny.sqsh"
     wait_in_container
     first=$(containers_of n1 | grep '^dlrun-')
     [[ $first != *999999* ]]

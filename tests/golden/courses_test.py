@@ -121,7 +121,7 @@ def same(script, asked, value):
     if asked is None:
         return bool(value)
     if isinstance(asked, list):  # a list option: the slide's entries are among its own
-        entries = [script.relative(entry.replace("\\040", " ")) for entry in (value or "").split(",")]  # pyxis reads them as fstab does
+        entries = [script.relative(entry) for entry in (value or "").split(",")]
         return all(entry.removeprefix("./") in entries for entry in asked)
     return asked == script.relative(value or "")
 

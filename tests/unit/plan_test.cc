@@ -169,11 +169,20 @@ TEST_CASE("a percent sign in the runs folder does not start a pattern") {
         "--output=/100%%j/n-%j.out");
 }
 
-TEST_CASE("white space in a mount's path is written as enroot's tables want it") {
-  const auto plan = planned(
-      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i, mounts: ['/my data:/in side:ro']}\n"
-      "launch: {command: [x]}");
-  CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/my\\040data:/in\\040side:ro,/runs:/runs");
+TEST_CASE("a folder of the run that pyxis cannot mount is refused at its key") {
+  CHECK(has(refused("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\n"
+                    "train: {data: {dataset: mnist, path: '/my data'}}\ncheckpoint: {dir: '/c,d'}\n",
+                    inputs()),
+            "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
+}
+
+TEST_CASE("pmi2 is refused where enroot enters the container: its descriptor does not") {
+  const auto text = [](std::string_view runtime) {
+    return "resources: {time: 1m}\ncontainer: {runtime: " + std::string(runtime) +
+           ", image: /a.sqsh}\nlaunch: {command: [x], mpi: pmi2}";
+  };
+  CHECK(has(refused(text("enroot"), inputs()), "pmi2 does not reach into a container"));
+  CHECK(make_plan(loaded(text("pyxis")), inputs()).has_value());
 }
 
 TEST_CASE("the user's variable beats the preset's") {

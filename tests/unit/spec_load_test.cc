@@ -233,8 +233,8 @@ TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot exp
             "cannot express"));
 }
 
-TEST_CASE("a mount's path with what bash expands is refused: pyxis writes it into a script") {
-  for (const std::string path : {"/a$(id)", "/a`id`", "/a\"b"}) {
+TEST_CASE("a mount's path with white space or what bash expands is refused: pyxis writes it into a script") {
+  for (const std::string path : {"/a$(id)", "/a`id`", "/a\"b", "/a b"}) {
     CAPTURE(path);
     CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '" + path + "', target: /b}]}"),
               "which pyxis cannot express"));

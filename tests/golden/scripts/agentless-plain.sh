@@ -4,7 +4,7 @@
 #SBATCH --ntasks=5                        # resources.ntasks
 #SBATCH --cpus-per-task=1                 # resources.cpus_per_task
 #SBATCH --time=00:10:00                   # resources.time
-#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --chdir=/home/user/exp-1          # the spec's folder
 #SBATCH --output=/scratch/runs/agentless-plain-%j.out  # resources.output
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
@@ -19,7 +19,7 @@ step=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=1                       # resources.cpus_per_task
-  '--container-image=/home/user/exp 1/image.sqsh'  # container.image
+  --container-image=/home/user/exp-1/image.sqsh  # container.image
   --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root

@@ -9,6 +9,11 @@ two {three}
 image='/home/user/exp 1/pytorch.sqsh'  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local name options=()
+  local own=/tmp/dlrun-$UID
+  mkdir -m 700 "$own" 2>/dev/null || true
+  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
+  options+=(--rc "$own/rc")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -23,7 +28,7 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   done
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start --rc <(echo 'exec "$@"') "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
+  exec enroot start "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
 }
 trap 'exit 129' HUP
 trap 'exit 143' TERM

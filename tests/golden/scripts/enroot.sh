@@ -57,6 +57,11 @@ hold_container() { # IMAGE
 }
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local name options=()
+  local own=/tmp/dlrun-$UID
+  mkdir -m 700 "$own" 2>/dev/null || true
+  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
+  options+=(--rc "$own/rc")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -71,7 +76,7 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   done
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start --rc <(echo 'exec "$@"') "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
+  exec enroot start "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
 }
 coproc holders {
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \

@@ -26,8 +26,8 @@
 #SBATCH --mail-user=me@example.org        # slurm
 #SBATCH --contiguous                      # slurm
 #SBATCH --nice=100                        # slurm
-#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
-#SBATCH --output="/home/user/exp 1/logs/out 100%_%j.txt"  # resources.output
+#SBATCH --chdir=/home/user/exp-1          # the spec's folder
+#SBATCH --output="/home/user/exp-1/logs/out 100%_%j.txt"  # resources.output
 #SBATCH --error=/abs/err-%j.txt           # resources.error
 #SBATCH --signal=B:USR1@120               # checkpoint.signal_before
 #SBATCH --open-mode=append                # a requeue keeps the log
@@ -51,7 +51,7 @@ if ! type module >/dev/null 2>&1; then
   done
 fi
 module purge                              # environment.modules.purge
-module use '/home/user/exp 1/modulefiles'  # environment.modules.use
+module use /home/user/exp-1/modulefiles   # environment.modules.use
 module load GCC/8.3.0                     # environment.modules.load
 module load 'a b'                         # environment.modules.load
 conda=$(type -P conda || true)
@@ -60,7 +60,7 @@ for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaco
 done
 conda_hook=$("$conda" shell.bash hook)
 eval "$conda_hook"
-conda activate '/home/user/exp 1/env'     # environment.conda
+conda activate /home/user/exp-1/env       # environment.conda
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 export PLAIN=4                            # environment.vars
@@ -87,15 +87,15 @@ step=(
   --cpu-bind=cores                        # launch.cpu_bind
   --gpu-bind=closest                      # launch.gpu_bind
   --unbuffered                            # launch.srun
-  '--container-image=/home/user/exp 1/image.sqsh'  # container.image
+  --container-image=/home/user/exp-1/image.sqsh  # container.image
   --container-name=keep                   # container.name
-  '--container-mounts=/home/user/exp\0401/data:/data:ro+rprivate,/scratch/x:/scratch/x,/etc/x:/etc/x,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
+  --container-mounts=/home/user/exp-1/data:/data:ro+rprivate,/scratch/x:/scratch/x,/etc/x:/etc/x,/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
   --container-workdir=/workspace          # container.workdir
   --container-mount-home                  # container.mount_home
   --container-remap-root                  # container.remap_root
   --container-entrypoint                  # container.entrypoint
   --container-writable                    # container.writable
-  '--container-save=/home/user/exp 1/out.sqsh'  # container.save
+  --container-save=/home/user/exp-1/out.sqsh  # container.save
   --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
 )
 rank=(

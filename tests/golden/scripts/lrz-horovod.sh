@@ -4,7 +4,7 @@
 #SBATCH --ntasks=8                        # resources.ntasks
 #SBATCH --gres=gpu:8                      # resources.gres
 #SBATCH --time=01:00:00                   # resources.time
-#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --chdir=/home/user/exp-1          # the spec's folder
 #SBATCH --output=/scratch/runs/lrz-horovod-%j.out  # resources.output
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
@@ -34,7 +34,7 @@ step=(
   --mpi=pmix                              # launch.preset: mpi
   --container-image=horovod/horovod+0.16.4-tf1.12.0-torch1.1.0-mxnet1.4.1-py3.5  # container.image
   --container-name=horovod                # container.name
-  '--container-mounts=/home/user/exp\0401/data-test:/mnt/data-test,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
+  --container-mounts=/home/user/exp-1/data-test:/mnt/data-test,/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint

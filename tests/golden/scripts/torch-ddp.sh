@@ -6,7 +6,7 @@
 #SBATCH --gpus-per-node=4                 # resources.gpus_per_node
 #SBATCH --mem=64G                         # resources.mem
 #SBATCH --time=01:30:00                   # resources.time
-#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --chdir=/home/user/exp-1          # the spec's folder
 #SBATCH --output=/scratch/runs/torch-ddp-%j.out  # resources.output
 #SBATCH --signal=B:USR1@120               # checkpoint.signal_before
 #SBATCH --open-mode=append                # a requeue keeps the log
@@ -34,7 +34,7 @@ step=(
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=10                      # resources.cpus_per_task
   '--container-image=nvcr.io#nvidia/pytorch:24.05-py3'  # container.image
-  '--container-mounts=/home/user/exp\0401:/workspace,/home/user/exp\0401/data:/data:ro,/scratch/runs:/scratch/runs'  # container.mounts, the run's and the agent's folders
+  --container-mounts=/home/user/exp-1:/workspace,/home/user/exp-1/data:/data:ro,/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
   --container-workdir=/workspace          # container.workdir
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root

@@ -6,7 +6,7 @@
 #SBATCH --cpus-per-gpu=4                  # resources.cpus_per_gpu
 #SBATCH --mem-per-gpu=8G                  # resources.mem_per_gpu
 #SBATCH --time=00:10:00                   # resources.time
-#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --chdir=/home/user/exp-1          # the spec's folder
 #SBATCH --output=/scratch/runs/trainer-all-%j.out  # resources.output
 #SBATCH --signal=B:USR2@30                # resources.signal
 #SBATCH --open-mode=append                # a requeue keeps the log
@@ -33,7 +33,7 @@ step=(
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-gpu=4                        # resources.cpus_per_gpu
   --container-image=busybox               # container.image
-  '--container-mounts=/scratch/runs:/scratch/runs,/home/user/data\040sets:/home/user/data\040sets,/scratch/ckpt:/scratch/ckpt'  # container.mounts, the run's and the agent's folders
+  --container-mounts=/scratch/runs:/scratch/runs,/home/user/data-sets:/home/user/data-sets,/scratch/ckpt:/scratch/ckpt  # container.mounts, the run's and the agent's folders
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
@@ -47,7 +47,7 @@ rank=(
 program=(
   /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
   --dataset idx                           # train.data.dataset
-  --data '/home/user/data sets'           # train.data.path
+  --data /home/user/data-sets             # train.data.path
   --train-samples 1000                    # train.data.train_samples
   --test-samples 100                      # train.data.test_samples
   --model mlp                             # train.model

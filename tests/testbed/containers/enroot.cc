@@ -414,7 +414,8 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
   check(lock >= 0 && ::flock(lock, LOCK_EX) == 0, root / ".lock");
   check(::mount(root.c_str(), root.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0, root);
   for (const char* line : kSystemMounts) mount_line(root, line);
-  if (is_on("ENROOT_MOUNT_HOME")) mount_line(root, home + " " + home + " x-create=dir,rbind");
+  if (is_on("ENROOT_MOUNT_HOME"))
+    mount_line(root, home + " " + (wanted.is_root ? "/root" : home) + " x-create=dir,rbind");
   for (std::string line : wanted.mounts) {
     std::replace(line.begin(), line.end(), ':', ' ');
     mount_line(root, line);
@@ -427,6 +428,7 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
 }
 
 int start(Words words) {
+  ::closefrom(3);  // as enroot does: a descriptor of the caller's, such as a process substitution's, is gone
   const Start wanted = parse_start(std::move(words));
   const fs::path root = container_path(wanted.name);
   if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
@@ -437,7 +439,7 @@ int start(Words words) {
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
   std::ifstream images(root / "etc/environment");
   add_lines(environment, images);
-  environment["HOME"] = home;
+  environment["HOME"] = wanted.is_root ? "/root" : home;
   if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
   for (const std::string& word : wanted.env) {
     // A value's further lines are lines of enroot's file of their own: that is how it reads them, too.

@@ -126,12 +126,14 @@ int take_option(int val, const char* optarg, int) {
 }
 
 /// SRC:DST[:FLAGS] as enroot's --mount. pyxis hands mounts to enroot through a script in bash, within double quotes;
-/// what that would expand is refused here, so that nobody relies on it.
+/// what that would expand is refused here, and white space, which its versions take in different ways, so that nobody
+/// relies on it.
 [[nodiscard]] std::optional<std::string> enroot_mount(const std::string& text) {
   Words parts = split(text, ':');
   if (parts.size() == 1) parts.push_back(parts[0]);
   if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() || parts[1].empty() ||
-      std::string("/.").find(parts[0][0]) == std::string::npos || text.find_first_of("$`\"") != std::string::npos) {
+      std::string("/.").find(parts[0][0]) == std::string::npos ||
+      text.find_first_of("$`\"\\ \t") != std::string::npos) {
     slurm_error("pyxis stand-in: --container-mounts: invalid format: %s", text.c_str());
     return std::nullopt;
   }
@@ -234,10 +236,10 @@ void print_log(int log) {
 /// Starts the container's shell, waits until it stops itself, and keeps its namespaces and environment.
 [[nodiscard]] bool start(spank_t sp, const std::string& step, const std::map<std::string, std::string>& environment) {
   // The script in place of the image's entry point: just the command.
-  const int rc = ::memfd_create("rc", 0);
-  const std::string script = "exec \"$@\"\n";
-  if (::write(rc, script.data(), script.size()) < 0) return false;
-  Words words{state.enroot, "start", "--rc", "/proc/self/fd/" + std::to_string(rc)};
+  const std::string rc = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".rc";
+  FILE* script = std::fopen(rc.c_str(), "wx");
+  if (script == nullptr || std::fputs("exec \"$@\"\n", script) < 0 || std::fclose(script) != 0) return false;
+  Words words{state.enroot, "start", "--rc", rc};
   if (state.given[kWritable]) words.emplace_back("--rw");
   for (const std::string& mount : split(state.given[kMounts].value_or(""), ',')) {
     const auto word = enroot_mount(mount);
@@ -259,9 +261,10 @@ void print_log(int log) {
 
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   const pid_t pid = spawn(words, environment, log);
-  ::close(rc);
   int status = 0;
-  if (pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {
+  const bool is_ended = pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status);
+  ::unlink(rc.c_str());
+  if (is_ended) {
     slurm_error("pyxis stand-in: the container did not start");
     print_log(log);
     ::close(log);
