@@ -42,3 +42,12 @@ YAML
     # And it is the same text with all of that in the environment.
     [ "$(as_user env "${against[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
+
+@test "submitting reads no folder of runs: the thousandth submission costs what the first did" {
+    as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" bash -c 'cd "$1" && exec dlrun submit hello.yaml' - "$dir"
+    cat "$dir/listed"
+    [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed" || true)" -eq 0 ]
+    # ls does read it, so that the pattern is right.
+    as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" dlrun ls >/dev/null
+    [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed")" -gt 0 ]
+}

@@ -114,3 +114,26 @@ TEST_CASE("nothing but a main ends the process") {
     }
   }
 }
+
+TEST_CASE("every test that PAINS.md names is there") {
+  const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
+  std::ifstream page(tests / "PAINS.md");
+  int named = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| ")) continue;
+    std::size_t at = line.rfind(" | ");
+    while ((at = line.find('`', at)) != std::string::npos) {
+      const std::size_t end = line.find('`', at + 1);
+      const std::string test = line.substr(at + 1, end - at - 1);
+      at = end + 1;
+      const std::size_t colon = test.find(": ");
+      CAPTURE(test);
+      REQUIRE(colon != std::string::npos);
+      std::ifstream file(tests / test.substr(0, colon));
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      CHECK(text.find(test.substr(colon + 2)) != std::string::npos);
+      ++named;
+    }
+  }
+  CHECK(named > 20);
+}
