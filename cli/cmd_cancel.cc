@@ -27,7 +27,7 @@ Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run)
     return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id, status->detail);
   auto done = inspector.executor_of(status->facts).cancel(status->job);
   if (!done) return within(run.id, done.error());
-  if (sweep_of_point(run.path)) DLRUN_TRY(mark_cancelled(run.path));
+  if (status->job.cluster != kLocalCluster) DLRUN_TRY(mark_cancelled(run.path));
   fmt::print("{}: cancelled {}\n", run.id,
              status->job.cluster == kLocalCluster ? "on this machine" : "job " + status->job.id);
   return kExitOk;
@@ -60,19 +60,20 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
 }
 
 Result<int> cancel(Cli& cli, const Options& options) {
-  std::vector<IndexEntry> runs;
-  for (const auto& text : options.runs) {
-    auto run = select_run(cli, text);
-    if (!run) return tl::unexpected(run.error());
-    runs.push_back(std::move(*run));
-  }
   RunInspector inspector(cli.env);
   int code = kExitOk;
-  for (const auto& run : runs) {
-    const auto one = is_sweep(run.path) ? cancel_sweep(cli, inspector, run) : cancel_one(cli, inspector, run);
-    if (one) continue;
-    print_error(cli, one.error().message);
-    code = exit_code_of(one.error().code);
+  const auto refuse = [&](const Error& error) {
+    print_error(cli, error.message);
+    if (code == kExitOk) code = exit_code_of(error.code);
+  };
+  for (const auto& text : options.runs) {
+    const auto run = select_run(cli, text);
+    if (!run) {  // the others are to end all the same
+      refuse(run.error());
+      continue;
+    }
+    const auto one = is_sweep(run->path) ? cancel_sweep(cli, inspector, *run) : cancel_one(cli, inspector, *run);
+    if (!one) refuse(one.error());
   }
   return code;
 }

@@ -1,8 +1,8 @@
 // dlrun check: everything that can be known before queueing.
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -40,9 +40,11 @@ Result<int> check(Cli& cli, const Options& options) {
     auto planned = prepare_sweep(cli, *prepared, size);
     if (!planned) return tl::unexpected(planned.error());
     sweep = std::move(*planned);
-    constexpr std::size_t kAsked = 16;  // of many arrays the first: each is a call
     scripts.clear();
-    for (std::size_t i = 0; i < std::min(kAsked, sweep->arrays.size()); ++i) scripts.push_back(sweep->arrays[i].script);
+    std::set<std::string> asked;  // of arrays that differ in their length alone one
+    for (const PlannedArray& array : sweep->arrays) {
+      if (asked.insert(options_of_array(array.script)).second) scripts.push_back(array.script);
+    }
   }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());

@@ -12,6 +12,7 @@
 #include "common/subprocess.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -32,13 +33,18 @@ Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what)
 Result<int> diff(Cli& cli, const Options& options) {
   const auto path = script_of(cli, options.what);
   if (!path) return tl::unexpected(path.error());
+  if (is_sweep(path->parent_path())) {
+    print_note(cli, "nothing was edited: dlrun submitted what it had rendered from spec.yaml, each point by itself");
+    return kExitOk;
+  }
   const auto text = read_file(*path, kScriptLimitBytes);
   if (!text) return tl::unexpected(text.error());
   const auto carried = carried_spec(*text);
   if (!carried) {
     std::error_code error;
-    if (std::filesystem::exists(path->parent_path() / "spec.yaml", error)) {
-      print_note(cli, "nothing was edited: dlrun submitted what it had rendered from spec.yaml");
+    // A point of a sweep, and what it was submitted again as, have the resolved spec alone.
+    if (std::filesystem::exists(path->parent_path() / "resolved.yaml", error)) {
+      print_note(cli, "nothing was edited: dlrun submitted what it had rendered from the spec");
       return kExitOk;
     }
     return fail(

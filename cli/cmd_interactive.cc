@@ -14,6 +14,7 @@
 #include "cli/prepare.h"
 #include "cli/secrets.h"
 #include "cli/session_folder.h"
+#include "cli/sweep.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -21,6 +22,7 @@
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/plan/render.h"
+#include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
 namespace {
@@ -29,11 +31,20 @@ struct Options {
   SpecOptions spec;
   std::vector<std::string> command;
   bool dry_run = false;
+  std::optional<std::size_t> point;
 };
 
 Result<int> interact(Cli& cli, const Options& options) {
-  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
+  if (options.point) {
+    prepared = prepare_point(cli, std::move(*prepared), *options.point);
+    if (!prepared) return tl::unexpected(prepared.error());
+  }
+  if (prepared->is_sweep()) {
+    return fail(Errc::kUsage, "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
+                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+  }
   const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
   if (options.dry_run) {
     const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT", has_terminal);
@@ -98,6 +109,9 @@ void add_interactive(CLI::App& root, Action& action) {
   Subcommand command(root, "interactive", "A shell on the first node, in the job's environment and container");
   add_spec_options(command, options->spec);
   command.option("COMMAND", options->command, "After --: run this instead of a shell");
+  command.option("--point", options->point, "Of a sweep: in this point's environment, from 0")
+      .type_name("N")
+      .non_negative();
   command.flag("--dry-run", options->dry_run, "Print what would be done");
   command.on_call([options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
 }

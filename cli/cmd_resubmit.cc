@@ -1,4 +1,4 @@
-// dlrun resubmit: the same script once more, as a run of its own.
+// dlrun resubmit: the same script once more, as a run of its own; of a sweep what is missing.
 
 #include <memory>
 
@@ -8,9 +8,9 @@
 #include "cli/secrets.h"
 #include "cli/select.h"
 #include "cli/submit_job.h"
+#include "cli/sweep.h"
 #include "common/files.h"
 #include "launcher/runs/json_read.h"
-#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -64,10 +64,7 @@ Result<int> resubmit(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   RunInspector inspector(cli.env);
-  if (is_sweep(run->path)) {
-    return fail(Errc::kUsage, "{0}: is a sweep: `dlrun resubmit {0}/N` submits one point again, `dlrun submit {1}` all",
-                run->id, (run->path / "resolved.yaml").string());
-  }
+  if (is_sweep(run->path)) return submit_missing(cli, *run, inspector, options.follow);
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->job.cluster == kLocalCluster) {
@@ -94,7 +91,8 @@ Result<int> resubmit(Cli& cli, const Options& options) {
 
 void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "resubmit", "Submit a run's script again, as a new run");
+  Subcommand command(root, "resubmit",
+                     "Submit a run's script again, as a new run; of a sweep, the points that Slurm does not have");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--watch", options->follow.watch, "Follow the log until the job ends; exit with 0 or 5");
   command.flag("--force", options->force, "Also when the run has not ended");

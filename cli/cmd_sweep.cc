@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/select.h"
 #include "cli/sweep.h"
+#include "cli/typed_value.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
 
@@ -31,7 +32,8 @@ struct Row {
   const RunStatus* status = nullptr;  ///< nullptr: it cannot be read
   std::string error;
   Json result;
-  std::optional<double> key;  ///< what it is sorted by
+  std::filesystem::path result_of;  ///< an earlier run of the point, where the one that counts has said nothing yet
+  std::optional<double> key;        ///< what it is sorted by
 };
 
 /// What a point is judged by where nobody says: its last words, or what it is at.
@@ -62,6 +64,17 @@ Json result_of(const RunStatus& status) {
   return json.is_null() ? Json(nullptr) : json;
 }
 
+/// A point that is submitted again keeps the result that it has until there is another.
+void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
+  for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
+    const auto record = read_events(*run);
+    auto result = record ? json_read::object_of(record->result) : std::nullopt;
+    if (!result) continue;
+    row.result = std::move(*result);
+    row.result_of = *run;
+  }
+}
+
 std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
   if (name == "point") return static_cast<double>(row.number);
   const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
@@ -81,10 +94,12 @@ std::string state_of(const Row& row) {
 std::string remark_of(const Row& row, const std::string& shown) {
   if (row.status == nullptr) return printable(row.error);
   const RunRecord& record = row.status->facts.record;
-  if (row.status->state == RunState::kCompleted) {
+  if (row.status->state == RunState::kCompleted || !row.result_of.empty()) {
     Json rest = row.result;
     if (rest.is_object()) rest.erase(shown);
-    return rest.is_object() ? result_text(json_read::dump(rest)) : "";
+    const std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
+    if (row.result_of.empty()) return text;
+    return text + (text.empty() ? "" : "; ") + "from the run before";
   }
   if (is_final(row.status->state))
     return record.first_failed ? printable(describe(*record.first_failed)) : printable(row.status->detail);
@@ -97,13 +112,15 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row, co
   json["run"] = fmt::format("{}/{}", run.id, row.number);
   Json values = Json::object();
   for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-    if (row.point->values[i]) values[sweep.keys[i]] = *row.point->values[i];
+    if (row.point->values[i]) values[sweep.keys[i]] = typed_value(sweep.keys[i], *row.point->values[i]);
   }
   json["values"] = std::move(values);
   json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
   json["last_known"] = row.status != nullptr && row.status->is_last_known;
   json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id) : Json(nullptr);
   json["result"] = row.result;
+  json["result_of"] =
+      row.result.is_null() ? Json(nullptr) : Json((row.result_of.empty() ? path : row.result_of).string());
   json["detail"] = row.status != nullptr ? row.status->detail : row.error;
   json["path"] = path.string();
   return json;
@@ -124,7 +141,11 @@ Result<int> tabulate(Cli& cli, const Options& options) {
   const auto sweep = read_sweep(run->path);
   if (!sweep) return tl::unexpected(sweep.error());
   std::vector<std::filesystem::path> paths;
-  for (const auto& point : sweep->points) paths.push_back(current_run_of(point_path(run->path, point)));
+  std::vector<std::vector<std::filesystem::path>> runs;
+  for (const auto& point : sweep->points) {
+    runs.push_back(runs_of_point(point_path(run->path, point)));
+    paths.push_back(runs.back().back());
+  }
   const auto states = RunInspector(cli.env).inspect_all(paths);
 
   std::vector<Row> rows;
@@ -136,6 +157,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
     if (states[i]) {
       row.status = &*states[i];
       row.result = result_of(*states[i]);
+      take_earlier_result(row, runs[i]);
       if (states[i]->is_last_known) unreachable = states[i]->facts.unreachable;
     } else {
       row.error = states[i].error().message;
@@ -177,6 +199,8 @@ Result<int> tabulate(Cli& cli, const Options& options) {
     if (rows.size() < all) print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
     const RunStatus sum = sum_up_points(states);
     print_note(cli, fmt::format("{}: {}", run->id, sum.detail));
+    if (sum.sweep->not_submitted > 0)
+      print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run->id));
   }
   if (unreachable.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));

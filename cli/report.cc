@@ -131,6 +131,8 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   if (status.is_last_known) state = fmt::format("controller unreachable; last known: {}", state);
   line("state", state);
   line("", printable(status.detail));
+  if (status.sweep && status.sweep->not_submitted > 0)
+    line("", fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
   if (record.has_events || !nodes_of(facts).empty()) {
     std::string place = nodes_of(facts);
     if (record.ranks > 0)

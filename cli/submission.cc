@@ -7,12 +7,16 @@
 
 #include "cli/interrupt.h"
 #include "cli/secrets.h"
+#include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/scrub.h"
+#include "launcher/runs/json_read.h"
 #include "launcher/runs/log_file.h"
 
 namespace dlrun {
 namespace {
+
+constexpr const char* kSubmitPlan = "submit.json";
 
 /// A path inside an output pattern: '%' starts a field there, and '\' cannot be expressed.
 Result<std::string> escape_pattern(const std::string& path) {
@@ -40,6 +44,7 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
                                               const SubmitPlan& plan) {
   std::vector<std::string> words = {"--comment=dlrun:" + token + (plan.comment ? " " + *plan.comment : "")};
   if (plan.chdir) words.push_back("--chdir=" + *plan.chdir);
+  if (plan.array_tasks) words.push_back("--array=" + *plan.array_tasks);
   if (plan.dependency) words.push_back("--dependency=" + *plan.dependency);
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
   if (!plan.log_pattern) {
@@ -48,6 +53,43 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
     words.push_back(fmt::format("--output={}/{}", *folder, plan.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
   }
   return words;
+}
+
+Result<> write_submit_plan(const std::filesystem::path& sweep, const SubmitPlan& plan) {
+  nlohmann::ordered_json json;
+  if (plan.server) json["server"] = {{"url", plan.server->url}, {"token_file", plan.server->token_file}};
+  json["directory"] = plan.directory.string();
+  const auto add = [&](const char* key, const std::optional<std::string>& value) {
+    if (value) json[key] = *value;
+  };
+  add("clusters", plan.clusters);
+  add("output", plan.log_pattern);
+  add("comment", plan.comment);
+  add("chdir", plan.chdir);
+  add("dependency", plan.dependency);
+  return write_file_atomic(sweep / kSubmitPlan, json_read::dump(json) + "\n");
+}
+
+Result<SubmitPlan> read_submit_plan(const std::filesystem::path& sweep) {
+  constexpr std::size_t kLimit = 1U << 20U;
+  const auto path = sweep / kSubmitPlan;
+  const auto text = read_file(path, kLimit);
+  if (!text) return tl::unexpected(text.error());
+  const auto json = json_read::object_of(*text);
+  if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
+  SubmitPlan plan;
+  if (const auto server = json->find("server"); server != json->end() && server->is_object())
+    plan.server = RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
+  plan.directory = json_read::text(*json, "directory");
+  const auto get = [&](const char* key) {
+    return json->contains(key) ? std::optional(json_read::text(*json, key)) : std::nullopt;
+  };
+  plan.clusters = get("clusters");
+  plan.log_pattern = get("output");
+  plan.comment = get("comment");
+  plan.chdir = get("chdir");
+  plan.dependency = get("dependency");
+  return plan;
 }
 
 Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token,

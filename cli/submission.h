@@ -20,9 +20,10 @@ struct SubmitPlan {
   std::filesystem::path directory;     ///< the job's working directory
   std::optional<std::string> comment;  ///< the user's own, kept behind ours
   std::optional<std::string> chdir;    ///< where the job starts, in place of what the script says
-  std::optional<std::string> dependency;  ///< sbatch's, where runs are waited for
-  bool is_array = false;                  ///< every task has a run, and a log, of its own
-  std::vector<SecretValue> secrets;       ///< leave the environment and travel in the run's own file
+  std::optional<std::string> dependency;   ///< sbatch's, where runs are waited for
+  bool is_array = false;                   ///< every task has a run, and a log, of its own
+  std::optional<std::string> array_tasks;  ///< sbatch's --array, in place of what the script says
+  std::vector<SecretValue> secrets;        ///< leave the environment and travel in the run's own file
 };
 
 /// The words for sbatch that dlrun adds to the script: the comment that finds the job again, and where its output goes.
@@ -33,6 +34,11 @@ struct SubmitPlan {
 /// The job's environment: the submitter's, scrubbed, without secrets, with the run and the token.
 [[nodiscard]] Env job_environment(const Cli& cli, const std::filesystem::path& run, const std::string& token,
                                   const std::vector<SecretValue>& secrets);
+
+/// A sweep's submit.json: all of a plan that its arrays share, but the secrets, so that a submission that ended
+/// half-way goes on as it began.
+[[nodiscard]] Result<> write_submit_plan(const std::filesystem::path& sweep, const SubmitPlan& plan);
+[[nodiscard]] Result<SubmitPlan> read_submit_plan(const std::filesystem::path& sweep);
 
 /// What the executor is asked to submit; the script is taken from the run.
 [[nodiscard]] Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path& run,

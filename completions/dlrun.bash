@@ -46,7 +46,7 @@ _dlrun() {
     submit) options='-h --help --set --runs --watch --dry-run --test-only --json' ;;
     render) options='-h --help --set --runs -o --output --point' ;;
     check) options='-h --help --set --runs --json' ;;
-    interactive) options='-h --help --set --runs --dry-run' ;;
+    interactive) options='-h --help --set --runs --point --dry-run' ;;
     run) options='-h --help --set --runs --dry-run --point --json' ;;
     ls) options='-h --help -a --all -n --limit --runs --json' ;;
     status) options='-h --help --json' runs=1 ;;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,6 +53,22 @@ SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (fd.is_open()) std::ignore = ::flock(fd.get(), LOCK_EX | LOCK_NB);
   return {std::move(path), std::move(fd)};
+}
+
+Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    auto path = lock_of(run);
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+    if (!fd.is_open()) return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
+    // Whoever held it before us has removed the file, perhaps after we had opened it: then it locks nobody out.
+    struct stat ours {
+    }, there{};
+    if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino)
+      return SubmissionLock{std::move(path), std::move(fd)};
+  }
+  return fail(Errc::kRefused, "{}: another dlrun is submitting it", run.filename().string());
 }
 
 SubmissionLock::~SubmissionLock() {

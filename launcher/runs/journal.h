@@ -45,6 +45,8 @@ class SubmissionLock {
  public:
   /// Where the file system has no locks the lock holds nothing, and says nothing.
   [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
+  /// The same, but kRefused where somebody else holds it.
+  [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;
   ~SubmissionLock();

@@ -164,7 +164,14 @@ RunStatus assess(RunFacts facts) {
   }
   if (f.submission && f.submission->state == Submission::State::kIntent && !job) {
     status.state = RunState::kNotSubmitted;
-    status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
+    if (!f.submission->task) {
+      status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
+    } else {
+      status.detail = fmt::format("{}; `dlrun resubmit` of the sweep submits what is missing",
+                                  f.submission->token.empty()
+                                      ? "it was not submitted: the submission ended before its array's turn"
+                                      : "the submission of its array was interrupted, and Slurm knows no job of it");
+    }
     return status;
   }
   if (f.was_cancelled && f.was_asked && !f.record.has_events) {
@@ -212,8 +219,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   facts.submission = std::move(*submission);
   facts.claim = std::move(*claim);
   facts.record = std::move(*record);
-  if (facts.submission && facts.submission->task && !facts.record.has_events)
-    facts.was_cancelled = is_marked_cancelled(run) || is_marked_cancelled(run.parent_path());
+  if (facts.submission && !facts.record.has_events)
+    facts.was_cancelled =
+        is_marked_cancelled(run) || (facts.submission->task && is_marked_cancelled(run.parent_path()));
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
     if (!std::filesystem::exists(run, error) && !error) {

@@ -107,28 +107,37 @@ Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
                     current_run_of(point_path(sweep.path, record->points[number])), sweep.created};
 }
 
-std::filesystem::path current_run_of(const std::filesystem::path& point) {
-  std::filesystem::path current = point;
-  constexpr int kMostTimes = 100;  // a chain that somebody made a ring ends, too
-  for (int i = 0; i < kMostTimes; ++i) {
-    const auto text = read_file(current / kSuccessor, kPathLimit);
+std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
+  std::vector<std::filesystem::path> runs{point};
+  constexpr std::size_t kMostTimes = 100;  // a chain that somebody made a ring ends, too
+  while (runs.size() <= kMostTimes) {
+    const auto text = read_file(runs.back() / kSuccessor, kPathLimit);
     if (!text) break;
     std::filesystem::path next(trim(*text));
     if (!next.is_absolute() || !is_run_directory(next)) break;
-    current = std::move(next);
+    runs.push_back(std::move(next));
   }
-  return current;
+  return runs;
 }
 
-Result<> mark_cancelled(const std::filesystem::path& point_or_array) {
-  auto made = create_file_exclusive(point_or_array / kCancelled, "");
+std::filesystem::path current_run_of(const std::filesystem::path& point) {
+  return runs_of_point(point).back();
+}
+
+Result<> mark_cancelled(const std::filesystem::path& run_or_array) {
+  auto made = create_file_exclusive(run_or_array / kCancelled, "");
   if (!made && made.error().code != Errc::kRefused) return made;
   return {};
 }
 
-bool is_marked_cancelled(const std::filesystem::path& point_or_array) {
+bool is_marked_cancelled(const std::filesystem::path& run_or_array) {
   std::error_code error;
-  return std::filesystem::exists(point_or_array / kCancelled, error);
+  return std::filesystem::exists(run_or_array / kCancelled, error);
+}
+
+void unmark_cancelled(const std::filesystem::path& run_or_array) {
+  std::error_code ignored;
+  std::filesystem::remove(run_or_array / kCancelled, ignored);
 }
 
 Result<> write_successor(const std::filesystem::path& point, const std::filesystem::path& run) {

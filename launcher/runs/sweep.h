@@ -47,11 +47,17 @@ struct SweepRecord {
 /// A point as a run of its own, "SWEEP-ID/7": the run that counts for it. kNotFound where there is no such point.
 [[nodiscard]] Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number);
 
-/// The run that counts for a point: the last one that it was submitted again as, else its own directory.
+/// A point's own directory, and the runs that it was submitted again as, in their order. Never empty.
+[[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
+/// The run that counts for a point: the last of these.
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
-/// Slurm forgets at once a task that was cancelled before it started. The mark is of a point, or of an array.
-[[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& point_or_array);
-[[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& point_or_array);
+
+/// Slurm soon forgets what was cancelled before it started, an array's task at once. The mark is of a run, a point
+/// among them, or of an array.
+[[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
+[[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);
+/// It is submitted after all.
+void unmark_cancelled(const std::filesystem::path& run_or_array);
 
 /// A point, or a run that counts for one, goes on as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point, const std::filesystem::path& run);

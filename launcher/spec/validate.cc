@@ -315,14 +315,18 @@ class Validator {
         error(key, fmt::format("{}: sweep.parameters is missing: which keys, and which values?", key));
     }
     if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters") || refused_.contains("sweep.points")) return;
+    bool is_endless = false;
     for (const SweptKey& key : spec_.sweep.parameters) {
-      if (key.range && !spec_.sweep.random && !refused_.contains("sweep.random"))
+      if (!key.range || spec_.sweep.random) continue;
+      is_endless = true;
+      if (!refused_.contains("sweep.random"))
         found_.push_back({Diagnostic::Severity::kError, key.where,
                           fmt::format("sweep.parameters: '{}' has a range: sweep.random says how many points to draw "
                                       "from it; else give a list",
                                       key.key),
                           ""});
     }
+    if (is_endless) return;
     const std::uint64_t all = grid_size(spec_.sweep);
     const bool is_random = spec_.sweep.random.has_value();
     if (!is_random && all > kMostSweepPoints)

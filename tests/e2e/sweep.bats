@@ -29,6 +29,11 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/sweep.yaml"
 }
 
+teardown() {
+    scontrol update partitionname=batch state=up
+    end_test
+}
+
 json() { dl "$@" --json 2>/dev/null; }
 state() { json status "$1" | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
@@ -101,7 +106,10 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [ "$status" -eq 2 ]
     [[ $output == *"is a sweep"* ]]
     [[ $(json sweep last | jq -r '.[] | select(.state == "running") | .point') == 0 ]]
-    dl cancel last/9
+    run dl cancel nosuch last/9 another
+    [ "$status" -eq 6 ] # what is there ends all the same
+    [[ $output == *"no run 'nosuch'"*"last/9"* || $output == *"/9: cancelled job"* ]]
+    [[ $output == *"no run 'another'"* ]]
     wait_until 60 is_state last/9 cancelled
     is_state last running
     dl cancel last
@@ -168,6 +176,7 @@ hostile_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
+[[ \$1 != --test-only ]] || exec /usr/bin/sbatch "\$@"
 answer=\$(/usr/bin/sbatch "\$@") || exit
 echo "\$answer" >>$dir/jobs
 [[ ! -e $dir/kill ]] || kill -KILL \$PPID
@@ -200,8 +209,81 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 8))
     [[ $(json status last/3 | jq -r .job) == "$(<"$dir/jobs")_3" ]]
     parent=$(json status last | jq -r .run)
+    [[ $(json status "$parent/9" | jq -r .detail) == "it was not submitted"*"dlrun resubmit"* ]]
+    [[ $(dl status "$parent") == *"\`dlrun resubmit $parent\` submits those that were not"* ]]
+    rm "$dir/kill"
     dl resubmit "$parent/8" --watch
-    dl resubmit "$parent/9" --watch
+    # Of the second array one point is left: the sweep, submitted again, is that one task, and then nothing.
+    run json resubmit "$parent" --watch
+    [ "$status" -eq 0 ]
+    [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") == '[1,1,"completed"]' ]]
+    run dl resubmit "$parent"
+    [ "$status" -eq 2 ]
+    [[ $output == *"all its points were submitted"* ]]
     is_state "$parent" completed
     (($(wc -l <"$dir/ran") == 10))
+}
+
+@test "where Slurm would refuse one of a sweep's arrays none is queued; an array that is refused later is submitted when it can be" {
+    runs=$(json ls --all | jq length)
+    run dl submit sweep.yaml --set 'sweep.parameters={resources.partition: [batch, nosuch]}'
+    [ "$status" -eq 3 ]
+    [[ $output == *"nothing was submitted: point 1: resources.partition=nosuch"* ]]
+    (($(json ls --all | jq length) == runs))
+    [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]
+    # Nodes that may come back are no refusal: sbatch decides, and what it may refuse goes first.
+    run dl submit sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}'
+    [[ $output == *"point 1: resources.nodes=99: Slurm may queue it and not start it: "* ]]
+    path=$(json status last | jq -r .path)
+    (($(jq -r .job "$path/array-1/submission.json") < $(jq -r .job "$path/array-0/submission.json")))
+    dl cancel last
+
+    # The second sbatch is refused once; what it was to submit is submitted later.
+    as_user mkdir "$dir/bin"
+    as_user tee "$dir/bin/sbatch" >/dev/null <<SH
+#!/bin/bash
+if [[ \$1 != --test-only ]] && echo x >>$dir/calls && ((\$(wc -l <$dir/calls) == 2)); then
+    echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" >&2
+    exit 1
+fi
+exec /usr/bin/sbatch "\$@"
+SH
+    as_user chmod 755 "$dir/bin/sbatch"
+    run submit_ten
+    [ "$status" -eq 3 ]
+    [[ $output == *"1 of 2 arrays are queued: \`dlrun resubmit "* ]]
+    dl resubmit last --watch
+    (($(wc -l <"$dir/ran") == 10))
+    points_are "10 completed"
+}
+
+@test "a point that is submitted again keeps its result until there is another; values have their types" {
+    as_user tee "$dir/train.yaml" >/dev/null <<'YAML'
+name: trained
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: trainer}
+train: {data: {dataset: digits}, model: mlp, epochs: 1, hidden: [16]}
+sweep: {parameters: {train.lr: [0.01, 0.001]}}
+YAML
+    dl submit train.yaml --watch
+    [[ $(points '.values["train.lr"]' | xargs) == "0.01 0.001" ]]
+    before=$(json sweep last --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]')
+    [[ $before != *null* ]]
+    sweep=$(json status last | jq -r .run)
+    scontrol update partitionname=batch state=down # what is submitted now waits
+    dl resubmit "$sweep/0"
+    [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
+    [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') == "$before" ]]
+    dl cancel "$sweep/0"
+    wait_until 60 is_state "$sweep/0" cancelled
+    scontrol update partitionname=batch state=up
+    [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') == "$before" ]]
+    run dl diff "$sweep"
+    [[ $status == 0 && $output == *"nothing was edited"* ]]
+    run dl diff "$sweep/1"
+    [[ $status == 0 && $output == *"nothing was edited"* ]]
+    run dl interactive train.yaml -- true
+    [[ $status == 2 && $output == *"is a sweep of 2 points"*"--point N"* ]]
+    run dl interactive train.yaml --point 1 --dry-run -- true
+    [ "$status" -eq 0 ]
 }

@@ -143,6 +143,53 @@ TEST_CASE("the run that counts for a point is the last one that it was submitted
   CHECK(current_run_of(f.point(0)) == f.point(0));
 }
 
+TEST_CASE("all runs of a point are known, in the order in which they were submitted") {
+  const Fixture f;
+  const fs::path second = f.runs / "second";
+  fs::create_directories(second);
+  Fixture::put(second / "submission.json", R"({"state":"submitted","job":"80"})");
+  REQUIRE(write_successor(f.point(0), second).has_value());
+  CHECK(runs_of_point(f.point(0)) == std::vector<fs::path>{f.point(0), second});
+  CHECK(runs_of_point(f.point(1)) == std::vector<fs::path>{f.point(1)});
+}
+
+TEST_CASE(
+    "a point whose array was never sent says so and how to go on; one whose array's sbatch was interrupted, too") {
+  const Fixture f;
+  const auto assessed = [&] {
+    auto facts = RunInspector::read_facts(f.point(1));
+    REQUIRE(facts.has_value());
+    return assess(std::move(*facts));
+  };
+  RunStatus status = assessed();
+  CHECK(status.state == RunState::kNotSubmitted);
+  CHECK(
+      status.detail ==
+      "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of the sweep submits what "
+      "is missing");
+  Submission intent;
+  intent.token = std::string(32, 'c');
+  REQUIRE(write_submission(array_path(f.sweep.path, 1), intent).has_value());
+  status = assessed();
+  CHECK(status.state == RunState::kNotSubmitted);
+  CHECK(status.detail.find(
+            "the submission of its array was interrupted, and Slurm knows no job of it; `dlrun resubmit`") == 0);
+}
+
+TEST_CASE("of two who submit what is missing of a sweep one is refused") {
+  const Fixture f;
+  {
+    const auto first = SubmissionLock::take(f.sweep.path);
+    REQUIRE(first.has_value());
+    const auto second = SubmissionLock::take(f.sweep.path);
+    REQUIRE_FALSE(second.has_value());
+    CHECK(second.error().code == Errc::kRefused);
+    CHECK(is_being_submitted(f.sweep.path));
+  }
+  CHECK_FALSE(is_being_submitted(f.sweep.path));
+  CHECK(SubmissionLock::take(f.sweep.path).has_value());
+}
+
 TEST_CASE("a sweep runs while points go on, and has failed when one has and none goes on") {
   using S = RunState;
   CHECK(sum({S::kPending, S::kPending}) == S::kPending);
@@ -167,6 +214,24 @@ TEST_CASE("a point that was cancelled before it started is cancelled when Slurm 
   CHECK(state() == RunState::kUnknown);
   REQUIRE(mark_cancelled(array_path(f.sweep.path, 0)).has_value());
   REQUIRE(mark_cancelled(array_path(f.sweep.path, 0)).has_value());
+  CHECK(state() == RunState::kCancelled);
+  unmark_cancelled(array_path(f.sweep.path, 0));
+  CHECK(state() == RunState::kUnknown);
+}
+
+TEST_CASE("so is any run that was cancelled before it started") {
+  const Fixture f;
+  const fs::path run = f.runs / "plain";
+  fs::create_directories(run);
+  Fixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
+  const auto state = [&] {
+    auto facts = RunInspector::read_facts(run);
+    REQUIRE(facts.has_value());
+    facts->was_asked = true;
+    return assess(std::move(*facts)).state;
+  };
+  CHECK(state() == RunState::kUnknown);
+  REQUIRE(mark_cancelled(run).has_value());
   CHECK(state() == RunState::kCancelled);
 }
 

@@ -52,6 +52,12 @@ TEST_CASE("values are lists, paths, variables and entries of maps; each is resol
         std::vector<std::string>{R"(environment.vars.X="a b")", R"(environment.vars.X="$${HOME}")"});
 }
 
+TEST_CASE("a range without sweep.random is told once: nobody counts its points") {
+  const std::string words = said("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
+  CHECK(has(words, "'train.lr' has a range: sweep.random says how many points to draw"));
+  CHECK_FALSE(has(words, "points, and a sweep has at most"));
+}
+
 TEST_CASE("a random sweep is reproducible by its seed, and no two points are alike") {
   const std::string grid =
       "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, seed: ";

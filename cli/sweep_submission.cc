@@ -1,0 +1,339 @@
+// A sweep's arrays become jobs: all of them when it is submitted, later those that Slurm does not have.
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/json_or_null.h"
+#include "cli/output.h"
+#include "cli/recording.h"
+#include "cli/report.h"
+#include "cli/secrets.h"
+#include "cli/sweep.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/sbatch_words.h"
+#include "launcher/runs/json_read.h"
+#include "launcher/spec/sweep_points.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kScriptLimit = 16U << 20U;
+
+/// One sbatch that is to be.
+struct ArrayToSend {
+  std::size_t array = 0;
+  std::string script;
+  std::optional<std::string> tasks;  ///< sbatch's --array, where it is not what the script says
+  std::string first_point;           ///< for messages: "point 3: resources.partition=gpu"
+};
+
+struct Sent {
+  std::vector<Submission> arrays;
+  bool interrupted = false;
+};
+
+/// The array before this one holds its points back where the throttle is to hold over all of them: Slurm's own is each
+/// array's.
+std::optional<std::string> dependency_after(const SubmitPlan& submit, const std::string& before) {
+  if (before.empty()) return submit.dependency;
+  const std::string word = "afterany:" + before;
+  return submit.dependency ? *submit.dependency + "," + word : word;
+}
+
+/// These say that nodes are not there: down for an hour, or for good. sbatch tells these apart, --test-only does not.
+bool may_be_queued_yet(const std::string& words) {
+  for (const char* phrase : {"Requested node configuration is not available", "Requested nodes are busy",
+                             "Required node not available", "Requested partition configuration not available now"}) {
+    if (words.find(phrase) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// Asks Slurm about each set of options once, so that no array is queued where another one will be refused. Those that
+/// it cannot judge so go first: what sbatch then refuses is refused before anything is queued.
+Result<> test_and_order(const Cli& cli, const std::filesystem::path& run, std::vector<ArrayToSend>& arrays,
+                        const SubmitPlan& plan, Executor& executor) {
+  if (arrays.size() < 2) return {};  // sbatch itself says it, and nothing is queued before
+  std::map<std::string, bool> open;  // by options: Slurm cannot say yet
+  for (const ArrayToSend& one : arrays) {
+    const std::string options = options_of_array(one.script);
+    if (open.contains(options)) continue;
+    auto request = submit_request(cli, array_path(run, one.array), "TOKEN", plan);
+    if (!request) return tl::unexpected(request.error());
+    request->script_text = one.script;
+    const auto words = executor.test(*request);
+    if (!words && !may_be_queued_yet(words.error().message))
+      return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point, words.error().message);
+    if (!words) {
+      print_warning(cli,
+                    fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point, words.error().message));
+    }
+    open[options] = !words;
+  }
+  std::stable_partition(arrays.begin(), arrays.end(),
+                        [&](const ArrayToSend& one) { return open[options_of_array(one.script)]; });
+  return {};
+}
+
+std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t all) {
+  return fmt::format("{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends them",
+                     sent, all, run.id, run.id);
+}
+
+/// before: the job that the first one waits for, where the throttle is to hold over all.
+Result<> send(const Cli& cli, const RunDirectory& run, const std::vector<ArrayToSend>& arrays, const SubmitPlan& plan,
+              bool is_throttled, std::string before, Executor& executor, Sent& sent) {
+  for (const ArrayToSend& one : arrays) {
+    SubmitPlan submit = plan;
+    submit.is_array = true;
+    submit.array_tasks = one.tasks;
+    submit.dependency = dependency_after(plan, is_throttled ? before : "");
+    const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name, array_path(run.path, one.array),
+                             run.created};
+    auto outcome = submit_once(cli, array, submit, executor);
+    if (!outcome) {
+      const std::string words =
+          sent.arrays.empty() ? outcome.error().message
+                              : fmt::format("{}; the next: {}", how_to_go_on(run, sent.arrays.size(), arrays.size()),
+                                            outcome.error().message);
+      return fail(outcome.error().code, "{}", words);
+    }
+    before = outcome->submission.job.id;
+    sent.arrays.push_back(std::move(outcome->submission));
+    sent.interrupted = sent.interrupted || outcome->interrupted;
+    if (sent.interrupted && sent.arrays.size() < arrays.size())
+      return fail(Errc::kInterrupted, "interrupted: {}", how_to_go_on(run, sent.arrays.size(), arrays.size()));
+  }
+  return {};
+}
+
+void tell_json(const RunDirectory& run, const Sent& sent, std::size_t points, std::optional<std::int64_t> max_parallel,
+               const SweepPlan* sweep) {
+  Json out;
+  out["run"] = run.id;
+  out["name"] = run.name;
+  out["path"] = run.path.string();
+  Json jobs = Json::array();
+  for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
+  out["jobs"] = std::move(jobs);
+  out["cluster"] = text_or_null(sent.arrays.empty() ? "" : sent.arrays.front().job.cluster);
+  out["points"] = points;
+  out["max_parallel"] = value_or_null(max_parallel);
+  out["gpu_hours"] = sweep != nullptr ? value_or_null(sum_of_hours(*sweep, gpu_hours)) : Json(nullptr);
+  out["core_hours"] = sweep != nullptr ? value_or_null(sum_of_hours(*sweep, core_hours)) : Json(nullptr);
+  print_json(out);
+}
+
+/// size: "6 points, 2 at once; at most 2.7 GPU-hours"
+void tell(const Cli& cli, const RunDirectory& run, const std::string& size, const Sent& sent) {
+  std::vector<std::string> jobs;
+  for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
+  constexpr std::size_t kShown = 8;
+  const bool is_cut = jobs.size() > kShown;
+  if (is_cut) jobs.resize(kShown);
+  fmt::print("{} {} as job{} {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
+             paint(cli.colour_out, Colour::kBold, run.id), sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
+             is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
+  fmt::print("  sweep      {}\n  directory  {}\n", size, run.path.string());
+  fmt::print("  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {0}/0\n", run.id);
+  std::fflush(stdout);
+}
+
+Result<int> after_sending(const Cli& cli, const RunDirectory& run, const Sent& sent, RunInspector& inspector,
+                          const Follow& follow) {
+  if (sent.interrupted) {
+    print_note(cli, fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel {}` ends them", run.id));
+    return kExitInterrupted;
+  }
+  if (!follow.watch) return kExitOk;
+  return watch_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, sent.arrays.front().job.id,
+                          follow.json);
+}
+
+bool is_outcome_open(const Result<>& done) {
+  return !done && (done.error().code == Errc::kUnavailable || done.error().code == Errc::kTimeout);
+}
+
+/// "3-5,9": sbatch's way to name tasks.
+std::string ranges_of(const std::set<std::size_t>& tasks) {
+  std::vector<std::string> parts;
+  for (auto first = tasks.begin(); first != tasks.end();) {
+    auto last = first;
+    for (auto next = std::next(last); next != tasks.end() && *next == *last + 1; ++next) last = next;
+    parts.push_back(first == last ? std::to_string(*first) : fmt::format("{}-{}", *first, *last));
+    first = std::next(last);
+  }
+  return join(parts, ",");
+}
+
+/// What of the sweep Slurm does not have, and what it does.
+struct Missing {
+  std::vector<ArrayToSend> arrays;
+  std::vector<std::filesystem::path> points;
+  std::string last_job;  ///< of the arrays that go on the last one's
+};
+
+Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep, RunInspector& inspector) {
+  std::vector<std::filesystem::path> current;
+  for (const auto& point : sweep.points) current.push_back(current_run_of(point_path(run.path, point)));
+  const auto states = inspector.inspect_all(current);
+  Missing missing;
+  std::map<std::size_t, std::set<std::size_t>> tasks;
+  std::map<std::size_t, std::size_t> points_of_array, first_points;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const SweepRecord::Point& point = sweep.points[i];
+    ++points_of_array[point.array];
+    if (!states[i]) return tl::unexpected(states[i].error());
+    const RunStatus& status = *states[i];
+    if (status.is_last_known && !is_final(status.state) && status.job.id.empty())
+      return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
+    if (status.state == RunState::kUnknown && status.is_last_known)
+      return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
+    const bool is_own = current[i] == point_path(run.path, point);
+    if (is_own && !is_final(status.state)) missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
+    if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused)) continue;
+    if (tasks[point.array].empty()) first_points[point.array] = i;
+    tasks[point.array].insert(point.task);
+    missing.points.push_back(current[i]);
+  }
+  for (const auto& [array, wanted] : tasks) {
+    auto script = read_file(array_path(run.path, array) / "job.sh", kScriptLimit);
+    if (!script) return tl::unexpected(script.error());
+    const std::size_t first = first_points[array];
+    ArrayToSend one{array, std::move(*script), std::nullopt,
+                    fmt::format("point {}: {}", first, describe(sweep, sweep.points[first]))};
+    if (wanted.size() < points_of_array[array]) {
+      one.tasks = ranges_of(wanted);
+      if (sweep.max_parallel) *one.tasks += fmt::format("%{}", *sweep.max_parallel);
+    }
+    missing.arrays.push_back(std::move(one));
+  }
+  return missing;
+}
+
+}  // namespace
+
+std::string options_of_array(const std::string& script) {
+  std::string text;
+  for (const auto& words : sbatch_lines(script)) {
+    for (const auto& word : words) {
+      if (!word.starts_with("--array")) text += word + "\n";
+    }
+  }
+  return text;
+}
+
+Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitPlan& plan, Provenance& provenance,
+                         RunInspector& inspector, const Follow& follow) {
+  const auto sweep = prepare_sweep(cli, prepared, max_array_size(cli.env, plan.clusters.value_or("")));
+  if (!sweep) return tl::unexpected(sweep.error());
+  Executor& executor = inspector.executor_of(plan.server);
+  std::vector<ArrayToSend> arrays;
+  for (std::size_t i = 0; i < sweep->arrays.size(); ++i) {
+    const auto first =
+        std::find_if(sweep->points.begin(), sweep->points.end(), [&](const auto& point) { return point.array == i; });
+    arrays.push_back({i, sweep->arrays[i].script, std::nullopt,
+                      fmt::format("point {}: {}", first - sweep->points.begin(), describe(first->values))});
+  }
+  DLRUN_TRY(
+      test_and_order(cli, std::filesystem::path(prepared.plan.runs_dir) / prepared.plan.name, arrays, plan, executor));
+  if (!prepared.plan.agent.empty()) DLRUN_TRY(stage(cli, prepared.plan.runs_dir));
+  const auto run = record_sweep(cli, prepared, *sweep, plan.secrets);
+  if (!run) return tl::unexpected(run.error());
+  SubmitPlan submit = plan;
+  if (prepared.plan.snapshot) {
+    auto snapshot = snapshot_for(cli, prepared.plan, *run);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    submit.chdir = std::move(*snapshot);
+  }
+  Sent sent;
+  Result<> done;
+  {
+    const auto lock = SubmissionLock::hold(run->path);
+    DLRUN_TRY(write_submit_plan(run->path, submit));
+    provenance.set_image(prepared.loaded.spec.container.image.value_or(""));
+    done = send(cli, *run, arrays, submit, sweep->max_parallel.has_value(), "", executor, sent);
+  }
+  if (auto written = provenance.write(run->path); !written) {
+    print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
+  }
+  if (!done && !is_outcome_open(done)) {
+    // What was not taken will not read its secrets.
+    std::set<std::size_t> taken;
+    for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(arrays[i].array);
+    for (const PlannedPoint& point : sweep->points) {
+      if (!taken.contains(point.array)) remove_secrets(array_path(run->path, point.array) / std::to_string(point.task));
+    }
+  }
+  if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
+  if (follow.json) {
+    tell_json(*run, sent, sweep->points.size(), sweep->max_parallel, &*sweep);
+  } else {
+    tell(cli, *run, size_text(*sweep), sent);
+  }
+  if (!done) return tl::unexpected(done.error());
+  return after_sending(cli, *run, sent, inspector, follow);
+}
+
+Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector& inspector, const Follow& follow) {
+  const RunDirectory run{entry.id, entry.name, entry.path, entry.created};
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  Sent sent;
+  std::size_t points = 0;
+  {
+    // Held while it is found out what is missing, too: of two who go on with a sweep at once, one does.
+    const auto lock = SubmissionLock::take(run.path);
+    if (!lock) return tl::unexpected(lock.error());
+    auto missing = find_missing(entry, *sweep, inspector);
+    if (!missing) return tl::unexpected(missing.error());
+    if (missing->points.empty()) {
+      return fail(Errc::kUsage,
+                  "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point again, `dlrun submit "
+                  "{1}` all",
+                  run.id, (run.path / "resolved.yaml").string());
+    }
+    points = missing->points.size();
+    auto plan = read_submit_plan(run.path);
+    if (!plan) return tl::unexpected(plan.error());
+    const auto script = read_file(missing->points.front() / "job.sh", kScriptLimit);
+    if (!script) return tl::unexpected(script.error());
+    auto secrets = secrets_of_script(cli, *script, run.path);
+    if (!secrets) return tl::unexpected(secrets.error());
+    plan->secrets = std::move(*secrets);
+    Executor& executor = inspector.executor_of(plan->server);
+    DLRUN_TRY(test_and_order(cli, run.path, missing->arrays, *plan, executor));
+    for (const auto& point : missing->points) {
+      remove_secrets(point);
+      DLRUN_TRY(write_secrets(point, plan->secrets));
+      unmark_cancelled(point);
+    }
+    for (const ArrayToSend& one : missing->arrays) unmark_cancelled(array_path(run.path, one.array));
+    const auto done =
+        send(cli, run, missing->arrays, *plan, sweep->max_parallel.has_value(), missing->last_job, executor, sent);
+    if (!done && !is_outcome_open(done)) {
+      std::set<std::filesystem::path> taken;
+      for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(array_path(run.path, missing->arrays[i].array));
+      for (const auto& point : missing->points) {
+        if (!taken.contains(point.parent_path())) remove_secrets(point);
+      }
+    }
+    if (!done) return tl::unexpected(done.error());
+  }
+  if (follow.json) {
+    tell_json(run, sent, points, sweep->max_parallel, nullptr);
+  } else {
+    tell(cli, run, fmt::format("{} of {} points, which Slurm did not have", points, sweep->points.size()), sent);
+  }
+  return after_sending(cli, run, sent, inspector, follow);
+}
+
+}  // namespace dlrun
