@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """One rank of the peer of bench/trainer: PyTorch trains the same network on the same files.
 
-usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E
+usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E --device cpu|cuda
 
 Prints samples per second over all epochs but the first, which warms up. Ranks are read from RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT; more than one train with DistributedDataParallel over Gloo. Tuned as far as its users can: denormals flushed, data as
@@ -35,15 +35,16 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784)
-    labels = idx(f"{args.data}/train-labels-idx1-ubyte", 8).long()
-    model = network(args.model)
+    images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)
+    labels = idx(f"{args.data}/train-labels-idx1-ubyte", 8).long().to(args.device)
+    model = network(args.model).to(args.device)
     if args.model == "cnn":
         images = images.reshape(-1, 28, 28)
     if size > 1:
@@ -55,7 +56,7 @@ def main():
     seconds = 0.0
     samples = 0
     for epoch in range(args.epochs):
-        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(epoch))[rank::size]
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(epoch))[rank::size].to(args.device)
         start = time.perf_counter()
         for batch in order.split(args.batch):
             x = images[batch].float() / 255
@@ -63,6 +64,8 @@ def main():
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
+        if args.device == "cuda":
+            torch.cuda.synchronize()
         if epoch > 0:
             seconds += time.perf_counter() - start
             samples += len(labels)
