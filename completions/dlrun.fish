@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
 end
 
 function __dlrun_set
@@ -24,9 +24,11 @@ function __dlrun_set
         case container.runtime
             set words auto pyxis enroot apptainer none
         case train.data.dataset
-            set words mnist idx digits
+            set words mnist idx cifar10 arrays digits
         case train.model
             set words mlp cnn resnet18
+        case train.loss
+            set words softmax sigmoid
         case train.optimizer.name
             set words adam adamw sgd nesterov rmsprop lars lamb
         case train.lr_scaling
@@ -34,7 +36,7 @@ function __dlrun_set
         case train.lr_decay
             set words constant linear cosine step polynomial
         case train.shard
-            set words sample epoch
+            set words sample file epoch
         case train.backend
             set words auto mpi gloo shm nccl single
         case train.device

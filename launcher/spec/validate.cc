@@ -302,6 +302,9 @@ class Validator {
       error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
             "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate falls, go together");
     }
+    if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
+      error("train.shard", "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");
+    }
     if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" && !has("train.data.path")) {
       error("train.data.dataset",
             fmt::format("train.data.path is missing: where are the files of '{}'?", *spec_.train.dataset));

@@ -105,7 +105,10 @@ Result<> run(const Options& options, const Env& env, const World& world, const s
   const auto agreed = [&](const auto& mine) {
     return agree(**communicator, host, mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
   };
-  auto data = load_data(options.data);
+  DataOptions where = options.data;
+  where.rank = world.rank;
+  where.size = world.size;
+  auto data = load_data(where);
   DLRUN_TRY(agreed(data));
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
@@ -142,7 +145,8 @@ int main_of_digits(const std::vector<std::string>& args) {
     fmt::print("{}", digits_help_text());
     return 0;
   }
-  if (auto written = write_digits(options->out, options->train_samples, options->test_samples, options->seed);
+  if (auto written =
+          write_digits(options->out, options->train_samples, options->test_samples, options->seed, options->partitions);
       !written) {
     return complain(written.error(), "digits: ");
   }

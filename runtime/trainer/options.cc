@@ -77,7 +77,14 @@ auto word_in(std::string_view words) {
 
 std::optional<Sharding> parse_sharding(std::string_view value) {
   if (value == "sample") return Sharding::kSample;
+  if (value == "file") return Sharding::kFile;
   if (value == "epoch") return Sharding::kEpoch;
+  return std::nullopt;
+}
+
+std::optional<Loss> parse_loss(std::string_view value) {
+  if (value == "softmax") return Loss::kSoftmax;
+  if (value == "sigmoid") return Loss::kSigmoid;
   return std::nullopt;
 }
 
@@ -118,11 +125,14 @@ const std::vector<Flag<Options>>& flags() {
   static constexpr double kLargest = 1e9;
   static constexpr double kBelowOne = 0.999999999;
   static const std::vector<Flag<O>> kFlags{
-      {"--dataset", "idx|mnist|digits",
+      {"--dataset", "idx|mnist|cifar10|arrays|digits",
        "what --data holds; digits are drawn in memory when there is no --data (digits)",
        one_of(
-           [](O & o) -> auto& { return o.data.dataset; }, word_in("idx|mnist|digits"), "idx|mnist|digits")},
-      {"--data", "DIR", "folder with train-images-idx3-ubyte[.gz] and its three companions",
+           [](O & o) -> auto& { return o.data.dataset; }, word_in("idx|mnist|cifar10|arrays|digits"),
+           "idx|mnist|cifar10|arrays|digits")},
+      {"--data", "DIR",
+       "folder with train-images-idx3-ubyte[.gz] and its three companions; data_batch_1.bin and its five; or "
+       "test.safetensors and train.safetensors, in whole or in partitions",
        [](O& o, std::string_view value) -> Result<> {
          o.data.path = value;
          return {};
@@ -146,6 +156,9 @@ const std::vector<Flag<Options>>& flags() {
          for (const std::string_view layer : split(value, ',')) o.train.layers.emplace_back(trim(layer));
          return {};
        }},
+      {"--loss", "softmax|sigmoid", "labels are one class of several, or 0 or 1 for each class (softmax)",
+       one_of(
+           [](O & o) -> auto& { return o.train.loss; }, parse_loss, "softmax|sigmoid")},
       {"--optimizer", optimizer_names(), "update rule (adam)",
        one_of(
            [](O & o) -> auto& { return o.train.optimizer.name; }, word_in(optimizer_names()), optimizer_names())},
@@ -209,9 +222,10 @@ const std::vector<Flag<Options>>& flags() {
          o.train.seed = o.data.seed = static_cast<std::uint64_t>(*seed);
          return {};
        }},
-      {"--shard", "sample|epoch", "ranks share each epoch's samples, or share the epochs (sample)",
+      {"--shard", "sample|file|epoch",
+       "ranks share each epoch's samples; each reads partitions of its own; or they share the epochs (sample)",
        one_of(
-           [](O & o) -> auto& { return o.train.sharding; }, parse_sharding, "sample|epoch")},
+           [](O & o) -> auto& { return o.train.sharding; }, parse_sharding, "sample|file|epoch")},
       {"--backend", "auto|mpi|gloo|shm|nccl|single", "how ranks communicate (auto)",
        one_of(
            [](O & o) -> auto& { return o.backend; }, word_in("auto|mpi|gloo|shm|nccl|single"),
@@ -265,6 +279,9 @@ const std::vector<Flag<DigitsOptions>>& digits_flags() {
       {"--test", "N", "test images (2000)",
        number<O>(
            [](O & o) -> auto& { return o.test_samples; }, 1, kMostSamples)},
+      {"--partitions", "N", "safetensors arrays instead of IDX, the training images in N files; 0: IDX (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.partitions; }, 0, 100'000)},
       {"--seed", "N", "other images for another seed (1)",
        number<O>(
            [](O & o) -> auto& { return o.seed; }, 0, std::numeric_limits<std::int64_t>::max())},
@@ -333,6 +350,10 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage, "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
   }
+  options.data.is_by_file = options.train.sharding == Sharding::kFile;
+  if (options.data.is_by_file && (options.data.dataset != "arrays" || options.data.train_samples > 0)) {
+    return fail(Errc::kUsage, "--shard file needs --dataset arrays, and takes whole files: no --train-samples");
+  }
   if (!options.train.layers.empty() &&
       (options.train.model != "mlp" || options.train.hidden != TrainOptions().hidden)) {
     return fail(Errc::kUsage, "--layers is the whole model: --model and --hidden have no part in it");
@@ -347,12 +368,16 @@ Result<DigitsOptions> parse_digits_options(std::span<const std::string> args) {
   DigitsOptions options;
   DLRUN_TRY(parse_into(options, args, digits_flags()));
   if (!options.wants_help && options.out.empty()) return fail(Errc::kUsage, "--out DIR is needed");
+  if (options.partitions > options.train_samples) {
+    return fail(Errc::kUsage, "--partitions {}: more than the {} training images", options.partitions,
+                options.train_samples);
+  }
   return options;
 }
 
 std::string help_text() {
   return "usage: dlrun-trainer [OPTIONS]            train, as one rank of a job or alone\n"
-         "       dlrun-trainer digits --out DIR     write generated digits as IDX files\n"
+         "       dlrun-trainer digits --out DIR     write generated digits as IDX files or arrays\n"
          "       dlrun-trainer collectives          measure all-reduce and its companions\n\n"
          "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 saves a "
          "checkpoint.\n\n" +

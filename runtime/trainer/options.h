@@ -23,12 +23,13 @@ struct Options {
   bool wants_help = false;
 };
 
-/// `dlrun-trainer digits ...`: write generated digits as IDX files.
+/// `dlrun-trainer digits ...`: write generated digits as files.
 struct DigitsOptions {
   std::filesystem::path out;
   std::size_t train_samples = 8000;
   std::size_t test_samples = 2000;
   std::uint64_t seed = 1;
+  std::size_t partitions = 0;
   bool wants_help = false;
 };
 

@@ -35,8 +35,9 @@ struct Trained {
 void check_that_it_resumes(TrainOptions options);
 
 /// At 2, 4 and 7 ranks with a global batch of 28 all ranks end with the same parameters, by less than tolerance other
-/// than those of one rank, which has learned something.
-void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data = small_data());
+/// than those of one rank, which has learned something: its test loss is below `learned`.
+void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data = small_data(),
+                                   double learned = 2.29);  // by chance log 10
 
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
 [[nodiscard]] std::string message_of(const Trained& trained);

@@ -116,6 +116,23 @@ TEST_CASE("N ranks under mpirun train as one process with the whole batch does")
   }
 }
 
+TEST_CASE("a partition that one rank misses is named with rank and file, and ends all ranks") {
+  const TemporaryDirectory folder;
+  REQUIRE(run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "50", "--partitions", "4"}, folder.path())
+              .exit_code == 0);
+  const Words by_file{"--dataset", "arrays", "--data",   "d", "--shard",           "file", "--backend", "mpi",
+                      "--epochs",  "1",      "--hidden", "8", "--checkpoint-keep", "0"};
+  const auto whole = run(words(on_mpi(3), by_file), folder.path());
+  REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
+  CHECK(has(whole.out, "data: d; 300 training and 50 test samples"));
+  CHECK(has(whole.out, "after 5 steps"));  // rank 0 has two partitions of 75, in batches of 32
+  fs::remove(folder / "d/train-00001-of-00004.safetensors");
+  const auto missing = run(words(on_mpi(3), by_file), folder.path());
+  CHECK(missing.exit_code == 66);
+  CHECK(has(missing.err, "rank 1 on "));
+  CHECK(has(missing.err, "d/train-00001-of-00004.safetensors: "));
+}
+
 TEST_CASE("two ranks learn the drawn digits to 0.95 of those held out") {
   const TemporaryDirectory folder;
   const auto done = run(words(on_mpi(2), {"--dataset", "digits"}), folder.path());

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes layers.inc: what batch normalisation must give, from an implementation that is not ours.
+"""Makes layers.inc: what batch normalisation and the sigmoid loss must give, from an implementation that is not ours.
 
 PyTorch (Debian's python3-torch 1.13) in double: BatchNorm2d in training on three batches, one after another, then in
-evaluation. Arrays are images x rows x columns x channels, as ours are.
+evaluation; arrays are images x rows x columns x channels, as ours are. BCEWithLogitsLoss, from small to huge logits.
 
   python3 tests/reference/layers.py > tests/reference/layers.inc
 """
@@ -52,6 +52,16 @@ def main():
     show("RunningVariance", layer.running_var)
     layer.eval()
     show("Evaluated", layer(x).detach())
+    logits = torch.tensor([[0.0, 1.5, -2.25, 30.0], [-40.0, 800.0, -800.0, 1e-9], [3.0, -0.125, 50.0, -50.0]],
+                          dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([[1, 0, 1, 0], [0, 1, 1, 0], [1, 1, 0, 0]], dtype=torch.float64)
+    loss = torch.nn.BCEWithLogitsLoss()(logits, labels)
+    loss.backward()
+    print("// BCEWithLogitsLoss of 3 samples and 4 classes: its mean, and its gradient.")
+    show("Logits", logits.detach())
+    show("Labels", labels)
+    show("SigmoidLoss", loss.detach())
+    show("SigmoidGradient", logits.grad)
 
 
 main()

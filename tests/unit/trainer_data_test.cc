@@ -87,9 +87,36 @@ TEST_CASE("with epochs shared, every rank sees all samples in an order of its ow
   CHECK(epochs_per_rank(Sharding::kSample, 4, 4) == 4);
 }
 
+TEST_CASE("with files shared, an epoch takes each rank's samples once, and the ranks that are done wait for the last") {
+  const std::vector<std::size_t> sizes{20, 33, 9};
+  std::vector<Sampler> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(Sampler::Options{0, 8, rank, 3, Sharding::kFile, 1, sizes});
+  std::vector<Samples> taken(3);
+  std::vector<std::size_t> global;
+  for (std::size_t offset = 0; offset < ranks[0].epoch_length();) {
+    std::size_t sum = 0;
+    std::size_t advance = 0;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const Batch part = ranks[rank].batch(0, offset);
+      taken[rank].insert(taken[rank].end(), part.samples.begin(), part.samples.end());
+      sum += part.samples.size();
+      advance = part.advance;
+      if (rank == 0) global.push_back(part.global_samples);
+    }
+    CHECK(global.back() == sum);
+    offset += advance;
+  }
+  CHECK(global == std::vector<std::size_t>{24, 17, 12, 8, 1});
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CHECK(taken[rank].size() == sizes[rank]);
+    CHECK(std::set(taken[rank].begin(), taken[rank].end()).size() == sizes[rank]);
+  }
+  CHECK(epochs_per_rank(Sharding::kFile, 4, 4) == 4);
+}
+
 TEST_CASE("the steps that are left are those that are taken") {
-  for (const auto sharding : {Sharding::kSample, Sharding::kEpoch}) {
-    Sampler sampler({50, 8, 0, 3, sharding, 1});
+  for (const auto sharding : {Sharding::kSample, Sharding::kFile, Sharding::kEpoch}) {
+    Sampler sampler({50, 8, 0, 3, sharding, 1, {30, 50, 1}});
     constexpr std::size_t kEpochs = 3;
     std::uint64_t left = sampler.steps_left(0, 0, kEpochs);
     for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {

@@ -81,6 +81,11 @@ TEST_CASE("layers are the whole model, in words") {
         "--layers is the whole model: --model and --hidden have no part in it");
   CHECK(parse_options(Words{"--model=cnn"}, Env())->train.model == "cnn");
   CHECK(parse_options(Words{"--micro-batch=8"}, Env())->train.micro_batch == 8);
+  CHECK(parse_options(Words{"--loss=sigmoid"}, Env())->train.loss == Loss::kSigmoid);
+  const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
+  REQUIRE(by_file.has_value());
+  CHECK(by_file->train.sharding == Sharding::kFile);
+  CHECK(by_file->data.is_by_file);
 }
 
 TEST_CASE("optimizer and schedule take their own flags") {
@@ -115,7 +120,10 @@ TEST_CASE("a wrong flag or value is refused with what was expected") {
   CHECK(message_of({"--batch", "12x"}).find("got '12x'") != std::string::npos);
   CHECK(message_of({"--lr", "nan"}).find("expected a number") != std::string::npos);
   CHECK(message_of({"--lr", "-1"}).find("expected a number") != std::string::npos);
-  CHECK(message_of({"--shard", "file"}) == "--shard: expected one of sample|epoch, got 'file'");
+  CHECK(message_of({"--shard", "files"}) == "--shard: expected one of sample|file|epoch, got 'files'");
+  CHECK(message_of({"--shard", "file"}).find("--shard file needs --dataset arrays") == 0);
+  CHECK(message_of({"--shard=file", "--dataset=arrays", "--train-samples=5"}).find("no --train-samples") !=
+        std::string::npos);
   CHECK(message_of({"--resume=yes"}) == "--resume takes no value");
   CHECK(message_of({"--hidden", "512,"}).find("--hidden: expected a whole number") != std::string::npos);
   CHECK(message_of({"--backend", "nccl"}).find("--device cuda") != std::string::npos);
@@ -147,6 +155,9 @@ TEST_CASE("digits want a folder") {
   CHECK(options->train_samples == 5);
   CHECK(options->test_samples == 6);
   CHECK(options->seed == 7);
+  CHECK(options->partitions == 0);
+  CHECK(parse_digits_options(Words{"--out", "d", "--partitions", "9", "--train", "8"}).error().message ==
+        "--partitions 9: more than the 8 training images");
 }
 
 }  // namespace dlrun::trainer

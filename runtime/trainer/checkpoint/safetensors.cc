@@ -75,12 +75,24 @@ Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_vie
 
 std::string to_safetensors(std::span<const NamedArray> arrays,
                            const std::map<std::string, std::string, std::less<>>& metadata) {
+  std::vector<NamedBytes> bytes;
+  for (const NamedArray& array : arrays) {
+    bytes.push_back({array.name,
+                     "F32",
+                     array.shape,
+                     {reinterpret_cast<const std::uint8_t*>(array.values.data()), array.values.size_bytes()}});
+  }
+  return to_safetensors(bytes, metadata);
+}
+
+std::string to_safetensors(std::span<const NamedBytes> arrays,
+                           const std::map<std::string, std::string, std::less<>>& metadata) {
   ordered_json header = ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::size_t offset = 0;
-  for (const NamedArray& array : arrays) {
-    const std::size_t end = offset + array.values.size_bytes();
-    header[array.name] = {{"dtype", "F32"}, {"shape", array.shape}, {"data_offsets", {offset, end}}};
+  for (const NamedBytes& array : arrays) {
+    const std::size_t end = offset + array.bytes.size();
+    header[array.name] = {{"dtype", array.dtype}, {"shape", array.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -91,9 +103,8 @@ std::string to_safetensors(std::span<const NamedArray> arrays,
   const std::uint64_t length = text.size();
   file.append(reinterpret_cast<const char*>(&length), sizeof length);
   file += text;
-  for (const NamedArray& array : arrays) {
-    file.append(reinterpret_cast<const char*>(array.values.data()), array.values.size_bytes());
-  }
+  for (const NamedBytes& array : arrays)
+    file.append(reinterpret_cast<const char*>(array.bytes.data()), array.bytes.size());
   return file;
 }
 

@@ -26,6 +26,14 @@ struct NamedArray {
   std::span<const float> values;  ///< as many as the shape's product
 };
 
+/// An array of any type, by its name there: "U8", "F32", ...
+struct NamedBytes {
+  std::string name;
+  std::string dtype;
+  std::vector<std::size_t> shape;
+  std::span<const std::uint8_t> bytes;  ///< little-endian, as many as type and shape make
+};
+
 /// A file's content. The arrays point into bytes of the caller.
 struct ParsedTensors {
   struct Tensor {
@@ -39,6 +47,8 @@ struct ParsedTensors {
 
 /// The whole file. Names must differ; metadata is text only.
 [[nodiscard]] std::string to_safetensors(std::span<const NamedArray> arrays,
+                                         const std::map<std::string, std::string, std::less<>>& metadata);
+[[nodiscard]] std::string to_safetensors(std::span<const NamedBytes> arrays,
                                          const std::map<std::string, std::string, std::less<>>& metadata);
 
 /// Takes bytes apart, trusting nothing: every length, type, shape and offset is checked before use; arrays must cover

@@ -4,6 +4,8 @@
 #include <array>
 #include <system_error>
 
+#include "runtime/trainer/data/arrays.h"
+#include "runtime/trainer/data/cifar.h"
 #include "runtime/trainer/data/digits.h"
 #include "runtime/trainer/data/idx.h"
 
@@ -60,11 +62,43 @@ Result<Dataset> load_half(const std::filesystem::path& folder, const char* half)
 
 void keep_first(Dataset& data, std::size_t samples) {
   if (samples == 0 || samples >= data.size()) return;
-  data.labels.resize(samples);
+  data.labels.resize(samples * data.label_width);
   data.images.resize(samples * data.features);
 }
 
+/// Both halves are of one kind, and have the classes of either.
+Result<> match(Split& split, const std::string& folder) {
+  if (split.train.features != split.test.features || split.train.height != split.test.height) {
+    return fail(Errc::kInvalid, "{}: training images have {} pixels, test images {}", folder, split.train.features,
+                split.test.features);
+  }
+  if (split.train.label_width != split.test.label_width) {
+    return fail(Errc::kInvalid, "{}: training samples have {} label(s), test samples {}", folder,
+                split.train.label_width, split.test.label_width);
+  }
+  split.train.classes = split.test.classes = std::max(split.train.classes, split.test.classes);
+  return {};
+}
+
 }  // namespace
+
+Result<> append(Dataset& to, Dataset from, std::string_view name) {
+  if (to.labels.empty()) {
+    to = std::move(from);
+    return {};
+  }
+  if (from.features != to.features || from.height != to.height || from.width != to.width ||
+      from.label_width != to.label_width) {
+    return fail(Errc::kInvalid,
+                "{}: images of {} x {} ({} bytes) with {} label(s), the files before have {} x {} ({}) with {}", name,
+                from.height, from.width, from.features, from.label_width, to.height, to.width, to.features,
+                to.label_width);
+  }
+  to.images.insert(to.images.end(), from.images.begin(), from.images.end());
+  to.labels.insert(to.labels.end(), from.labels.begin(), from.labels.end());
+  to.classes = std::max(to.classes, from.classes);
+  return {};
+}
 
 Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test) {
   Dataset data;
@@ -95,11 +129,7 @@ Result<Split> load_idx_folder(const std::filesystem::path& folder) {
     if (!data) return tl::unexpected(data.error());
     (half == kHalves[0] ? split.train : split.test) = std::move(*data);
   }
-  if (split.train.features != split.test.features) {
-    return fail(Errc::kInvalid, "{}: training images have {} pixels, test images {}", folder.string(),
-                split.train.features, split.test.features);
-  }
-  split.train.classes = split.test.classes = std::max(split.train.classes, split.test.classes);
+  DLRUN_TRY(match(split, folder.string()));
   return split;
 }
 
@@ -111,10 +141,13 @@ Result<Split> load_data(const DataOptions& options) {
                  fmt::format("generated digits, seed {}", options.seed)};
   }
   if (options.path.empty()) {
-    return fail(Errc::kUsage, "--dataset {} needs --data FOLDER with its IDX files", options.dataset);
+    return fail(Errc::kUsage, "--dataset {} needs --data FOLDER with its files", options.dataset);
   }
-  auto split = load_idx_folder(options.path);
+  auto split = options.dataset == "cifar10"  ? load_cifar_folder(options.path)
+               : options.dataset == "arrays" ? load_arrays_folder(options)
+                                             : load_idx_folder(options.path);
   if (!split) return split;
+  DLRUN_TRY(match(*split, options.path.string()));
   if (options.dataset == "mnist") {
     for (const Dataset* half : {&split->train, &split->test}) {
       if (half->features != std::size_t{kDigitSize} * kDigitSize || half->classes > kTenClasses) {
@@ -131,10 +164,22 @@ Result<Split> load_data(const DataOptions& options) {
 }
 
 Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples, std::size_t test_samples,
-                      std::uint64_t seed) {
+                      std::uint64_t seed, std::size_t partitions) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return fail(Errc::kIo, "{}: cannot make the folder: {}", folder.string(), error.message());
+  if (partitions > 0) {
+    const Dataset train = generate_digits(train_samples, seed, false);
+    for (std::size_t i = 0; i < partitions; ++i) {
+      const std::size_t begin = train.size() * i / partitions;
+      const std::size_t end = train.size() * (i + 1) / partitions;
+      Dataset part{{}, {}, train.features, train.height, train.width, train.classes};
+      part.labels.assign(&train.labels[begin], train.labels.data() + end);
+      part.images.assign(&train.images[begin * train.features], train.images.data() + end * train.features);
+      DLRUN_TRY(write_arrays(folder / partition_name(i, partitions), part));
+    }
+    return write_arrays(folder / "test.safetensors", generate_digits(test_samples, seed, true));
+  }
   for (const char* half : kHalves) {
     const bool is_test = half == kHalves[1];
     const Dataset data = generate_digits(is_test ? test_samples : train_samples, seed, is_test);

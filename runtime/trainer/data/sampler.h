@@ -11,7 +11,8 @@ namespace dlrun::trainer {
 /// How the ranks share the work.
 enum class Sharding {
   kSample,  ///< every epoch's samples are spread over the ranks: size ranks x batch B equals one rank x batch size * B
-  kEpoch,   ///< the epochs are spread: every rank sees all samples, in its own order, ceil(epochs / size) times
+  kFile,   ///< the data lie on the ranks already, each has files of its own: every epoch it takes them in its own order
+  kEpoch,  ///< the epochs are spread: every rank sees all samples, in its own order, ceil(epochs / size) times
 };
 
 /// One rank's part of one step.
@@ -24,7 +25,8 @@ struct Batch {
 /// A seeded permutation per epoch (Fisher-Yates), dealt out to the ranks. Under kSample it does not depend on rank or
 /// size, and a step takes its next size * batch samples: rank r the r-th part. What is left at an epoch's end is a
 /// smaller step, split as evenly as can be. A place in an epoch is an offset in samples, so that a run can go on at
-/// another size.
+/// another size. Under kFile it is one of this rank's samples: a rank whose samples are all taken waits with empty
+/// batches for the one that has most, so that an epoch holds each sample of each rank once.
 class Sampler {
  public:
   struct Options {
@@ -34,9 +36,13 @@ class Sampler {
     int size = 1;
     Sharding sharding = Sharding::kSample;
     std::uint64_t seed = 1;
+    std::vector<std::size_t> rank_samples{};  ///< of each rank under kFile; `samples` has no part in it then
   };
 
   explicit Sampler(const Options& options);
+
+  /// The offset at which an epoch ends.
+  [[nodiscard]] std::size_t epoch_length() const;
 
   /// How far a full step moves the offset.
   [[nodiscard]] std::size_t samples_per_step() const;
@@ -44,7 +50,7 @@ class Sampler {
   /// Steps from offset of epoch to the end of the last of `epochs` epochs, all counted as this rank's.
   [[nodiscard]] std::uint64_t steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const;
 
-  /// What comes at offset (below options.samples) of epoch, both from 0. The span is valid until the next call.
+  /// What comes at offset (below epoch_length()) of epoch, both from 0. The span is valid until the next call.
   [[nodiscard]] Batch batch(std::size_t epoch, std::size_t offset);
 
  private:
@@ -55,7 +61,7 @@ class Sampler {
   std::size_t shuffled_epoch_ = SIZE_MAX;
 };
 
-/// Epochs that each rank runs: all of them under kSample, its share rounded up under kEpoch.
+/// Epochs that each rank runs: its share rounded up under kEpoch, else all of them.
 [[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
 
 /// Rank r's part of n items dealt out evenly in order: the first n mod size ranks get one more.

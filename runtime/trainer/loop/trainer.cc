@@ -65,16 +65,16 @@ struct Trainer::Totals {
 
 struct Trainer::Parts {
   Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
-        std::unique_ptr<Optimizer<float>> rule)
+        std::unique_ptr<Optimizer<float>> rule, const std::vector<std::size_t>& rank_samples)
       : most(room(options, layers)),
         network(session.kernels, std::move(layers), data.train.features, most, kWords),
         optimizer(std::move(rule)),
         sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
-                 options.sharding, options.seed}),
+                 options.sharding, options.seed, rank_samples}),
         reducer(session.communicator, session.kernels, network, options.buckets),
         train(session.kernels.upload(data.train)),
         test(session.kernels.upload(data.test)),
-        labels(session.kernels, network.max_batch()),
+        labels(session.kernels, network.max_batch() * data.train.label_width),
         totals(session.kernels, 2),
         accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
         checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit),
@@ -126,7 +126,7 @@ Result<Outcome> Trainer::run() {
   Parts& p = *parts_;
   const auto epochs = epochs_per_rank(options_.sharding, options_.epochs, session_.communicator.size());
   while (p.position.epoch < epochs) {
-    while (p.position.offset < p.train.samples) DLRUN_TRY(step());
+    while (p.position.offset < p.sampler.epoch_length()) DLRUN_TRY(step());
     DLRUN_TRY(end_epoch());
   }
   if (p.last_test.samples == 0) {  // resumed at the very end
@@ -149,13 +149,39 @@ Result<Outcome> Trainer::run() {
   return outcome;
 }
 
+Result<> Trainer::survey() {
+  classes_ = data_.train.classes;
+  train_samples_ = data_.train.size();
+  if (options_.sharding != Sharding::kFile) return {};
+  const std::array<std::uint64_t, 2> mine{train_samples_, classes_};
+  std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(session_.communicator.size()));
+  DLRUN_TRY(session_.communicator.all_gather(std::span(mine), std::span(all)));
+  train_samples_ = 0;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    rank_samples_.push_back(all[i]);
+    train_samples_ += all[i];
+    classes_ = std::max(classes_, static_cast<std::size_t>(all[i + 1]));
+  }
+  return {};
+}
+
 Result<> Trainer::build() {
-  const auto words = options_.layers.empty() ? named_model(options_.model, options_.hidden, data_.train.classes)
+  DLRUN_TRY(survey());
+  const bool is_multiple = data_.train.label_width > 1;
+  if (is_multiple != (options_.loss == Loss::kSigmoid)) {
+    return fail(Errc::kUsage, "{}: {}", data_.source,
+                is_multiple
+                    ? "its samples have a label of 0 or 1 for each class: they need --loss sigmoid"
+                    : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 for each class");
+  }
+  if (is_multiple && session_.kernels.layers() == nullptr)
+    return fail(Errc::kUsage, "--loss sigmoid needs --device cpu");
+  const auto words = options_.layers.empty() ? named_model(options_.model, options_.hidden, classes_)
                                              : Result<std::vector<std::string>>(options_.layers);
   if (!words) return tl::unexpected(words.error());
   const ImageShape image{data_.train.height, data_.train.width,
                          data_.train.features / (data_.train.height * data_.train.width)};
-  auto layers = make_layers<float>(*words, image, data_.train.classes);
+  auto layers = make_layers<float>(*words, image, classes_);
   if (!layers) return tl::unexpected(layers.error());
   for (std::size_t i = 0; i < layers->size() && session_.kernels.layers() == nullptr; ++i) {
     if ((*layers)[i]->needs_layer_kernels()) {
@@ -175,7 +201,7 @@ Result<> Trainer::build() {
   if (!rule) return tl::unexpected(rule.error());
   auto optimizer = make_optimizer<float>(*rule);
   if (!optimizer) return tl::unexpected(optimizer.error());
-  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer));
+  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
   Parts& p = *parts_;
   const int size = session_.communicator.size();
   p.schedule = {options_.learning_rate,
@@ -191,19 +217,20 @@ Result<> Trainer::build() {
 
   // Ranks that were started differently would train a nonsense, or wait for each other forever.
   const std::string same = fmt::format(
-      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {}", fmt::join(*words, ","),
+      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {}", fmt::join(*words, ","),
       rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2, *rule->epsilon, rule->alpha,
       rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling), static_cast<int>(options_.lr_decay),
       options_.warmup_epochs, fmt::join(options_.lr_steps, ","), options_.lr_step_factor, options_.lr_power,
       options_.clip_norm, options_.batch, options_.epochs, options_.seed, static_cast<int>(options_.sharding),
-      options_.checkpoint_every, options_.checkpoint_keep, options_.resume, data_.train.size(), data_.test.size(),
-      data_.train.features, options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes);
+      options_.checkpoint_every, options_.checkpoint_keep, options_.resume, train_samples_, data_.test.size(),
+      data_.train.features, data_.train.label_width, options_.buckets.first_bucket_bytes,
+      options_.buckets.bucket_bytes);
   auto equal = equal_on_all_ranks(session_.communicator, "options or data",
                                   {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
   if (!equal) return tl::unexpected(equal.error());
 
   session_.reporter.note(
-      fmt::format("data: {}; {} training and {} test samples", data_.source, data_.train.size(), data_.test.size()));
+      fmt::format("data: {}; {} training and {} test samples", data_.source, train_samples_, data_.test.size()));
   session_.reporter.note(
       fmt::format("model: {}, {} parameters; optimizer {}, learning rate {:g}; batch {} x {} rank{}; {}; {}",
                   p.network.description(), p.network.parameters().size(), options_.optimizer.name,
@@ -290,8 +317,7 @@ Result<> Trainer::step() {
     kernels.gather(p.train, samples, kPixelScale, p.network.input(), p.labels.data());
     p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples, batch.global_samples,
                                        session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
-    kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), samples.size(), p.train.classes,
-                                  1.0F / static_cast<float>(batch.global_samples), p.network.output_gradient(), words);
+    loss(samples.size(), 1.0F / static_cast<float>(batch.global_samples), p.network.output_gradient(), words);
     p.network.backward(samples.size(), [&](std::size_t layer) {
       const std::size_t first = p.network.first(layer);
       const std::size_t count = p.network.first(layer + 1) - first;
@@ -314,7 +340,7 @@ Result<> Trainer::step() {
   p.network.keep_observed();
 
   const double epochs_done = static_cast<double>(p.position.epoch) +
-                             static_cast<double>(p.position.offset) / static_cast<double>(p.train.samples);
+                             static_cast<double>(p.position.offset) / static_cast<double>(p.sampler.epoch_length());
   p.position.step += 1;
   const std::size_t count = p.network.parameters().size();
   StepInfo info{learning_rate(p.schedule, epochs_done), p.position.step, 1};
@@ -348,13 +374,24 @@ Result<> Trainer::step() {
       {p.position.epoch + 1, p.position.step,
        p.position.step +
            p.sampler.steps_left(p.position.epoch, p.position.offset, static_cast<std::size_t>(p.schedule.epochs)),
-       (epochs_done + static_cast<double>(batch.advance) / static_cast<double>(p.train.samples)) / p.schedule.epochs,
+       (epochs_done + static_cast<double>(batch.advance) / static_cast<double>(p.sampler.epoch_length())) /
+           p.schedule.epochs,
        sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples, took - p.waited});
 
   const bool is_due = options_.checkpoint_every > 0 && p.position.step % options_.checkpoint_every == 0;
-  const bool is_epochs_end = p.position.offset >= p.train.samples;  // end_epoch saves
+  const bool is_epochs_end = p.position.offset >= p.sampler.epoch_length();  // end_epoch saves
   if ((is_due || sums[kSaveRequests] > 0) && !is_epochs_end) DLRUN_TRY(save());
   return {};
+}
+
+void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
+  Parts& p = *parts_;
+  if (options_.loss == Loss::kSigmoid) {
+    session_.kernels.layers()->sigmoid_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale, gradient,
+                                                     totals);
+  } else {
+    session_.kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale, gradient, totals);
+  }
 }
 
 Result<> Trainer::save() {
@@ -408,7 +445,7 @@ Result<Trainer::Totals> Trainer::evaluate() {
     for (std::size_t i = 0; i < n; ++i) samples[i] = static_cast<std::uint32_t>(at + i);
     kernels.gather(p.test, std::span(samples).first(n), kPixelScale, p.network.input(), p.labels.data());
     p.network.forward(n);
-    kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, p.test.classes, 1, nullptr, p.totals.data());
+    loss(n, 1, nullptr, p.totals.data());
   }
   const std::vector<float> sums = to_host(kernels, p.totals.span());
   std::array<double, 2> all{sums[0], sums[1]};

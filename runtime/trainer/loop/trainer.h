@@ -23,10 +23,16 @@
 
 namespace dlrun::trainer {
 
+enum class Loss {
+  kSoftmax,  ///< cross-entropy of classes that exclude each other
+  kSigmoid,  ///< binary cross-entropy of each class for itself
+};
+
 struct TrainOptions {
   std::string model = "mlp";
   std::vector<std::size_t> hidden{512};  ///< of mlp
   std::vector<std::string> layers;       ///< the model in words (nn/model.h), in place of a named one
+  Loss loss = Loss::kSoftmax;
   OptimizerOptions optimizer;
   double learning_rate = 1e-3;
   LrScaling lr_scaling = LrScaling::kNone;
@@ -87,6 +93,11 @@ class Trainer {
   struct Totals;
 
   [[nodiscard]] Result<> build();
+  /// What all ranks' data are together, where each has its own.
+  [[nodiscard]] Result<> survey();
+  /// Of the network's output for n samples and their labels: totals += loss and right answers; with gradient, its
+  /// derivative, times scale, is the network's output gradient.
+  void loss(std::size_t n, float scale, float* gradient, float* totals);
   [[nodiscard]] Result<> start_or_resume();
   [[nodiscard]] Result<> step();
   [[nodiscard]] Result<> save();
@@ -96,6 +107,9 @@ class Trainer {
   const TrainOptions options_;
   const Split& data_;
   const Session session_;
+  std::vector<std::size_t> rank_samples_;  // Sampler::Options
+  std::size_t classes_ = 0;
+  std::size_t train_samples_ = 0;  // of all ranks together
   std::unique_ptr<Parts> parts_;
 };
 

@@ -104,7 +104,7 @@ class CpuKernels final : public Kernels<T> {
     const auto borrow = [](const std::vector<std::uint8_t>& bytes) {
       return std::shared_ptr<const std::uint8_t>(std::shared_ptr<void>(), bytes.data());
     };
-    return {borrow(data.images), borrow(data.labels), data.size(), data.features, data.classes};
+    return {borrow(data.images), borrow(data.labels), data.size(), data.features, data.classes, data.label_width};
   }
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
@@ -116,7 +116,7 @@ class CpuKernels final : public Kernels<T> {
         for (std::size_t byte = 0; byte < data.features; byte += kAlignment) __builtin_prefetch(later + byte);
       }
       loops::scale_bytes(data.images.get() + samples[i] * data.features, scale, x + i * data.features, data.features);
-      labels[i] = data.labels.get()[samples[i]];
+      std::copy_n(data.labels.get() + samples[i] * data.label_width, data.label_width, labels + i * data.label_width);
     }
   }
 

@@ -229,6 +229,25 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
+  void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes, T scale,
+                             T* gradient, T* totals) override {
+    const T part = T{1} / static_cast<T>(classes);
+    for (std::size_t i = 0; i < n; ++i) {
+      T loss = 0;
+      T right = 0;
+      for (std::size_t j = i * classes; j < (i + 1) * classes; ++j) {
+        const T x = logits[j];
+        const T y = labels[j] == 0 ? T{0} : T{1};
+        const T small = std::exp(-std::abs(x));
+        loss += std::max(x, T{0}) - x * y + std::log1p(small);
+        right += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
+        if (gradient != nullptr) gradient[j] = ((x >= 0 ? 1 : small) / (1 + small) - y) * scale * part;
+      }
+      totals[0] += loss * part;
+      totals[1] += right * part;
+    }
+  }
+
   void hyperbolic_tangent(const T* x, T* y, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) y[i] = std::tanh(x[i]);
   }

@@ -33,10 +33,11 @@ struct SgdCoefficients;
 /// A data set where the device reads it.
 struct DeviceData {
   std::shared_ptr<const std::uint8_t> images;  ///< [samples x features]
-  std::shared_ptr<const std::uint8_t> labels;  ///< [samples]
+  std::shared_ptr<const std::uint8_t> labels;  ///< [samples x label_width]
   std::size_t samples = 0;
   std::size_t features = 0;
   std::size_t classes = 0;
+  std::size_t label_width = 1;  ///< more than 1 only on a device with LayerKernels
 };
 
 enum class Transpose : bool { kNo, kYes };
@@ -69,8 +70,8 @@ class Kernels {
   /// The data where gather() reads it: the CPU borrows data, which must outlive the result; a GPU copies.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
-  /// x[i, :] = images[samples[i], :] * scale and labels[i] for i < n. samples: host memory, each below data.samples.
-  /// x: [n x features]; labels: [n].
+  /// x[i, :] = images[samples[i], :] * scale and labels[i, :] for i < n. samples: host memory, each below data.samples.
+  /// x: [n x features]; labels: [n x label_width].
   virtual void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
                       std::uint8_t* labels) = 0;
 

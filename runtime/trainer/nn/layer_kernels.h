@@ -6,6 +6,7 @@
 // one channel needs no reordering, and a pooling loop runs over neighbouring channels.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,6 +72,13 @@ class LayerKernels {
   /// dx = gamma scale (dy - means[0] - (x - mean) scale means[1]).
   virtual void normalise_backward_input(const T* x, const T* dy, const T* mean, const T* scale, const T* gamma,
                                         const T* means, std::size_t rows, std::size_t channels, T* dx) = 0;
+
+  /// Binary cross-entropy of each logit's logistic function against a label of 0 or 1, a sample's mean over its
+  /// classes, in the form that neither overflows nor cancels: max(x, 0) - x y + log(1 + exp(-|x|)). logits, labels: [n
+  /// x classes]. Adds the samples' sum to totals[0], and to totals[1] the sum of their parts of right answers (x > 0
+  /// says 1). With gradient not nullptr: gradient = (logistic(logits) - labels) * scale / classes.
+  virtual void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
+                                     T scale, T* gradient, T* totals) = 0;
 
   // Element by element; x and y, dy and dx may be the same array.
   virtual void hyperbolic_tangent(const T* x, T* y, std::size_t count) = 0;

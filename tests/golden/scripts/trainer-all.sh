@@ -52,6 +52,7 @@ program=(
   --test-samples 100                      # train.data.test_samples
   --model mlp                             # train.model
   --hidden 512,256                        # train.hidden
+  --loss softmax                          # train.loss
   --optimizer lars                        # train.optimizer.name
   --momentum 0.9                          # train.optimizer.momentum
   --weight-decay 0.0001                   # train.optimizer.weight_decay

@@ -1,0 +1,203 @@
+#include "runtime/trainer/data/arrays.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/trainer/checkpoint/safetensors.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Tensor = ParsedTensors::Tensor;
+
+constexpr std::size_t kLargestFile = std::size_t{64} << 30U;
+constexpr std::size_t kMostClasses = 256;
+constexpr const char* kWhole = "train.safetensors";
+constexpr std::string_view kPrefix = "train-";
+constexpr std::string_view kOf = "-of-";
+constexpr std::string_view kEnding = ".safetensors";
+
+Result<const Tensor*> find(std::string_view name, const ParsedTensors& file, std::string_view array) {
+  const auto found = file.tensors.find(array);
+  if (found == file.tensors.end()) return fail(Errc::kInvalid, "{}: has no array '{}'", name, array);
+  return &found->second;
+}
+
+Result<> read_images(std::string_view name, const Tensor& images, Dataset& data) {
+  const auto& shape = images.shape;
+  if (images.dtype != "U8" || shape.size() < 2 || shape.size() > 4) {
+    return fail(Errc::kInvalid,
+                "{}: images are {} [{}], expected U8 [n, height, width], with [channels] behind, or [n, features]",
+                name, images.dtype, fmt::join(shape, ", "));
+  }
+  data.height = shape.size() > 2 ? shape[1] : 1;
+  data.width = shape.size() > 2 ? shape[2] : 1;
+  if (images.bytes.empty()) return fail(Errc::kInvalid, "{}: holds no images ({})", name, fmt::join(shape, " x "));
+  data.features = images.bytes.size() / shape[0];
+  data.images.assign(images.bytes.begin(), images.bytes.end());
+  return {};
+}
+
+/// The value of an element of one, four or eight bytes.
+std::int64_t element(const Tensor& tensor, std::size_t width, std::size_t i) {
+  const std::uint8_t* at = tensor.bytes.data() + i * width;
+  std::int32_t narrow = 0;
+  std::int64_t wide = 0;
+  switch (width) {
+    case 4:
+      std::memcpy(&narrow, at, sizeof narrow);
+      return narrow;
+    case 8:
+      std::memcpy(&wide, at, sizeof wide);
+      return wide;
+    default:
+      return *at;
+  }
+}
+
+Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n, Dataset& data) {
+  const auto& shape = labels.shape;
+  const std::size_t width = labels.dtype == "I64" ? 8 : labels.dtype == "I32" ? 4 : 1;
+  const bool is_multiple = shape.size() == 2;
+  const bool is_byte = labels.dtype == "U8" || labels.dtype == "BOOL";
+  if (!(is_multiple ? is_byte : shape.size() == 1 && (width > 1 || labels.dtype == "U8"))) {
+    return fail(Errc::kInvalid, "{}: labels are {} [{}], expected U8, I32 or I64 [n], or U8 or BOOL [n, classes]", name,
+                labels.dtype, fmt::join(shape, ", "));
+  }
+  if (shape[0] != n) return fail(Errc::kInvalid, "{}: {} labels, but {} images", name, shape[0], n);
+  data.label_width = is_multiple ? shape[1] : 1;
+  if (is_multiple && (shape[1] < 2 || shape[1] > kMostClasses)) {
+    return fail(Errc::kInvalid, "{}: labels of {} classes, expected 2 to {}", name, shape[1], kMostClasses);
+  }
+  const std::int64_t most = is_multiple ? 1 : static_cast<std::int64_t>(kMostClasses) - 1;
+  std::int64_t largest = 0;
+  data.labels.resize(n * data.label_width);
+  for (std::size_t i = 0; i < data.labels.size(); ++i) {
+    const std::int64_t label = element(labels, width, i);
+    if (label < 0 || label > most) {
+      return fail(Errc::kInvalid, "{}: a label of sample {} is {}, expected 0 to {}", name, i / data.label_width, label,
+                  most);
+    }
+    data.labels[i] = static_cast<std::uint8_t>(label);
+    largest = std::max(largest, label);
+  }
+  data.classes = is_multiple ? shape[1] : static_cast<std::size_t>(largest) + 1;
+  return {};
+}
+
+Result<Dataset> read_arrays(const fs::path& path) {
+  const auto bytes = read_file(path, kLargestFile);
+  if (!bytes) return tl::unexpected(bytes.error());
+  return parse_arrays(path.string(), {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+}
+
+/// 8 of train-00003-of-00008.safetensors.
+std::optional<std::size_t> partitions_of(std::string_view file) {
+  if (!file.starts_with(kPrefix) || !file.ends_with(kEnding)) return std::nullopt;
+  file = file.substr(kPrefix.size(), file.size() - kPrefix.size() - kEnding.size());
+  const std::size_t at = file.find(kOf);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto index = parse_int(file.substr(0, at));
+  const auto count = parse_int(file.substr(at + kOf.size()));
+  constexpr std::int64_t kMost = 1'000'000;
+  if (!index || !count || *index < 0 || *index >= *count || *count > kMost) return std::nullopt;
+  return static_cast<std::size_t>(*count);
+}
+
+/// The partitions that the folder should have; as its names say, whether or not each is there.
+Result<std::vector<fs::path>> partitions(const fs::path& folder) {
+  std::set<std::size_t> counts;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (const auto count = partitions_of(entry->path().filename().string())) counts.insert(*count);
+  }
+  if (error) return fail(Errc::kNotFound, "{}: {}", folder.string(), error.message());
+  if (counts.size() > 1) {
+    return fail(Errc::kInvalid, "{}: holds partitions of several sets (-of-{}): leave one", folder.string(),
+                fmt::join(counts, ", -of-"));
+  }
+  std::vector<fs::path> files;
+  for (std::size_t i = 0; !counts.empty() && i < *counts.begin(); ++i)
+    files.push_back(folder / partition_name(i, *counts.begin()));
+  return files;
+}
+
+/// The files of which this rank reads the training half.
+Result<std::vector<fs::path>> training_files(const DataOptions& options) {
+  std::error_code ignored;
+  if (!options.is_by_file && fs::exists(options.path / kWhole, ignored)) {
+    return std::vector<fs::path>{options.path / kWhole};
+  }
+  auto files = partitions(options.path);
+  if (!files) return files;
+  if (files->empty()) {
+    return fail(Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
+                options.is_by_file ? "no " : fmt::format("neither {} nor a ", kWhole), partition_name(0, 8));
+  }
+  if (!options.is_by_file) return files;
+  const auto size = static_cast<std::size_t>(options.size);
+  if (files->size() < size) {
+    return fail(Errc::kUsage, "{}: {} partitions for {} ranks: with --shard file each rank needs one",
+                options.path.string(), files->size(), size);
+  }
+  std::vector<fs::path> mine;
+  for (auto i = static_cast<std::size_t>(options.rank); i < files->size(); i += size) mine.push_back((*files)[i]);
+  return mine;
+}
+
+}  // namespace
+
+std::string partition_name(std::size_t index, std::size_t count) {
+  return fmt::format("{}{:05}{}{:05}{}", kPrefix, index, kOf, count, kEnding);
+}
+
+Result<Dataset> parse_arrays(std::string_view name, std::span<const std::uint8_t> bytes) {
+  const auto file = parse_safetensors(name, bytes);
+  if (!file) return tl::unexpected(file.error());
+  const auto images = find(name, *file, "images");
+  if (!images) return tl::unexpected(images.error());
+  const auto labels = find(name, *file, "labels");
+  if (!labels) return tl::unexpected(labels.error());
+  Dataset data;
+  DLRUN_TRY(read_images(name, **images, data));
+  DLRUN_TRY(read_labels(name, **labels, (*images)->shape[0], data));
+  return data;
+}
+
+Result<Split> load_arrays_folder(const DataOptions& options) {
+  const auto files = training_files(options);
+  if (!files) return tl::unexpected(files.error());
+  Split split;
+  split.source = options.path.string();
+  for (const fs::path& file : *files) {
+    auto part = read_arrays(file);
+    if (!part) return tl::unexpected(part.error());
+    DLRUN_TRY(append(split.train, std::move(*part), file.string()));
+  }
+  auto test = read_arrays(options.path / "test.safetensors");
+  if (!test) return tl::unexpected(test.error());
+  split.test = std::move(*test);
+  return split;
+}
+
+Result<> write_arrays(const fs::path& path, const Dataset& data) {
+  std::vector<std::size_t> images{data.size(), data.height, data.width};
+  const std::size_t channels = data.features / (data.height * data.width);
+  if (channels > 1) images.push_back(channels);
+  std::vector<std::size_t> labels{data.size()};
+  if (data.label_width > 1) labels.push_back(data.label_width);
+  const std::array<NamedBytes, 2> arrays{NamedBytes{"images", "U8", std::move(images), data.images},
+                                         NamedBytes{"labels", "U8", std::move(labels), data.labels}};
+  return write_file_atomic(path, to_safetensors(arrays, {}), 0644);
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,72 @@
+#include "runtime/trainer/data/cifar.h"
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+
+#include "common/files.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kSide = 32;
+constexpr std::size_t kColours = 3;
+constexpr std::size_t kPixels = kSide * kSide;
+constexpr std::size_t kRecord = 1 + kPixels * kColours;
+constexpr std::size_t kClasses = 10;
+constexpr std::size_t kLargestFile = std::size_t{1} << 30U;
+
+Result<Dataset> read_cifar(const std::filesystem::path& path) {
+  const auto bytes = read_file(path, kLargestFile);
+  if (!bytes) return tl::unexpected(bytes.error());
+  return parse_cifar(path.string(), {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+}
+
+}  // namespace
+
+Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t> bytes) {
+  if (bytes.empty() || bytes.size() % kRecord != 0) {
+    return fail(Errc::kInvalid,
+                "{}: {} bytes are no whole number of CIFAR-10's records of {}: truncated, or another file", name,
+                bytes.size(), kRecord);
+  }
+  Dataset data;
+  data.height = data.width = kSide;
+  data.features = kPixels * kColours;
+  data.classes = kClasses;
+  const std::size_t n = bytes.size() / kRecord;
+  data.images.resize(n * data.features);
+  data.labels.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint8_t* record = bytes.data() + i * kRecord;
+    if (record[0] >= kClasses) {
+      return fail(Errc::kInvalid, "{}: record {} is of class {}, CIFAR-10 has 0 to 9", name, i, record[0]);
+    }
+    data.labels[i] = record[0];
+    std::uint8_t* image = data.images.data() + i * data.features;
+    for (std::size_t colour = 0; colour < kColours; ++colour) {
+      for (std::size_t pixel = 0; pixel < kPixels; ++pixel)
+        image[pixel * kColours + colour] = record[1 + colour * kPixels + pixel];
+    }
+  }
+  return data;
+}
+
+Result<Split> load_cifar_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const std::filesystem::path inner = folder / "cifar-10-batches-bin";
+  const std::filesystem::path& place = std::filesystem::is_directory(inner, ignored) ? inner : folder;
+  Split split;
+  split.source = place.string();
+  for (int batch = 1; batch <= 5; ++batch) {
+    auto part = read_cifar(place / fmt::format("data_batch_{}.bin", batch));
+    if (!part) return tl::unexpected(part.error());
+    DLRUN_TRY(append(split.train, std::move(*part), ""));
+  }
+  auto test = read_cifar(place / "test_batch.bin");
+  if (!test) return tl::unexpected(test.error());
+  split.test = std::move(*test);
+  return split;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,110 @@
+// Several ranks on data that are spread over files, and on samples of several classes.
+
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "tests/ranks/trainer_on_ranks.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Ranks that read their own partitions of folder.
+std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOptions options) {
+  options.sharding = Sharding::kFile;
+  std::vector<Trained> trained(static_cast<std::size_t>(size));
+  on_ranks(size, [&](Communicator& communicator) {
+    DataOptions data;
+    data.dataset = "arrays";
+    data.path = folder;
+    data.is_by_file = true;
+    data.rank = communicator.rank();
+    data.size = size;
+    const auto split = load_data(data);
+    auto kernels = make_cpu_kernels<float>(1);
+    Reporter::Options silent;
+    silent.is_silent = true;
+    auto reporter = Reporter::open(silent);
+    Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
+    if (!split || !reporter) return;
+    Trainer trainer(options, *split, Session{communicator, *kernels, *reporter, "host"});
+    result.outcome = trainer.run();
+    if (result.outcome) result.parameters = trainer.parameters();
+  });
+  return trained;
+}
+
+TrainOptions descent() {
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a step over all partitions is the step over all data, however the files lie on the ranks") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_digits(folder.path(), 300, 50, 1, 7));
+  TrainOptions options = descent();
+  options.epochs = 6;
+  options.batch = 300;
+  const auto want = train(1, options);
+  REQUIRE_MESSAGE(want[0].outcome.has_value(), message_of(want[0]));
+  for (const int size : {1, 2, 4, 7}) {
+    CAPTURE(size);
+    for (const Trained& rank : train_by_file(size, folder.path(), options)) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      CHECK(rank.outcome->steps == 6);
+      // 6 steps of the same sums in another order.
+      CHECK(largest_difference(rank.parameters, want[0].parameters) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("partitions of unlike size train, and resume to the same bits") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));  // rank 0 has 200, rank 1 has 100
+  TrainOptions options = descent();
+  options.batch = 14;
+  options.checkpoint_every = 10;
+  options.checkpoint_keep = 100;
+  options.checkpoint_dir = folder / "whole";
+  const auto whole = train_by_file(2, folder / "data", options);
+  REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
+  CHECK(whole[0].outcome->steps == 2 * 15);
+  CHECK(whole[0].outcome->test_loss < 2.25);
+  CHECK(whole[1].parameters == whole[0].parameters);
+  options.checkpoint_dir = folder / "resumed";
+  fs::create_directories(options.checkpoint_dir);
+  fs::copy(folder / "whole/step-00000010", options.checkpoint_dir / "step-00000010", fs::copy_options::recursive);
+  options.resume = true;
+  const auto resumed = train_by_file(2, folder / "data", options);
+  REQUIRE_MESSAGE(resumed[1].outcome.has_value(), message_of(resumed[1]));
+  CHECK(resumed[1].parameters == whole[0].parameters);
+}
+
+TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as on one") {
+  Split data = drawn_data();
+  for (Dataset* half : {&data.train, &data.test}) {
+    std::vector<std::uint8_t> labels;
+    for (const std::uint8_t digit : half->labels)
+      for (const bool is : {digit % 2 == 0, digit >= 5, digit % 3 == 0, digit == 0 || digit == 8})
+        labels.push_back(is ? 1 : 0);
+    half->labels = std::move(labels);
+    half->label_width = half->classes = 4;
+  }
+  TrainOptions options = descent();
+  options.loss = Loss::kSigmoid;
+  options.learning_rate = 0.5;
+  check_that_ranks_train_as_one(options, 1e-5, data, 0.6);  // by chance log 2; sums in another order, through 22 steps
+  options.loss = Loss::kSoftmax;
+  CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "they need --loss sigmoid"));
+  options.loss = Loss::kSigmoid;
+  CHECK(has(message_of(train(1, options)[0]), "drawn: its labels are classes that exclude each other"));
+}
+
+}  // namespace dlrun::trainer
