@@ -15,10 +15,8 @@
 #include "common/env.h"
 #include "common/result.h"
 #include "common/text.h"
-#include "runtime/bootstrap/store.h"
 #include "runtime/bootstrap/world.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/make_communicator.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/loop/reporter.h"
@@ -26,6 +24,7 @@
 #include "runtime/trainer/measure/collectives.h"
 #include "runtime/trainer/options.h"
 #include "runtime/trainer/parallel/agreement.h"
+#include "runtime/trainer/parallel/job.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -74,36 +73,18 @@ int exit_code(Errc code) {
   return 70;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, const World& world) {
   if (options.device == "cuda") return make_cuda_kernels(world.local_rank);
   return make_cpu_kernels<float>(options.threads);
 }
 
-/// From the environment to a trained model.
-Result<> run(const Options& options, const Env& env, const World& world, const std::string& host) {
-  std::unique_ptr<Store> store;
-  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) {
-    auto opened = open_store(*where);
-    if (!opened) return tl::unexpected(opened.error());
-    store = std::move(*opened);
-  }
-  CommunicatorOptions comm;
-  comm.world = world;
-  comm.has_mpi_launcher = has_mpi_launcher(env);
-  comm.store = store.get();
-  comm.address = env.get_or("DLRUN_ADDR", "");
-  auto communicator = make_communicator(options.backend, comm);
-  if (!communicator) return tl::unexpected(communicator.error());
-
+/// As one of the job's ranks, to a trained model.
+Result<> run(const Options& options, const Env& env, Job& job) {
+  Communicator& communicator = job.communicator();
+  const World& world = job.world();
   // What can fail on one rank alone is agreed upon before anybody goes on.
   const auto agreed = [&](const auto& mine) {
-    return agree(**communicator, host, mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
+    return agree(communicator, job.host(), mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
   };
   DataOptions where = options.data;
   where.rank = world.rank;
@@ -112,13 +93,13 @@ Result<> run(const Options& options, const Env& env, const World& world, const s
   DLRUN_TRY(agreed(data));
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
-  (*communicator)->set_compute_stream((*kernels)->stream());
+  communicator.set_compute_stream((*kernels)->stream());
   Reporter::Options reporting;
   reporting.is_silent = world.rank != 0;
   // mpirun gives a rank a terminal of its own as stdout, whatever reads it, but never as stderr.
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   reporting.metrics = options.metrics;
-  reporting.store = store.get();
+  reporting.store = job.store();
   reporting.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
   reporting.epochs = epochs_per_rank(options.train.sharding, options.train.epochs, world.size);
   auto reporter = Reporter::open(reporting);
@@ -126,10 +107,10 @@ Result<> run(const Options& options, const Env& env, const World& world, const s
 
   Trainer trainer(
       options.train, *data,
-      Session{**communicator, **kernels, *reporter, host, [&env] { return check_attempt(env); }, &save_requested});
+      Session{communicator, **kernels, *reporter, job.host(), [&env] { return check_attempt(env); }, &save_requested});
   auto outcome = trainer.run();
   if (!outcome) return tl::unexpected(outcome.error());
-  return (*communicator)->barrier();
+  return communicator.barrier();
 }
 
 int complain(const Error& error, const std::string& who) {
@@ -166,6 +147,12 @@ int main_of_collectives(const std::vector<std::string>& args) {
   return 0;
 }
 
+/// "rank 3 on n1: " where there are several.
+std::string who(const Env& env) {
+  const auto world = read_world(env, WorldReader::kProgram);
+  return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());
+}
+
 int main_of_training(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_options(args, env);
@@ -174,12 +161,9 @@ int main_of_training(const std::vector<std::string>& args) {
     fmt::print("{}", help_text());
     return 0;
   }
-  const auto world = read_world(env, WorldReader::kProgram);
-  if (!world) return complain(world.error(), "");
-  const std::string host = host_name();
-  if (auto done = run(*options, env, *world, host); !done) {
-    return complain(done.error(), world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host));
-  }
+  auto job = Job::initialise(options->backend, env);
+  if (!job) return complain(job.error(), who(env));
+  if (auto done = run(*options, env, *job); !done) return complain(done.error(), who(env));
   return 0;
 }
 

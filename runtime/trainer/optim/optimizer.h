@@ -18,13 +18,14 @@ namespace dlrun::trainer {
 /// What is not given is the optimizer's own default; see --help and resolve().
 struct OptimizerOptions {
   std::string name = "adam";
-  std::optional<double> momentum;      ///< of sgd, nesterov, rmsprop and lars
-  std::optional<double> weight_decay;  ///< L2 of sgd, nesterov, rmsprop, adam and lars; decoupled of adamw and lamb
-  double beta1 = 0.9;                  ///< of adam, adamw and lamb, as the next
+  std::optional<double> momentum = {};  ///< of sgd, nesterov, rmsprop and lars
+  std::optional<double> weight_decay =
+      {};              ///< L2 of sgd, nesterov, rmsprop, adam and lars; decoupled of adamw and lamb
+  double beta1 = 0.9;  ///< of adam, adamw and lamb, as the next
   double beta2 = 0.999;
-  std::optional<double> epsilon;  ///< of adam, adamw, lamb and rmsprop
-  double alpha = 0.99;            ///< of rmsprop
-  double trust = 0.001;           ///< of lars
+  std::optional<double> epsilon = {};  ///< of adam, adamw, lamb and rmsprop
+  double alpha = 0.99;                 ///< of rmsprop
+  double trust = 0.001;                ///< of lars
 
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };

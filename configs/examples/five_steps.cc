@@ -1,0 +1,72 @@
+// Data-parallel training in five steps: a linear model of drawn digits, on one rank or many. Built as five-steps.
+//
+//   mpirun -n 4 five-steps                              or in a spec:   launch: {preset: mpi, command: [./five-steps]}
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "common/files.h"
+#include "runtime/trainer/checkpoint/safetensors.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/data/sampler.h"
+#include "runtime/trainer/parallel/job.h"
+
+using namespace dlrun;
+using namespace dlrun::trainer;
+
+constexpr std::size_t kPixels = 784, kClasses = 10, kWeights = kPixels * kClasses;
+
+/// Softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x 10]. Adds the gradient of the
+/// mean loss to gradient, [784 x 10]; returns the mean loss.
+double regress(const Dataset& data, Range range, const std::vector<float>& w, std::vector<float>& gradient) {
+  double loss = 0;
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    const std::uint8_t* x = &data.images[i * kPixels];
+    double p[kClasses] = {}, sum = 0;
+    for (std::size_t j = 0; j < kPixels; ++j)
+      for (std::size_t k = 0; x[j] != 0 && k < kClasses; ++k) p[k] += w[j * kClasses + k] * (x[j] / 255.0);
+    for (double& value : p) sum += value = std::exp(value);
+    loss -= std::log(p[data.labels[i]] / sum) / static_cast<double>(range.size());
+    for (std::size_t k = 0; k < kClasses; ++k) {
+      const double delta = (p[k] / sum - (k == data.labels[i] ? 1 : 0)) / static_cast<double>(range.size());
+      for (std::size_t j = 0; j < kPixels; ++j)
+        gradient[j * kClasses + k] += static_cast<float>(delta * (x[j] / 255.0));
+    }
+  }
+  return loss;
+}
+
+Result<> train(const std::filesystem::path& file) {
+  auto job = Job::initialise();  // 1. who am I, and where are the others
+  if (!job) return tl::unexpected(job.error());
+  // 2. with a GPU: cudaSetDevice(job->gpu(visible))
+  const double rate = job->scaled(0.02, LrScaling::kNone);  // 3. the whole batch is the same for any number of ranks
+  std::vector<float> w(kWeights), gradient(kWeights);
+  auto optimizer =
+      DistributedOptimizer::wrap(*job, {.name = "sgd"}, w.size());  // 4. steps by everybody's mean gradient
+  if (!optimizer) return tl::unexpected(optimizer.error());
+  if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);
+  DLRUN_TRY(job->broadcast(w));  // 5. begin with the same values
+
+  const Dataset data = generate_digits(840, 1, false);
+  for (int step = 1; step <= 30; ++step) {
+    std::fill(gradient.begin(), gradient.end(), 0.0F);
+    double loss = regress(data, even_part(data.size(), job->rank(), job->size()), w, gradient);
+    DLRUN_TRY(optimizer->step(w, gradient, rate));
+    DLRUN_TRY(job->average({&loss, 1}));
+    if (job->is_root() && step % 10 == 0) std::printf("step %d, %d ranks: loss %.4f\n", step, job->size(), loss);
+  }
+  return job->on_root([&] {  // and files are rank 0's
+    const std::vector<NamedArray> arrays{{"weight", {kPixels, kClasses}, w}};
+    return write_file_atomic(file, to_safetensors(arrays, {}));
+  });
+}
+
+int main(int argc, char** argv) {
+  const auto done = train(argc > 1 ? argv[1] : "five-steps.safetensors");
+  if (!done) std::fprintf(stderr, "five-steps: %s\n", done.error().message.c_str());
+  return done ? 0 : 1;
+}

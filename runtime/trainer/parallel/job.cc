@@ -1,0 +1,90 @@
+#include "runtime/trainer/parallel/job.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/parallel/agreement.h"
+
+namespace dlrun::trainer {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Result<Job> Job::initialise(std::string_view backend, const Env& env) {
+  Job job;
+  job.host_ = host_name();
+  const auto world = read_world(env, WorldReader::kProgram);
+  if (!world) return tl::unexpected(world.error());
+  job.world_ = *world;
+  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) {
+    auto opened = open_store(*where);
+    if (!opened) return tl::unexpected(opened.error());
+    job.store_ = std::move(*opened);
+  }
+  CommunicatorOptions options;
+  options.world = job.world_;
+  options.has_mpi_launcher = has_mpi_launcher(env);
+  options.store = job.store_.get();
+  options.address = env.get_or("DLRUN_ADDR", "");
+  auto communicator = make_communicator(backend, options);
+  if (!communicator) return tl::unexpected(communicator.error());
+  job.communicator_ = std::move(*communicator);
+  return job;
+}
+
+double Job::scaled(double rate, LrScaling scaling) const {
+  Schedule schedule;
+  schedule.base = rate;
+  schedule.scaling = scaling;
+  schedule.size = size();
+  return learning_rate(schedule, 0);
+}
+
+Result<> Job::average(std::span<double> values) {
+  DLRUN_TRY(communicator_->all_reduce(values, ReduceOp::kSum));
+  for (double& value : values) value /= size();
+  return {};
+}
+
+Result<> Job::on_root(const std::function<Result<>()>& work) {
+  return agree(*communicator_, host_, is_root() ? work() : Result<>());
+}
+
+DistributedOptimizer::DistributedOptimizer(Job& job, std::unique_ptr<Optimizer<float>> rule,
+                                           std::vector<TensorPart> tensors, std::size_t count)
+    : job_(&job),
+      kernels_(make_cpu_kernels<float>(1)),
+      rule_(std::move(rule)),
+      tensors_(std::move(tensors)),
+      count_(count),
+      states_(rule_->states().size(), std::vector<float>(count)) {
+  if (tensors_.empty()) tensors_.push_back({0, count, true});
+}
+
+Result<DistributedOptimizer> DistributedOptimizer::wrap(Job& job, const OptimizerOptions& options, std::size_t count,
+                                                        std::vector<TensorPart> tensors) {
+  auto rule = make_optimizer<float>(options);
+  if (!rule) return tl::unexpected(rule.error());
+  return DistributedOptimizer(job, std::move(*rule), std::move(tensors), count);
+}
+
+Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients, double learning_rate) {
+  if (parameters.size() != count_ || gradients.size() != count_) {
+    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer is of {}", parameters.size(),
+                gradients.size(), count_);
+  }
+  DLRUN_TRY(job_->communicator().all_reduce(gradients, ReduceOp::kSum));
+  std::vector<float*> states;
+  for (std::vector<float>& state : states_) states.push_back(state.data());
+  rule_->step(*kernels_, {parameters.data(), gradients.data(), states, count_, tensors_},
+              {learning_rate, ++steps_, 1.0 / job_->size()});
+  return kernels_->synchronise();
+}
+
+}  // namespace dlrun::trainer

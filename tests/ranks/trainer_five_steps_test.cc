@@ -1,0 +1,119 @@
+// The example of the library: any number of ranks makes of it what one does; rank 0 writes; an error is everybody's.
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "runtime/trainer/checkpoint/safetensors.h"
+#include "runtime/trainer/parallel/job.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const std::string kProgram = DLRUN_BINARY_DIR "/bin/five-steps";
+
+Finished run(Words argv, const TemporaryDirectory& folder) {
+  Command command;
+  command.argv = std::move(argv);
+  command.env = Env::of_process();
+  command.env.remove_matching({"DLRUN_*", "SLURM_*", "PMI*", "OMPI_*"}, {});
+  for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                    {"OMPI_MCA_mpi_yield_when_idle", "1"},
+                                    {"OMPI_MCA_pml", "ob1"},
+                                    {"OMPI_MCA_btl", "self,vader,tcp"},
+                                    {"PMIX_MCA_gds", "hash"}}) {
+    command.env.set(name, value);
+  }
+  command.directory = folder.path().string();
+  command.timeout = std::chrono::seconds(100);
+  auto finished = run_command(command);
+  REQUIRE_MESSAGE(finished.has_value(), finished.error().message);
+  return *finished;
+}
+
+std::vector<float> weights(const std::filesystem::path& path) {
+  const auto text = read_file(path, 1U << 20U);
+  REQUIRE_MESSAGE(text.has_value(), text.error().message);
+  const auto parsed =
+      parse_safetensors(path.string(), {reinterpret_cast<const std::uint8_t*>(text->data()), text->size()});
+  REQUIRE(parsed.has_value());
+  const auto& bytes = parsed->tensors.at("weight").bytes;
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// The number behind the last "loss ".
+double last_loss(const std::string& text) {
+  const std::size_t at = text.rfind("loss ");
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + 5));
+}
+
+}  // namespace
+
+TEST_CASE("the five steps train alone, and on N ranks as alone") {
+  const TemporaryDirectory folder;
+  const auto alone = run({kProgram, "alone"}, folder);
+  REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
+  CHECK(last_loss(alone.out) < 1.6);  // from log 10 at the start
+#ifdef DLRUN_MPIEXEC
+  const std::vector<float> want = weights(folder / "alone");
+  for (const std::string size : {"2", "4", "7"}) {
+    CAPTURE(size);
+    const auto many = run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kProgram, size}, folder);
+    REQUIRE_MESSAGE(many.exit_code == 0, many.err);
+    CHECK(many.out.find("step 30, " + size + " ranks: ") != std::string::npos);
+    CHECK(last_loss(many.out) == doctest::Approx(last_loss(alone.out)).epsilon(1e-4));
+    const std::vector<float> got = weights(folder / size);
+    REQUIRE(got.size() == want.size());
+    double largest = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      largest = std::max(largest, std::abs(double{got[i]} - double{want[i]}));
+    CHECK(largest < 1e-6);  // 30 steps of the same sums in another order
+  }
+  const auto refused =
+      run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kProgram, "no/such/file"}, folder);
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err.find("five-steps: rank 0 on ") != std::string::npos);
+  CHECK(refused.err.find("no/such") != std::string::npos);
+#endif
+}
+
+TEST_CASE("a job knows its GPU, its learning rate and what does not fit its optimizer") {
+  Env env;
+  auto job = Job::initialise("auto", env);
+  REQUIRE_MESSAGE(job.has_value(), job.error().message);
+  CHECK(job->size() == 1);
+  CHECK(job->is_root());
+  CHECK(job->gpu(4) == 0);
+  CHECK(job->gpu(0) == 0);
+  CHECK(job->scaled(0.5) == 0.5);
+  CHECK_FALSE(job->on_root([]() -> Result<> { return fail(Errc::kIo, "full"); }).has_value());
+  CHECK(DistributedOptimizer::wrap(*job, {.name = "sdg"}, 3).error().message.find("expected one of adam") !=
+        std::string::npos);
+  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd", .momentum = 0}, 3);
+  REQUIRE(optimizer.has_value());
+  std::vector<float> parameters{1, 2, 3};
+  std::vector<float> gradients{1, 0, -1};
+  REQUIRE(optimizer->step(parameters, gradients, 0.5).has_value());
+  CHECK(parameters == std::vector<float>{0.5F, 2, 3.5F});
+  CHECK(optimizer->step(parameters, std::span(gradients).first(2), 0.5).error().code == Errc::kShape);
+  env.set("OMPI_COMM_WORLD_RANK", "7");
+  env.set("OMPI_COMM_WORLD_SIZE", "2");
+  CHECK_FALSE(Job::initialise("auto", env).has_value());
+}
+
+}  // namespace dlrun::trainer
