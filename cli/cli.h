@@ -53,6 +53,7 @@ void add_interactive(CLI::App& root, Action& action);
 void add_run(CLI::App& root, Action& action);
 void add_ls(CLI::App& root, Action& action);
 void add_status(CLI::App& root, Action& action);
+void add_top(CLI::App& root, Action& action);
 void add_logs(CLI::App& root, Action& action);
 void add_wait(CLI::App& root, Action& action);
 void add_cancel(CLI::App& root, Action& action);

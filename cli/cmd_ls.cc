@@ -56,7 +56,7 @@ Result<int> list(Cli& cli, const Options& options) {
     if (!std::filesystem::exists(entry.path, error)) continue;  // its directory was deleted: nothing is left to show
     if (!wanted_folder.empty() && std::filesystem::weakly_canonical(entry.path.parent_path(), error) != wanted_folder)
       continue;
-    if (!options.all && entries.size() >= options.limit) {
+    if (!options.all && options.limit > 0 && entries.size() >= options.limit) {
       ++hidden;
       continue;
     }
@@ -105,7 +105,7 @@ void add_ls(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "ls", "List your runs, newest first");
   command.flag("-a,--all", options->all, "All of them, not only the newest");
-  command.option("-n,--limit", options->limit, "How many (20)").type_name("N").non_negative();
+  command.option("-n,--limit", options->limit, "How many (20); 0: all of them").type_name("N").non_negative();
   command.option("--runs", options->runs, "Those in this directory; adds to the index what it lacks").type_name("DIR");
   command.flag("--json", options->json, "Print a JSON array");
   command.on_call([options, &action] { action = [options](Cli& cli) { return list(cli, *options); }; });

@@ -1,6 +1,8 @@
 #include "cli/report.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "cli/json_or_null.h"
@@ -43,18 +45,28 @@ std::string nodes_of(const RunFacts& facts) {
   return {};
 }
 
-/// The end of what the first failed rank printed: as a rule the reason. Nothing where there is no such log.
-std::vector<std::string> last_words(const IndexEntry& run, const RunRecord& record) {
+/// The end of what the first failed rank printed, or the job's script where no rank was started: as a rule the reason.
+/// Nothing where there is no such log.
+std::vector<std::string> last_words(const IndexEntry& run, const RunStatus& status) {
   constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
-  if (!record.ended || record.end_code == 0 || !record.first_failed || record.first_failed->rank < 0) return {};
-  LogReader log(rank_log(run.path, record.attempt, record.first_failed->rank));
-  log.start_at_tail(kLines);
+  const RunRecord& record = status.facts.record;
+  if (!record.ended || record.end_code == 0 || status.sweep) return {};
+  std::optional<std::filesystem::path> path;
+  if (record.first_failed && record.first_failed->rank >= 0) {
+    path = rank_log(run.path, record.attempt, record.first_failed->rank);
+  } else if (record.end_state == "failed" && record.ranks == 0) {
+    path = job_log(run.path, status.facts);
+  }
+  if (!path) return {};
+  LogReader log(*path);
+  log.start_at_tail(kLines + 1);  // one may be dlrun's own
   const auto text = log.read_more(kBytes);
   if (!text) return {};
   std::vector<std::string> lines;
   for (const auto line : split(*text, '\n')) {
-    if (!trim(line).empty()) lines.push_back(printable(line.substr(0, kWidth)));
+    if (!trim(line).empty() && !line.starts_with("dlrun: ")) lines.push_back(printable(line.substr(0, kWidth)));
   }
+  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
   return lines;
 }
 
@@ -94,6 +106,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["code"] =
       record.ended ? Json(record.end_code) : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
+  json["last_words"] = last_words(run, status);
   json["missing_ranks"] = record.missing;
   json["ended"] = text_or_null(record.end_time);
   if (status.sweep) {
@@ -147,7 +160,7 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   }
   line("result", result_text(record.result));
   if (record.first_failed) line("failed", paint(colour, Colour::kRed, printable(describe(*record.first_failed))));
-  const auto words = last_words(run, record);
+  const auto words = last_words(run, status);
   for (std::size_t i = 0; i < words.size(); ++i) line(i == 0 ? "it said" : "", words[i]);
   if (!record.missing.empty()) {
     std::vector<std::string> ranks;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <random>
 #include <utility>
 
+#include "cli/backoff.h"
 #include "cli/output.h"
 #include "common/files.h"
 #include "common/text.h"
@@ -20,8 +20,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{200};
-constexpr milliseconds kFirstQuestion{1000};
-constexpr milliseconds kLongestPause{40'000};
 /// A log that has not grown for this long after the run's end is whole.
 constexpr milliseconds kQuiet{600};
 
@@ -86,29 +84,6 @@ class EventsStamp {
  private:
   std::filesystem::path file_;
   off_t size_ = -1;
-};
-
-/// When to ask the executor next.
-class Backoff {
- public:
-  bool is_due() const { return Clock::now() >= next_; }
-  /// An answer that another watcher got will do when it is younger than the time since our own last question: however
-  /// many they are, one question in 30 s in the end, and a lonely watcher's answers are always new.
-  milliseconds max_age() const { return max_age_; }
-  void asked() {
-    // Jitter: a hundred watchers that a shell loop started together must not stay together.
-    std::uniform_real_distribution<double> spread(0.8, 1.2);
-    next_ =
-        Clock::now() + milliseconds(static_cast<std::int64_t>(static_cast<double>(pause_.count()) * spread(random_)));
-    max_age_ = pause_ * 3 / 4;
-    pause_ = std::min(pause_ * 2, kLongestPause);
-  }
-
- private:
-  std::minstd_rand random_{std::random_device{}()};
-  milliseconds pause_ = kFirstQuestion;
-  milliseconds max_age_ = kFirstQuestion / 2;
-  Clock::time_point next_ = Clock::now();
 };
 
 }  // namespace

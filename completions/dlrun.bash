@@ -31,7 +31,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status logs wait cancel attach sweep diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status top logs wait cancel attach sweep diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -51,6 +51,7 @@ _dlrun() {
     run) options='-h --help --set --runs --dry-run --point --json' ;;
     ls) options='-h --help -a --all -n --limit --runs --json' ;;
     status) options='-h --help --json' runs=1 ;;
+    top) options='-h --help -n --ranks --once --json' runs=1 ;;
     logs) options='-h --help -f --follow --rank --attempt -n --tail' runs=1 ;;
     wait) options='-h --help --json' runs=1 ;;
     cancel) options='-h --help' runs=1 ;;

@@ -149,6 +149,11 @@ RunRecord sum_up_events(std::string_view text) {
   return record;
 }
 
+void add_event(RunRecord& record, const Json& event) {
+  record.has_events = true;
+  apply(record, event);
+}
+
 bool has_end(const std::filesystem::path& run) {
   constexpr off_t kTail = 64 << 10;
   const UniqueFd file(::open((run / "events.jsonl").c_str(), O_RDONLY | O_CLOEXEC));

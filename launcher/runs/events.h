@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "common/result.h"
 
 namespace dlrun {
@@ -57,6 +59,9 @@ struct RunRecord {
 
 /// Never fails: events of a later version and damaged lines are passed over, and counted.
 [[nodiscard]] RunRecord sum_up_events(std::string_view text);
+
+/// One more event, in the order of the file.
+void add_event(RunRecord& record, const nlohmann::ordered_json& event);
 
 /// No file: an empty record.
 [[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);

@@ -87,9 +87,10 @@ void SampleBoard::add(const World& world, const std::string& host) {
 void SampleBoard::note(int number_of_rank, const Json& beat, Clock::time_point now) {
   const auto place = place_of_rank_.find(number_of_rank);
   if (place == place_of_rank_.end() || !beat.is_object()) return;
-  if (beat.size() == 1 && beat.contains("type")) return;  // a bare heartbeat
   Rank& rank = ranks_[place->second];
-  rank.heard = now;
+  rank.lived = now;
+  if (beat.size() == 1 && beat.contains("type")) return;  // a bare heartbeat
+  rank.has_told = true;
   has_news_ = has_any_ = true;
   if (const auto cores = number(beat, "cpu")) rank.cores = cores;
   // Smoothed: one second in which the machine did something else makes nobody slow.
@@ -183,7 +184,7 @@ void SampleBoard::judge(Clock::time_point now) {
 std::vector<const SampleBoard::Rank*> SampleBoard::heard() const {
   std::vector<const Rank*> ranks;
   for (const Rank& rank : ranks_) {
-    if (rank.heard) ranks.push_back(&rank);
+    if (rank.has_told) ranks.push_back(&rank);
   }
   std::sort(ranks.begin(), ranks.end(), [](const Rank* a, const Rank* b) { return a->rank < b->rank; });
   return ranks;
@@ -205,7 +206,7 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
     fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]", is_first ? "" : ",",
                    rank.rank, rank.node, or_null(rank.cores), or_null(rank.resident_bytes), or_null(gpus.percent),
                    or_null(gpus.used_bytes), or_null(gpus.total_bytes), or_null(rank.step), rank.lag,
-                   or_null(rank.work_ms), rank.is_slow, std::chrono::duration_cast<seconds>(now - *rank.heard).count());
+                   or_null(rank.work_ms), rank.is_slow, std::chrono::duration_cast<seconds>(now - rank.lived).count());
     is_first = false;
   }
   return text + "]}\n";

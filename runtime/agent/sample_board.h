@@ -51,8 +51,9 @@ class SampleBoard {
     std::optional<std::uint64_t> resident_bytes;
     std::optional<std::int64_t> step;
     std::optional<Gpus> gpus;
-    std::optional<Clock::time_point> heard;
-    std::int64_t lag = 0;  ///< steps, behind where half of all ranks were some seconds ago
+    bool has_told = false;      ///< more than that it lives
+    Clock::time_point lived{};  ///< its last heartbeat
+    std::int64_t lag = 0;       ///< steps, behind where half of all ranks were some seconds ago
     bool is_slow = false;
   };
 

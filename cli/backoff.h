@@ -1,0 +1,39 @@
+#pragma once
+// When to ask the executor next: after 1 s, 2 s, 4 s ... and then about every 40 s.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <random>
+
+namespace dlrun {
+
+/// When to ask the executor next.
+class Backoff {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_due() const { return Clock::now() >= next_; }
+  /// An answer that another watcher got will do when it is younger than the time since our own last question: however
+  /// many they are, one question in 30 s in the end, and a lonely watcher's answers are always new.
+  std::chrono::milliseconds max_age() const { return max_age_; }
+  void asked() {
+    // Jitter: a hundred watchers that a shell loop started together must not stay together.
+    std::uniform_real_distribution<double> spread(0.8, 1.2);
+    next_ = Clock::now() +
+            std::chrono::milliseconds(static_cast<std::int64_t>(static_cast<double>(pause_.count()) * spread(random_)));
+    max_age_ = pause_ * 3 / 4;
+    pause_ = std::min(pause_ * 2, kLongestPause);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kFirstPause{1000};
+  static constexpr std::chrono::milliseconds kLongestPause{40'000};
+
+  std::minstd_rand random_{std::random_device{}()};
+  std::chrono::milliseconds pause_ = kFirstPause;
+  std::chrono::milliseconds max_age_ = kFirstPause / 2;
+  Clock::time_point next_ = Clock::now();
+};
+
+}  // namespace dlrun

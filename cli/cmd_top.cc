@@ -1,0 +1,80 @@
+// dlrun top: a run as it goes on, on the whole terminal; once, as plain text, where there is no terminal.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/terminal.h"
+#include "cli/top_feed.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::chrono::milliseconds kDrawEvery{1000};
+constexpr std::size_t kPlainColumns = 100'000;  // a pipe has no width
+
+struct Options {
+  std::string run;
+  bool json = false, once = false;
+  std::optional<std::size_t> ranks;
+};
+
+/// Until somebody leaves. True when a signal asked for the end.
+Result<bool> show_live(const Cli& cli, TopPicture first, std::size_t ranks) {
+  auto screen = FullScreen::open();
+  if (!screen) return tl::unexpected(screen.error());
+  const TopFeed feed(cli, std::move(first));
+  for (;;) {
+    const TerminalSize size = screen->size();
+    screen->draw(top_lines(*feed.picture(), {size.columns, size.rows, ranks}, cli.colour_out));
+    const auto event = screen->wait(kDrawEvery);
+    if (event == FullScreen::Event::kQuit) return false;
+    if (event == FullScreen::Event::kTerminate) return true;
+  }
+}
+
+Result<int> show(Cli& cli, const Options& options) {
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  auto picture = take_picture(cli, *run);
+  if (!picture) return tl::unexpected(picture.error());
+  const bool is_over = is_final(picture->status.state) && !picture->status.is_last_known;
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (options.json) {
+    print_json(top_json(*picture));
+  } else if (is_terminal && ::isatty(STDIN_FILENO) == 1 && !options.once && !is_over) {
+    const auto is_terminated = show_live(cli, std::move(*picture), options.ranks.value_or(0));
+    if (!is_terminated) return tl::unexpected(is_terminated.error());
+    return *is_terminated ? kExitInterrupted : kExitOk;
+  } else {
+    const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
+    for (const auto& line : top_lines(*picture, {columns, 0, options.ranks.value_or(0)}, cli.colour_out))
+      fmt::print("{}\n", line);
+  }
+  return picture->status.is_last_known ? kExitUnavailable : kExitOk;
+}
+
+}  // namespace
+
+void add_top(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "top", "Watch a run: progress, throughput, loss, every rank's use of its node, stragglers");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.option("-n,--ranks", options->ranks, "At most N ranks, those that stand out first")
+      .type_name("N")
+      .non_negative();
+  command.flag("--once", options->once,
+               "Print it once instead of staying; so by itself where the output is no terminal");
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+}
+
+}  // namespace dlrun

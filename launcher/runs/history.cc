@@ -1,0 +1,262 @@
+#include "launcher/runs/history.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kPointsLimit = 16'384;
+constexpr std::size_t kEventsLimit = 2000;
+constexpr std::size_t kReadBytes = 8U << 20U;
+constexpr std::size_t kLineLimitBytes = 16U << 20U;
+constexpr std::size_t kMetricsLimitBytes = 1U << 30U;
+constexpr std::size_t kSlowRanksLimit = 4096;
+constexpr double kPaceSeconds = 60;
+
+/// Every second one but for the last goes: a curve keeps its form.
+template <typename Point>
+void keep_bounded(std::vector<Point>& points) {
+  if (points.size() < kPointsLimit) return;
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at + 1 < points.size(); at += 2) points[kept++] = std::move(points[at]);
+  points[kept++] = std::move(points.back());
+  points.resize(kept);
+}
+
+std::optional<Spread> spread(const Json& event, const char* key) {
+  const auto found = event.find(key);
+  if (found == event.end() || !found->is_array() || found->size() != 3) return std::nullopt;
+  for (const auto& value : *found) {
+    if (!value.is_number()) return std::nullopt;
+  }
+  return Spread{(*found)[0].get<double>(), (*found)[1].get<double>(), (*found)[2].get<double>()};
+}
+
+SamplesPoint samples_of(const Json& event, double t, std::int64_t attempt) {
+  SamplesPoint point;
+  point.t = t;
+  point.attempt = attempt;
+  point.ranks = json_read::integer(event, "ranks").value_or(0);
+  point.slow_ranks = json_read::integer(event, "slow_ranks").value_or(0);
+  point.cpu = spread(event, "cpu");
+  point.rss_bytes = spread(event, "rss_bytes");
+  point.gpu = spread(event, "gpu");
+  point.gpu_used_bytes = spread(event, "gpu_used_bytes");
+  point.step = spread(event, "step");
+  point.work_ms = spread(event, "work_ms");
+  return point;
+}
+
+std::string count_of(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+/// What an event says, in words; its fields may be anybody's.
+std::string words_of(const std::string& kind, const Json& event) {
+  const auto text = [&](const char* key) { return json_read::text(event, key); };
+  const auto integer = [&](const char* key) { return json_read::integer(event, key); };
+  if (kind == "claimed") {
+    return fmt::format("job {} on {}{}", text("job"), text("host"),
+                       json_read::truth(event, "again") ? ", again after a requeue" : "");
+  }
+  if (kind == "started") {
+    const auto ranks = integer("ranks").value_or(0);
+    return ranks > 0 ? count_of(ranks, "rank") : "the step";
+  }
+  if (kind == "joined") {
+    return fmt::format("{} on {} within {:.3g} s", count_of(integer("ranks").value_or(0), "rank"), text("hosts"),
+                       json_read::number(event, "seconds").value_or(0));
+  }
+  if (kind == "missing") {
+    const auto ranks = event.find("ranks");
+    return fmt::format(
+        "{} did not say hello within {:.3g} s",
+        count_of(ranks != event.end() && ranks->is_array() ? static_cast<std::int64_t>(ranks->size()) : 0, "rank"),
+        json_read::number(event, "seconds").value_or(0));
+  }
+  if (kind == "signal") return fmt::format("{} at {}: {}", text("signal"), text("where"), text("word"));
+  if (kind == "rank_failed") {
+    return describe(RankFailure{integer("rank").value_or(-1), text("host"), integer("code").value_or(0), text("signal"),
+                                text("error")});
+  }
+  if (kind == "attempt_end") {
+    return fmt::format("{}, code {}, after {:.4g} s", text("reason"), integer("code").value_or(0),
+                       json_read::number(event, "seconds").value_or(0));
+  }
+  if (kind == "ended") return fmt::format("{}: {}", text("state"), text("message"));
+  if (kind == "result") {
+    std::vector<std::string> parts;
+    for (const char* key : {"test_accuracy", "test_loss", "steps", "seconds"}) {
+      if (const auto value = json_read::number(event, key)) parts.push_back(fmt::format("{} {:.6g}", key, *value));
+    }
+    return parts.empty() ? "reported" : join(parts, ", ");
+  }
+  std::string said = text("message");
+  if (said.empty()) said = text("reason");
+  if (const auto rank = integer("rank"))
+    said += fmt::format(" (rank {}{})", *rank, text("host").empty() ? "" : " on " + text("host"));
+  return said;
+}
+
+bool is_bad(const std::string& kind, const Json& event) {
+  if (kind == "ended") return json_read::text(event, "state") != "completed";
+  if (kind == "attempt_end") return json_read::text(event, "reason") != "ok";
+  return kind == "missing" || kind == "rank_failed" || kind == "warning" || kind == "signal";
+}
+
+}  // namespace
+
+std::optional<double> seconds_of_utc(std::string_view utc) {
+  std::tm parts{};
+  const std::string text(utc);
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return std::nullopt;
+  double fraction = 0;
+  if (*rest == '.') {
+    std::string_view digits(rest);
+    const auto end = digits.find_first_not_of("0123456789", 1);
+    fraction = parse_double(fmt::format("0{}", digits.substr(0, end))).value_or(0);
+  }
+  return static_cast<double>(::timegm(&parts)) + fraction;
+}
+
+void RunHistory::add(std::string_view lines) {
+  const CheckedLines checked = parse_checked_lines(lines);
+  damaged_lines_ += checked.damaged_lines + (checked.has_torn_tail ? 1 : 0);
+  record_.damaged_lines = damaged_lines_;
+  for (const Json& event : checked.objects) {
+    add_event(record_, event);
+    const std::string kind = json_read::text(event, "event");
+    const auto t = seconds_of_utc(json_read::text(event, "t"));
+    if (kind.empty() || !t) continue;
+    const std::int64_t number =
+        json_read::integer(event, "attempt").value_or(attempts_.empty() ? 0 : attempts_.back().number);
+    if (attempts_.empty() || attempts_.back().number != number) {
+      AttemptHistory& attempt = attempts_.emplace_back();
+      attempt.number = number;
+      attempt.claimed = *t;
+    }
+    AttemptHistory& attempt = attempts_.back();
+    if (kind == "progress") {
+      progress_.push_back({*t, number, json_read::integer(event, "epoch"), json_read::integer(event, "step"),
+                           json_read::number(event, "loss"), json_read::number(event, "accuracy"),
+                           json_read::number(event, "samples_per_s")});
+      keep_bounded(progress_);
+      continue;
+    }
+    if (kind == "samples") {
+      samples_.push_back(samples_of(event, *t, number));
+      keep_bounded(samples_);
+      const auto slow = event.find("slow");
+      if (slow == event.end() || !slow->is_array()) continue;
+      for (const Json& one : *slow) {
+        const auto rank = json_read::integer(one, "rank");
+        if (!rank || (slow_.size() >= kSlowRanksLimit && !slow_.contains(*rank))) continue;
+        SlowRank& known = slow_[*rank];
+        known.rank = *rank;
+        known.host = json_read::text(one, "host");
+        ++known.times;
+        known.work_ms = std::max(known.work_ms, json_read::number(one, "work_ms").value_or(0));
+        known.lag = std::max(known.lag, json_read::integer(one, "lag").value_or(0));
+      }
+      continue;
+    }
+    if (kind == "claimed") {
+      attempt.job = json_read::text(event, "job");
+      attempt.host = json_read::text(event, "host");
+    } else if (kind == "started" || kind == "joined") {
+      if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0) attempt.ranks = *ranks;
+      if (kind == "joined") {
+        attempt.joined = *t;
+        attempt.hosts = json_read::text(event, "hosts");
+      }
+    } else if (kind == "attempt_end") {
+      attempt.ended = *t;
+      attempt.reason = json_read::text(event, "reason");
+      attempt.code = json_read::integer(event, "code");
+    }
+    events_.push_back({*t, number, kind, words_of(kind, event), is_bad(kind, event)});
+    if (events_.size() > kEventsLimit) {  // the beginning stays, and the end
+      events_.erase(events_.begin() + kEventsLimit / 2);
+      ++events_left_out_;
+    }
+  }
+}
+
+Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
+  const auto path = run / "events.jsonl";
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) {
+    if (errno == ENOENT) return false;
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  }
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (info.st_size < offset_) *this = RunHistory();  // a torn end was cut off
+  std::string bytes(static_cast<std::size_t>(std::min<off_t>(info.st_size - offset_, kReadBytes)), '\0');
+  const ssize_t got = bytes.empty() ? 0 : ::pread(file.get(), bytes.data(), bytes.size(), offset_);
+  if (got < 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (got == 0) return false;
+  offset_ += got;
+  tail_.append(bytes, 0, static_cast<std::size_t>(got));
+  const auto end = tail_.rfind('\n');
+  if (end == std::string::npos) {
+    if (tail_.size() > kLineLimitBytes) tail_.clear();
+    return true;
+  }
+  const std::string lines = tail_.substr(0, end + 1);
+  tail_.erase(0, end + 1);
+  add(lines);
+  return true;
+}
+
+std::optional<double> time_left(const RunHistory& history, std::int64_t steps, double now) {
+  const auto& points = history.progress();
+  const ProgressPoint* last = nullptr;
+  const ProgressPoint* first = nullptr;
+  for (auto point = points.rbegin(); point != points.rend(); ++point) {
+    if (!point->step) continue;
+    if (last == nullptr) last = &*point;
+    if (point->attempt != last->attempt || *point->step > *last->step) break;
+    first = &*point;
+    if (last->t - point->t >= kPaceSeconds) break;
+  }
+  if (first == nullptr || last->t <= first->t || *last->step <= *first->step || steps < *last->step)
+    return std::nullopt;
+  const double pace = static_cast<double>(*last->step - *first->step) / (last->t - first->t);
+  return std::max(0.0, static_cast<double>(steps - *last->step) / pace - std::max(0.0, now - last->t));
+}
+
+Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run) {
+  std::vector<MetricsPoint> points;
+  const auto text = read_file(run / "metrics.jsonl", kMetricsLimitBytes);
+  if (!text && text.error().code == Errc::kNotFound) return points;
+  if (!text) return tl::unexpected(text.error());
+  for (const auto line : split(*text, '\n')) {
+    const auto json = line.empty() ? std::nullopt : json_read::object_of(line);
+    const auto t = json ? seconds_of_utc(json_read::text(*json, "time")) : std::nullopt;
+    if (!t) continue;
+    points.push_back({*t, json_read::integer(*json, "attempt").value_or(0), json_read::integer(*json, "epoch"),
+                      json_read::integer(*json, "step"), json_read::number(*json, "loss"),
+                      json_read::number(*json, "accuracy"), json_read::number(*json, "samples_per_s"),
+                      json_read::number(*json, "test_loss"), json_read::number(*json, "test_accuracy")});
+  }
+  return points;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,176 @@
+#include "launcher/runs/ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "common/files.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kFileLimitBytes = 64U << 20U;
+constexpr std::int64_t kSilentAfterS = 15;  ///< five heartbeats
+constexpr double kIdlePart = 0.25;          ///< of what half of the ranks use
+constexpr double kBusyCores = 0.2, kBusyPercent = 40;
+constexpr double kLargeFactor = 1.5, kLargeLeastBytes = 1e9;
+
+template <typename Get>
+std::optional<double> upper_median(const std::vector<RankSample>& rows, Get get) {
+  std::vector<double> values;
+  for (const RankSample& row : rows) {
+    if (const auto value = get(row)) values.push_back(*value);
+  }
+  if (values.size() < 2) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void mark_outliers(std::vector<RankSample>& rows) {
+  const auto cpu = upper_median(rows, [](const RankSample& row) { return row.cpu; });
+  const auto gpu = upper_median(rows, [](const RankSample& row) { return row.gpu_percent; });
+  const auto rss = upper_median(rows, [](const RankSample& row) { return row.rss_bytes; });
+  const auto is_idle = [](const std::optional<double>& value, const std::optional<double>& usual, double busy) {
+    return value && usual && *usual >= busy && *value < kIdlePart * *usual;
+  };
+  for (RankSample& row : rows) {
+    if (row.age_s > kSilentAfterS) {
+      row.mark = RankMark::kSilent;
+    } else if (row.is_slow) {
+      row.mark = RankMark::kSlow;
+    } else if (is_idle(row.gpu_percent, gpu, kBusyPercent) || is_idle(row.cpu, cpu, kBusyCores)) {
+      row.mark = RankMark::kIdle;
+    } else if (row.rss_bytes && rss && *row.rss_bytes > kLargeFactor * *rss &&
+               *row.rss_bytes > *rss + kLargeLeastBytes) {
+      row.mark = RankMark::kLarge;
+    }
+  }
+}
+
+/// Where each column stands; -1: it is not there.
+struct Columns {
+  int rank = -1, node = -1, cpu = -1, rss = -1, gpu = -1, gpu_used = -1, gpu_total = -1, step = -1, lag = -1, work = -1,
+      slow = -1, age = -1;
+
+  explicit Columns(const Json& names) {
+    const std::array<std::pair<std::string_view, int*>, 12> known{{{"rank", &rank},
+                                                                   {"node", &node},
+                                                                   {"cpu", &cpu},
+                                                                   {"rss_bytes", &rss},
+                                                                   {"gpu", &gpu},
+                                                                   {"gpu_used_bytes", &gpu_used},
+                                                                   {"gpu_total_bytes", &gpu_total},
+                                                                   {"step", &step},
+                                                                   {"lag", &lag},
+                                                                   {"work_ms", &work},
+                                                                   {"slow", &slow},
+                                                                   {"age_s", &age}}};
+    for (std::size_t at = 0; at < names.size(); ++at) {
+      if (!names[at].is_string()) continue;
+      for (const auto& [name, place] : known) {
+        if (names[at].get_ref<const std::string&>() == name) *place = static_cast<int>(at);
+      }
+    }
+  }
+};
+
+const Json* cell(const Json& row, int column) {
+  return column >= 0 && static_cast<std::size_t>(column) < row.size() ? &row[static_cast<std::size_t>(column)]
+                                                                      : nullptr;
+}
+std::optional<double> number(const Json& row, int column) {
+  const Json* value = cell(row, column);
+  return value != nullptr && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
+}
+std::optional<std::int64_t> integer(const Json& row, int column) {
+  const Json* value = cell(row, column);
+  return value != nullptr && value->is_number_integer() ? std::optional(value->get<std::int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::string_view word(RankMark mark) {
+  switch (mark) {
+    case RankMark::kNone:
+      return "";
+    case RankMark::kSilent:
+      return "silent";
+    case RankMark::kSlow:
+      return "slow";
+    case RankMark::kIdle:
+      return "idle";
+    case RankMark::kLarge:
+      return "large";
+  }
+  return "";
+}
+
+std::size_t RankSnapshot::count(RankMark mark) const {
+  return static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [mark](const RankSample& row) { return row.mark == mark; }));
+}
+
+std::vector<const RankSample*> RankSnapshot::outliers_first() const {
+  std::vector<const RankSample*> sorted;
+  sorted.reserve(rows.size());
+  for (const RankSample& row : rows) sorted.push_back(&row);
+  const auto place = [](const RankSample* row) {
+    const int mark = row->mark == RankMark::kNone ? 100 : static_cast<int>(row->mark);
+    const bool is_slow = row->mark == RankMark::kSlow;
+    return std::tuple(mark, is_slow ? -row->lag : 0, is_slow ? -row->work_ms.value_or(0) : 0.0, row->rank);
+  };
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const RankSample* a, const RankSample* b) { return place(a) < place(b); });
+  return sorted;
+}
+
+std::optional<RankSnapshot> parse_ranks(std::string_view text) {
+  const auto json = json_read::object_of(text);
+  if (!json) return std::nullopt;
+  const auto columns = json->find("columns"), rows = json->find("rows"), nodes = json->find("nodes");
+  if (columns == json->end() || !columns->is_array() || rows == json->end() || !rows->is_array()) return std::nullopt;
+  const Columns at(*columns);
+  RankSnapshot snapshot;
+  snapshot.time = json_read::text(*json, "time");
+  snapshot.attempt = json_read::integer(*json, "attempt").value_or(0);
+  snapshot.ranks = json_read::integer(*json, "ranks").value_or(0);
+  snapshot.rows.reserve(rows->size());
+  for (const Json& row : *rows) {
+    const auto rank = row.is_array() ? integer(row, at.rank) : std::nullopt;
+    if (!rank) continue;
+    RankSample sample;
+    sample.rank = *rank;
+    const auto node = integer(row, at.node);
+    if (node && *node >= 0 && nodes != json->end() && nodes->is_array() &&
+        static_cast<std::size_t>(*node) < nodes->size() && (*nodes)[static_cast<std::size_t>(*node)].is_string()) {
+      sample.node = (*nodes)[static_cast<std::size_t>(*node)].get<std::string>();
+    }
+    sample.cpu = number(row, at.cpu);
+    sample.rss_bytes = number(row, at.rss);
+    sample.gpu_percent = number(row, at.gpu);
+    sample.gpu_used_bytes = number(row, at.gpu_used);
+    sample.gpu_total_bytes = number(row, at.gpu_total);
+    sample.step = integer(row, at.step);
+    sample.work_ms = number(row, at.work);
+    sample.lag = integer(row, at.lag).value_or(0);
+    sample.age_s = integer(row, at.age).value_or(0);
+    const Json* slow = cell(row, at.slow);
+    sample.is_slow = slow != nullptr && slow->is_boolean() && slow->get<bool>();
+    snapshot.rows.push_back(std::move(sample));
+  }
+  mark_outliers(snapshot.rows);
+  return snapshot;
+}
+
+Result<std::optional<RankSnapshot>> read_ranks(const std::filesystem::path& run) {
+  const auto text = read_file(run / "ranks.json", kFileLimitBytes);
+  if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
+  if (!text) return tl::unexpected(text.error());
+  return parse_ranks(*text);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,89 @@
+#!/usr/bin/env bats
+# `dlrun top`: the ranks' samples as they are told, and the screen.
+# timeout: 240
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    # The first rank keeps one core busy, the second one sleeps, until somebody makes the file stop.
+    cat >"$dir/busy.yaml" <<'YAML'
+name: busy
+resources: {nodes: 1, tasks_per_node: 2, time: 5m}
+launch:
+  preset: plain
+  command: [bash, -c, 'while [[ ! -e $0/stop ]]; do if [[ $DLRUN_RANK = 0 ]]; then timeout 1 bash -c "while :; do :; done" || true; else sleep 1; fi; done', DIR]
+YAML
+    sed -i "s|DIR|$dir|" "$dir/busy.yaml"
+    chown "$DLRUN_TESTBED_USER:" "$dir/busy.yaml"
+}
+
+teardown() {
+    touch "$dir/stop"
+    if [[ -n ${socket:-} ]]; then tmux -S "$socket" kill-server || true; fi
+    end_test
+}
+
+rank() { dl top last --json | jq -e "[.rank_samples[] | select(.rank == $1) | $2] == [true]"; }
+shows() { tmux -S "$socket" capture-pane -p | grep -qE "$1"; }
+type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
+
+@test "a busy rank shows about a core, an idle one none, and GPUs are what nvidia-smi tells" {
+    mkdir "$dir/bin"
+    printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559"; echo "1, GPU-b, 7, 100, 81559"\n' >"$dir/bin/nvidia-smi"
+    chmod -R a+rx "$dir/bin"
+    as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun run busy.yaml' - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    runner=$!
+    wait_until 60 rank 0 '.cpu > 0.1 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
+    wait_until 30 rank 1 '.cpu < 0.05 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
+    run dl top last
+    [ "$status" -eq 0 ]
+    [[ $output == *running*"RANK  NODE"*"93 %"*joined* ]]
+    [[ $output != *$'\033'* ]]
+    touch "$dir/stop"
+    wait "$runner"
+    run dl top last # what it was at the end
+    [[ $output == *completed*"RANK  NODE"*"93 %"*"all 2 ranks ended with 0"* ]]
+}
+
+@test "the screen: it follows a job from pending to its end, obeys its size, and gives the terminal back" {
+    dl submit busy.yaml --set resources.begin=now+1hour
+    id=$(dl status last --json | jq -r .job)
+    socket=$BATS_TEST_TMPDIR/tmux
+    tmux -u -S "$socket" -f /dev/null new-session -d -x 100 -y 30 "$testbed/as_user bash --norc"
+    type_line "cd $dir; stty -g >before; dlrun top last; stty -g >after; echo left with \$?"
+    wait_until 30 shows "busy-.* pending +job $id"
+    wait_until 30 shows 'BeginTime'
+    scontrol update JobId="$id" StartTime=now
+    wait_until 60 shows "busy-.* running +job $id"
+    wait_until 60 shows 'RANK  NODE +CPU +MEMORY'
+    wait_until 60 shows '^ +1  n[0-9] '
+    tmux -S "$socket" resize-window -x 30 -y 12
+    wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
+    tmux -S "$socket" resize-window -x 100 -y 30
+    tmux -S "$socket" send-keys C-z # the shell has its screen back, then top
+    wait_until 30 shows 'Stopped'
+    type_line fg
+    wait_until 30 shows 'RANK  NODE'
+    touch "$dir/stop"
+    wait_until 60 shows "busy-.* completed +job $id"
+    tmux -S "$socket" send-keys q
+    wait_until 30 shows '^left with 0'
+    type_line "dlrun top last --once"
+    wait_until 30 shows 'all 2 ranks ended with 0'
+    cmp "$dir/before" "$dir/after"
+}
+
+@test "killed by a signal, the terminal is as it was" {
+    dl submit busy.yaml
+    socket=$BATS_TEST_TMPDIR/tmux
+    tmux -u -S "$socket" -f /dev/null new-session -d -x 100 -y 30 "$testbed/as_user bash --norc"
+    for signal in INT TERM SEGV; do
+        type_line "cd $dir; stty -g >before; bash -c 'echo \$\$ >pid; exec dlrun top last'; echo \"\$? \$(cmp - before <<<\"\$(stty -g)\" && echo same)\" >after-$signal"
+        wait_until 60 shows "RANK  NODE"
+        kill -"$signal" "$(cat "$dir/pid")"
+        wait_until 30 grep -q same "$dir/after-$signal"
+        ! shows "RANK  NODE"
+    done
+    [ "$(cut -d' ' -f1 "$dir/after-INT") $(cut -d' ' -f1 "$dir/after-TERM") $(cut -d' ' -f1 "$dir/after-SEGV")" = "0 130 139" ]
+}

@@ -1,0 +1,152 @@
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/top_view.h"
+#include "common/json_lines.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string event_line(int second, const std::string& kind, Json fields) {
+  Json event{{"t", fmt::format("2026-01-01T00:00:{:02}.000Z", second)}, {"event", kind}, {"attempt", 0}};
+  event.update(fields);
+  return to_checked_line(event);
+}
+
+TopPicture running(int ranks) {
+  TopPicture picture;
+  picture.run.id = "mnist-20260101-000000-abcd";
+  picture.history.add(
+      event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
+      event_line(1, "joined", {{"ranks", ranks}, {"hosts", "n[1-9]"}}) +
+      event_line(10, "progress", {{"step", 10}, {"steps", 100}, {"loss", 1.0}, {"samples_per_s", 500}}) +
+      event_line(20, "progress", {{"step", 20}, {"steps", 100}, {"loss", 0.5}, {"samples_per_s", 700}}));
+  picture.status.facts.record = picture.history.record();
+  picture.status.state = RunState::kRunning;
+  picture.status.job.id = "42";
+  picture.now = *seconds_of_utc("2026-01-01T00:00:20.000Z");
+  RankSnapshot snapshot;
+  for (int rank = 0; rank < ranks; ++rank) {
+    RankSample row;
+    row.rank = rank;
+    row.node = fmt::format("n{}", rank / 8);
+    row.cpu = 1.0;
+    row.rss_bytes = 2e9;
+    row.step = 20;
+    if (rank == ranks - 1) {
+      row.mark = RankMark::kSlow;
+      row.lag = 7;
+    }
+    snapshot.rows.push_back(std::move(row));
+  }
+  picture.ranks = std::move(snapshot);
+  return picture;
+}
+
+std::size_t width_of(const std::string& line) {
+  std::size_t width = 0;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '\033') {
+      while (line[at] != 'm') ++at;
+    } else if ((static_cast<unsigned char>(line[at]) & 0xc0U) != 0x80U) {
+      ++width;
+    }
+  }
+  return width;
+}
+
+std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0}, bool colour = false) {
+  return join(top_lines(picture, size, colour), "\n");
+}
+
+}  // namespace
+
+TEST_CASE("top shows state, how far it is, what is left, throughput and loss, and the ranks") {
+  const std::string text = text_of(running(4));
+  CHECK(text.find("mnist-20260101-000000-abcd  running  job 42") != std::string::npos);
+  CHECK(text.find("4 ranks on n[1-9] for 20 s") != std::string::npos);
+  CHECK(text.find(" 20 %  step 20/100  1 min 20 s left") != std::string::npos);
+  CHECK(text.find("700 samples/s    ▁█") != std::string::npos);
+  CHECK(text.find("loss        0.5              █▁") != std::string::npos);
+  CHECK(text.find("RANK  NODE   CPU   MEMORY  STEP") != std::string::npos);
+  CHECK(text.find("   3  n0    1.00  1.9 GiB    20  slow: 7 steps behind") != std::string::npos);
+  CHECK(text.find("joined       4 ranks on n[1-9]") != std::string::npos);
+  CHECK(text.find('\033') == std::string::npos);
+}
+
+TEST_CASE("10,000 ranks: those that stand out come first, the others are counted; it takes no time") {
+  const TopPicture picture = running(10'000);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto lines = top_lines(picture, {100, 30, 0}, true);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));  // 2 ms
+  CHECK(lines.size() <= 30);
+  const std::string text = join(lines, "\n");
+  const auto slow = text.find("9999"), next = text.find("\n", slow);
+  CHECK(text.find("RANK") < slow);
+  CHECK(text.substr(slow, next - slow).find("slow: 7 steps behind") != std::string::npos);
+  CHECK(text.find(" more ranks") != std::string::npos);
+}
+
+TEST_CASE("no line is wider than the terminal and none is below its last row, whatever its size") {
+  TopPicture picture = running(20);
+  picture.status.detail = std::string(300, 'x');
+  for (const std::size_t columns : {1, 2, 3, 20, 39, 40, 41, 80, 200}) {
+    for (const std::size_t rows : {1, 2, 5, 10, 24, 60}) {
+      const auto lines = top_lines(picture, {columns, rows, 0}, true);
+      CHECK(lines.size() <= rows);
+      for (const auto& line : lines) CHECK(width_of(line) <= columns);
+    }
+  }
+}
+
+TEST_CASE("what the run says is text: no escape of its reaches the terminal") {
+  TopPicture picture = running(1);
+  picture.run.id = "a\033[2Jb";
+  picture.status.detail = "\033]0;owned\a";
+  picture.ranks->rows[0].node = "n\033[31m1";
+  picture.history.add(event_line(21, "warning", {{"message", "\033[?1049l\r\n"}}));
+  const std::string text = text_of(picture);
+  CHECK(text.find('\033') == std::string::npos);
+  CHECK(text.find('\a') == std::string::npos);
+  CHECK(text.find('\r') == std::string::npos);
+  CHECK(text.find("n\\x1b[31m1") != std::string::npos);
+}
+
+TEST_CASE("a pending run says why it waits, a failed one what happened, and neither has a table") {
+  TopPicture picture;
+  picture.run.id = "x-1";
+  picture.status.state = RunState::kPending;
+  picture.status.detail = "Resources, expected start 2026-01-01T10:00:00";
+  CHECK(text_of(picture) == " x-1  pending\n Resources, expected start 2026-01-01T10:00:00");
+  picture.status.state = RunState::kFailed;
+  picture.status.detail = "rank 1 on n2 exited with code 7";
+  CHECK(text_of(picture) == " x-1  failed\n rank 1 on n2 exited with code 7");
+}
+
+TEST_CASE("ranks of an attempt before are not shown as this one's") {
+  TopPicture picture = running(2);
+  picture.ranks->attempt = 3;
+  CHECK(text_of(picture).find("RANK") == std::string::npos);
+  CHECK(text_of(picture).find("no rank has been sampled yet") != std::string::npos);
+}
+
+TEST_CASE("durations and memory in people's units") {
+  CHECK(duration_text(46.4) == "46 s");
+  CHECK(duration_text(192) == "3 min 12 s");
+  CHECK(duration_text(7500) == "2 h 5 min");
+  CHECK(duration_text(300'000) == "3 d 11 h");
+  CHECK(memory_text(512) == "512 B");
+  CHECK(memory_text(1000) == "1.0 KiB");
+  CHECK(memory_text(37e6) == "35 MiB");
+  CHECK(memory_text(3.65e9) == "3.4 GiB");
+  CHECK(sparkline({1, 2}, 10) == "▁█");
+  CHECK(sparkline({1, 1, 3, 3}, 2) == "▁█");
+  CHECK(sparkline({5}, 10).empty());
+}
+
+}  // namespace dlrun

@@ -1,0 +1,191 @@
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/json_lines.h"
+#include "launcher/runs/history.h"
+#include "launcher/runs/ranks.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string event_line(int second, const std::string& kind, Json fields = Json::object(), int attempt = 0) {
+  Json event{{"t", fmt::format("2026-01-01T00:{:02}:{:02}.500Z", second / 60 % 60, second % 60)},
+             {"event", kind},
+             {"attempt", attempt}};
+  event.update(fields);
+  return to_checked_line(event);
+}
+
+std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double gb = 1, double work_ms = 5) {
+  return fmt::format("[{},0,{},{},null,null,null,100,{},{},{},{}]", rank, cpu, static_cast<std::int64_t>(gb * 1e9),
+                     is_slow && rank == 9 ? 40 : 0, work_ms, is_slow, age_s);
+}
+
+std::string ranks_text(const std::string& rows) {
+  return R"({"time":"2026-01-01T00:00:00.000Z","attempt":2,"ranks":8,"nodes":["n1"],"columns":["rank","node","cpu",)"
+         R"("rss_bytes","gpu","gpu_used_bytes","gpu_total_bytes","step","lag","work_ms","slow","age_s"],"rows":[)" +
+         rows + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("timestamps are read to the millisecond") {
+  CHECK(seconds_of_utc("1970-01-01T00:01:00.250Z") == 60.25);
+  CHECK(seconds_of_utc("2026-11-21T12:30:00Z") == 1795264200);
+  CHECK_FALSE(seconds_of_utc("yesterday"));
+  CHECK_FALSE(seconds_of_utc(""));
+}
+
+TEST_CASE("a history has attempts, curves, samples and events, and the same sum as events alone") {
+  const std::string text = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
+                           event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}}) +
+                           event_line(2, "progress", {{"step", 10}, {"steps", 100}, {"loss", 0.5}}) +
+                           event_line(3, "samples",
+                                      {{"ranks", 2},
+                                       {"cpu", {0.5, 0.75, 1}},
+                                       {"slow_ranks", 1},
+                                       {"slow", {{{"rank", 1}, {"host", "n2"}, {"work_ms", 9.5}}}}}) +
+                           event_line(4, "rank_failed", {{"rank", 1}, {"host", "n2"}, {"code", 7}}) +
+                           event_line(5, "attempt_end", {{"code", 7}, {"reason", "rank_failed"}}) +
+                           event_line(8, "claimed", {{"job", "42"}, {"host", "n1"}, {"again", true}}, 1) +
+                           event_line(9, "progress", {{"step", 12}}, 1);
+  RunHistory history;
+  history.add(text);
+  REQUIRE(history.attempts().size() == 2);
+  CHECK(history.attempts()[0].ranks == 2);
+  CHECK(history.attempts()[0].reason == "rank_failed");
+  CHECK_FALSE(history.attempts()[1].ended);
+  REQUIRE(history.progress().size() == 2);
+  CHECK(history.progress()[0].loss == 0.5);
+  REQUIRE(history.samples().size() == 1);
+  CHECK(history.samples()[0].cpu->mean == 0.75);
+  CHECK_FALSE(history.samples()[0].gpu);
+  REQUIRE(history.slow().size() == 1);
+  CHECK(history.slow().at(1).work_ms == 9.5);
+  CHECK(history.events().size() == 5);
+  CHECK(history.events()[2].text == "rank 1 on n2 ended with code 7");
+  CHECK(history.events()[2].is_bad);
+  const RunRecord sum = sum_up_events(text);
+  CHECK(history.record().attempt == sum.attempt);
+  CHECK(history.record().progress->step == sum.progress->step);
+  CHECK(history.record().progress->steps == sum.progress->steps);
+}
+
+TEST_CASE("a file is taken as it grows, line by line whole, and from its start where it was cut") {
+  const TemporaryDirectory folder;
+  RunHistory history;
+  CHECK_FALSE(history.read_more(folder.path()).value());  // there is none yet
+  const std::string second = event_line(1, "progress", {{"step", 2}});
+  {
+    std::ofstream file(folder / "events.jsonl");
+    file << event_line(0, "progress", {{"step", 1}}) << second.substr(0, 20);
+  }
+  CHECK(history.read_more(folder.path()).value());
+  CHECK(history.progress().size() == 1);
+  CHECK(history.torn_bytes() == 20);
+  std::ofstream(folder / "events.jsonl", std::ios::app) << second.substr(20);
+  CHECK(history.read_more(folder.path()).value());
+  CHECK_FALSE(history.read_more(folder.path()).value());
+  CHECK(history.progress().size() == 2);
+  CHECK(history.torn_bytes() == 0);
+  std::ofstream(folder / "events.jsonl", std::ios::trunc) << event_line(0, "progress", {{"step", 1}});
+  while (history.read_more(folder.path()).value()) {
+  }
+  CHECK(history.progress().size() == 1);
+}
+
+TEST_CASE("events of strangers are passed over: wrong types, lines without a time, kinds of a later version") {
+  RunHistory history;
+  history.add(event_line(0, "samples", {{"cpu", "much"}, {"slow", 7}}) +
+              event_line(0, "samples", {{"cpu", {1, 2}}, {"slow", {1, "x"}}}) +
+              event_line(0, "progress", {{"step", "x"}, {"loss", nullptr}}) + to_checked_line({{"event", "x"}}) +
+              event_line(1, "melted", {{"message", "all of it"}, {"rank", 3}, {"host", "n1"}}) + "rubbish\n");
+  CHECK(history.samples().size() == 2);
+  CHECK_FALSE(history.samples()[0].cpu);
+  CHECK(history.slow().empty());
+  REQUIRE(history.events().size() == 1);
+  CHECK(history.events()[0].text == "all of it (rank 3 on n1)");
+  CHECK(history.damaged_lines() == 1);
+}
+
+TEST_CASE("a month of progress keeps its curve in bounded memory, its first and last points") {
+  RunHistory history;
+  std::string lines;
+  for (int step = 0; step < 40'000; ++step) lines += event_line(step % 3600, "progress", {{"step", step}});
+  history.add(lines);
+  CHECK(history.progress().size() < 17'000);
+  CHECK(history.progress().size() > 8'000);
+  CHECK(history.progress().front().step == 0);
+  CHECK(history.progress().back().step == 39'999);
+}
+
+TEST_CASE("the time left follows the pace of the last minute of this attempt") {
+  RunHistory history;
+  history.add(event_line(0, "progress", {{"step", 5000}}));
+  CHECK_FALSE(time_left(history, 10'000, 0));
+  std::string lines;
+  for (int second = 0; second <= 200; ++second) {
+    const int pace = second < 100 ? 1 : 10;  // it has become faster
+    lines += event_line(second, "progress", {{"step", second < 100 ? pace * second : 100 + pace * (second - 100)}}, 1);
+  }
+  history.add(lines);
+  const double last = history.progress().back().t;
+  CHECK(time_left(history, 2100, last).value() == doctest::Approx(100).epsilon(0.02));
+  CHECK(time_left(history, 2100, last + 30).value() == doctest::Approx(70).epsilon(0.02));
+  CHECK(time_left(history, 2100, last + 500).value() == 0);
+}
+
+TEST_CASE("metrics are read past lines that are none") {
+  const TemporaryDirectory folder;
+  CHECK(read_metrics(folder.path()).value().empty());
+  std::ofstream(folder / "metrics.jsonl")
+      << R"({"time":"2026-01-01T00:00:00.000Z","attempt":1,"epoch":1,"step":3,"loss":0.5,"test_loss":0.25})"
+      << "\n{\"ti\n[]\n";
+  const auto points = read_metrics(folder.path()).value();
+  REQUIRE(points.size() == 1);
+  CHECK(points[0].test_loss == 0.25);
+  CHECK_FALSE(points[0].test_accuracy);
+}
+
+TEST_CASE("ranks that stand out are marked and come first: silent, slow, idle, large") {
+  const auto ranks = parse_ranks(
+      ranks_text(rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +
+                 rank_row(3, 1.0, false, 60) + "," + rank_row(4, 1.1, false, 1, 9) + "," + rank_row(5, 1.0) + "," +
+                 rank_row(9, 1.0, true) + "," + rank_row(7, 1.0, true, 1, 1, 30) + ",\"rubbish\",[null]"));
+  REQUIRE(ranks);
+  CHECK(ranks->attempt == 2);
+  REQUIRE(ranks->rows.size() == 8);
+  CHECK(ranks->count(RankMark::kSlow) == 3);
+  std::vector<std::int64_t> order;
+  for (const RankSample* row : ranks->outliers_first()) order.push_back(row->rank);
+  CHECK(order == std::vector<std::int64_t>{3, 9, 7, 2, 1, 4, 0, 5});
+  CHECK(ranks->outliers_first()[0]->mark == RankMark::kSilent);
+  CHECK(ranks->outliers_first()[4]->mark == RankMark::kIdle);
+  CHECK(ranks->outliers_first()[5]->mark == RankMark::kLarge);
+}
+
+TEST_CASE("a busy rank beside an idle one: the idle one is marked") {
+  const auto ranks = parse_ranks(ranks_text(rank_row(0, 1.0) + "," + rank_row(1, 0.0)));
+  REQUIRE(ranks);
+  CHECK(ranks->rows[0].mark == RankMark::kNone);
+  CHECK(ranks->rows[1].mark == RankMark::kIdle);
+}
+
+TEST_CASE("a ranks.json that is none is nothing") {
+  for (const char* text : {"", "{}", "[]", R"({"columns":1,"rows":[]})", R"({"columns":["rank"],"rows":)"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_ranks(text));
+  }
+  const auto odd = parse_ranks(R"({"columns":[7,"rank","node"],"nodes":{},"rows":[[0,1,-5],[0,2,99999999999999]]})");
+  REQUIRE(odd);
+  CHECK(odd->rows.size() == 2);
+  CHECK(odd->rows[0].node.empty());
+}
+
+}  // namespace dlrun
