@@ -25,7 +25,8 @@ std::string what_matters(const RunStatus& status) {
   } else if (is_final(status.state)) {
     return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
   }
-  return record.progress ? progress_text(*record.progress) : "";
+  const std::string attempt = record.restarts.empty() ? "" : fmt::format("attempt {}  ", record.attempt);
+  return attempt + (record.progress ? progress_text(*record.progress) : "");
 }
 
 struct Options {

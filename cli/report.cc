@@ -70,6 +70,16 @@ std::vector<std::string> last_words(const IndexEntry& run, const RunStatus& stat
   return lines;
 }
 
+/// "2, after failure, node_failure; 1 restart left". Empty where the first has been the only one.
+std::string attempt_text(const RunRecord& record) {
+  if (record.attempt == 0 && record.restarts.empty()) return {};
+  std::vector<std::string> causes;
+  for (const auto& restart : record.restarts) causes.push_back(printable(restart.cause));
+  if (causes.empty()) return std::to_string(record.attempt);
+  const auto left = record.restarts.back().left;
+  return fmt::format("{}, after {}; {} restart{} left", record.attempt, join(causes, ", "), left, left == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string result_text(const std::string& result) {
@@ -101,6 +111,10 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["nodes"] = text_or_null(nodes_of(facts));
   json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
   json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
+  Json restarts = Json::array();
+  for (const auto& restart : record.restarts)
+    restarts.push_back({{"attempt", restart.attempt}, {"cause", restart.cause}, {"left", restart.left}});
+  json["restarts"] = restarts;
   json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
   json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
   json["code"] =
@@ -152,7 +166,7 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
       place += fmt::format("{}{} rank{}", place.empty() ? "" : ", ", record.ranks, record.ranks == 1 ? "" : "s");
     line("nodes", place);
   }
-  if (record.attempt > 0) line("attempt", std::to_string(record.attempt));
+  line("attempt", attempt_text(record));
   if (record.progress && record.result.empty()) {
     const std::string since = age(record.progress->time);
     line("progress",

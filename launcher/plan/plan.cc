@@ -69,6 +69,7 @@ class Planner {
     environment();
     rank_variables();
     program();
+    retry();
     if (inputs_.target == Target::kSlurm) {
       directives();
       step();
@@ -216,6 +217,31 @@ class Planner {
                                                             : "gloo";  // an image rarely holds the host's libmpi
   }
 
+  /// The leader's words about hanging and starting again, and what Slurm must allow for it.
+  void retry() {
+    const auto add = [&](std::string_view option, std::optional<std::string> value, std::string_view key) {
+      plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+    };
+    if (spec_.health.hang_after) add("--hang-after", spec_.health.hang_after, "health.hang_after");
+    if (!wants_retry(spec_)) return;
+    const bool is_slurm = inputs_.target == Target::kSlurm;
+    const auto causes = retry_causes(spec_);
+    const auto is_among = [&](std::string_view cause) {
+      return std::find(causes.begin(), causes.end(), cause) != causes.end();
+    };
+    add("--retry", fmt::format("{}", spec_.retry.max.value_or(kRetryMax)), "retry.max");
+    add("--retry-on", join(causes, ","), "retry.on");
+    if (spec_.retry.no_progress) add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress");
+    if (!is_slurm) return;
+    const auto& nodes = spec_.resources.nodes;
+    goes_on_with_fewer_ = is_among("node_failure") && nodes && nodes->min < nodes->max;
+    is_requeued_ = true;
+    if (spec_.retry.exclude_bad_nodes.value_or(false))
+      add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes");
+    if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes");
+    if (is_among("timeout")) add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before");
+  }
+
   void directives() {
     const Resources& r = spec_.resources;
     add_directive("--job-name", plan_.name, "name");
@@ -266,7 +292,12 @@ class Planner {
     if (spec_.checkpoint.signal_before)
       add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before, "checkpoint.signal_before");
     add_directive("--open-mode", "append", "a requeue keeps the log");
-    add_directive("--no-requeue", std::nullopt, "no retry");
+    if (is_requeued_) {
+      add_directive("--requeue", std::nullopt, "retry.on");
+    } else {
+      add_directive("--no-requeue", std::nullopt, "no retry");
+    }
+    if (goes_on_with_fewer_) add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
   }
 
   /// What slurmrestd would drop or misread is refused, not sent.
@@ -307,6 +338,7 @@ class Planner {
     };
     add("--export", "ALL", "what this script exports reaches the ranks");
     add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
+    if (goes_on_with_fewer_) add("--no-kill", std::nullopt, "the leader starts it again on what is left");
     if (spec_.resources.cpus_per_gpu) {
       add("--cpus-per-gpu", fmt::format("{}", *spec_.resources.cpus_per_gpu), "resources.cpus_per_gpu");
     } else if (spec_.resources.cpus_per_task) {
@@ -402,6 +434,8 @@ class Planner {
   const std::string& specs_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
+  bool is_requeued_ = false;         ///< Slurm may queue the job again
+  bool goes_on_with_fewer_ = false;  ///< a node that is lost does not end the job
   LaunchPlan plan_;
   std::vector<Diagnostic> errors_;
 };

@@ -87,8 +87,9 @@ struct LaunchPlan {
   std::vector<SecretSource> secrets;  ///< --secret NAME of the rank agent; the values travel in the run's own file
   bool trusted = false;               ///< the program is dlrun's own
   std::vector<PlannedWords> program;
-  bool forward_usr1 = false;     ///< checkpoint.signal_before is given
-  std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: tasks on one node
+  bool forward_usr1 = false;                ///< checkpoint.signal_before is given
+  std::vector<PlannedOption> lead_options;  ///< of the leader: when the run starts again, when it hangs
+  std::int64_t local_ranks = 1;             ///< how many ranks `dlrun run` starts: tasks on one node
   Requested requested;
 
   [[nodiscard]] std::vector<std::string> program_argv() const;

@@ -82,6 +82,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"trusted", plan.trusted},
       {"program", program},
       {"forward_usr1", plan.forward_usr1},
+      {"lead_options", of_options(plan.lead_options)},
       {"local_ranks", plan.local_ranks},
       {"requested",
        {{"nodes", of_number(q.nodes)},

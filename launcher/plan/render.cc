@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t kLongestCommandLine = 100;
 
 /// Options that a batch job has and an allocation has not.
-constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error",     "--open-mode",
-                                                     "--no-requeue", "--signal",    "--input",
-                                                     "--batch",      "--propagate", "--kill-on-invalid-dep"};
+constexpr std::array<std::string_view, 11> kBatchOnly{
+    "--output",    "--error",   "--open-mode", "--no-requeue",         "--signal", "--input", "--batch",
+    "--propagate", "--requeue", "--no-kill",   "--kill-on-invalid-dep"};
 
 [[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
   return "agent=" + shell_quote(plan.agent) +
@@ -117,9 +117,21 @@ constexpr std::array<std::string_view, 9> kBatchOnly{"--output",     "--error", 
   return text + " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
 }
 
+/// The leader's words that have a key of their own, one a line.
+[[nodiscard]] std::string lead_options_text(const LaunchPlan& plan) {
+  if (plan.lead_options.empty()) return "";
+  ScriptText text;
+  text.line("lead=(");
+  for (const PlannedOption& option : plan.lead_options)
+    text.line("  " + option.option + (option.value ? " " + shell_quote(*option.value) : ""), option.key);
+  text.line(")");
+  return text.take();
+}
+
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
-  std::string text = "exec " + lead_words(plan);
+  std::string text = lead_options_text(plan) + "exec " + lead_words(plan);
   if (plan.forward_usr1) text += " --forward-usr1";
+  if (!plan.lead_options.empty()) text += " \"${lead[@]}\"";
   text += " -- ";
   if (plan.target == Target::kSlurm) text += "\"${step[@]}\" ";
   if (!plan.entry.words.empty()) text += "\"${enter[@]}\" ";

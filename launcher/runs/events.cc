@@ -128,6 +128,9 @@ void apply(RunRecord& record, const Json& event) {
       }
       if (failure.rank >= 0) record.first_failed = std::move(failure);
     }
+  } else if (kind == "restarting") {
+    record.restarts.push_back(
+        {attempt, json_read::text(event, "cause"), json_read::integer(event, "left").value_or(0)});
   } else if (kind == "ended") {
     record.ended = true;
     record.end_state = json_read::text(event, "state");

@@ -33,6 +33,13 @@ struct RunWarning {
   std::optional<std::int64_t> rank;
 };
 
+/// Another start of the run, after attempt had ended.
+struct Restart {
+  std::int64_t attempt = 0;
+  std::string cause;      ///< in the words of retry.on
+  std::int64_t left = 0;  ///< of the budget, afterwards
+};
+
 /// The sum of all events of the latest attempt, and of the run.
 struct RunRecord {
   bool has_events = false;
@@ -48,6 +55,7 @@ struct RunRecord {
   std::optional<RankFailure> first_failed;  ///< of the latest attempt
   std::vector<RankFailure> failed;          ///< of the latest attempt, in order
   std::vector<RunWarning> warnings;
+  std::vector<Restart> restarts;
   std::string attempt_reason;  ///< of the latest attempt's end, empty while it runs
   bool ended = false;          ///< the latest event that says anything about it is `ended`
   std::string end_state, end_message, end_time;

@@ -43,6 +43,8 @@ RunState end_state(const RunRecord& record) {
 
 std::string running_detail(const RunRecord& record) {
   if (!record.has_events) return "the job runs; its leader has not said anything yet";
+  if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
+    return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt, record.restarts.back().cause);
   if (!record.attempt_reason.empty())
     return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason);
   if (!record.joined) return "waiting for the ranks to join";
@@ -60,6 +62,9 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
     case JobPhase::kPending:
       status.state = RunState::kPending;
       status.detail = report.reason;
+      if (!record.restarts.empty())
+        status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
+                                    record.restarts.back().cause, report.reason.empty() ? "" : ": ", report.reason);
       if (!report.start.empty())
         status.detail += fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
       return;

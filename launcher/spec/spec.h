@@ -101,6 +101,18 @@ struct CheckpointSpec {
   std::optional<std::string> signal_before;  ///< seconds before the time limit, in Slurm's or our forms
 };
 
+/// When a run starts again.
+struct RetrySpec {
+  std::optional<std::int64_t> max;
+  std::vector<std::string> on;  ///< causes
+  std::optional<bool> exclude_bad_nodes;
+  std::optional<std::int64_t> no_progress;
+};
+
+struct HealthSpec {
+  std::optional<std::string> hang_after;  ///< seconds, as text
+};
+
 /// What must have happened to others before this job starts: runs, by any of their names, and Slurm job ids.
 struct AfterSpec {
   std::vector<std::string> ok, any, notok;
@@ -154,6 +166,8 @@ struct JobSpec {
   Launch launch;
   TrainSpec train;
   CheckpointSpec checkpoint;
+  RetrySpec retry;
+  HealthSpec health;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;

@@ -128,6 +128,12 @@ constexpr KeyRow kKeys[] = {
   {.path = "checkpoint.keep", FIELD(checkpoint.keep), .min = 0, .max = 1e6, .option = "--checkpoint-keep", .help = "How many of the newest are kept; 0: none is written.", .fallback = "3", .example = "3"},
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before), .format = Format::kDuration, .help = "USR1 reaches the program this long before the time limit.", .example = "120s"},
 
+  {.path = "retry.max", FIELD(retry.max), .min = 0, .max = 1000, .help = "How often a run that failed starts again: in its allocation where that still stands, else in Slurm's queue. Its program goes on from its checkpoint; DLRUN_ATTEMPT counts the starts.", .fallback = "3 where another key of retry is given, else 0: never", .example = "3"},
+  {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice, .choices = "timeout preemption node_failure hang oom failure", .help = "The causes that it starts again for. timeout: shortly before the limit it saves a checkpoint and is queued again (checkpoint.signal_before). failure: a rank ended of itself, or was killed.", .fallback = "all of them; timeout only with checkpoint.signal_before", .example = "[preemption, node_failure, hang]"},
+  {.path = "retry.exclude_bad_nodes", FIELD(retry.exclude_bad_nodes), .help = "Keep off nodes that failed, or whose rank hung.", .fallback = "false", .example = "true"},
+  {.path = "retry.no_progress", FIELD(retry.no_progress), .min = 1, .max = 1000, .help = "Give up after this many attempts in a row that got no further than the best before them.", .fallback = "3", .example = "2"},
+  {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration, .help = "A run that shows no progress for this long hangs: it is ended, and starts again where retry.on has hang. Progress is what the program reports (the trainer does), else what any rank prints. A rank whose process is stopped hangs too.", .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes", .example = "15m"},
+
   {.path = "after.ok", FIELD(after.ok), .help = "Start when these have succeeded: runs by name, id or path, or Slurm job ids. A job whose wait can never end is cancelled.", .example = "[preprocess, \"4711\"]"},
   {.path = "after.any", FIELD(after.any), .help = "Start when these have ended, however they did.", .example = "last"},
   {.path = "after.notok", FIELD(after.notok), .help = "Start when these have failed.", .example = "[train]"},
@@ -144,12 +150,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath, .help = "A file of mode 0600 with the token that `scontrol token` prints; a socket needs none.", .example = "~/.config/dlrun/token"},
 
   // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
-  {.path = "retry.max", .help = "How often a failed run starts again."},
-  {.path = "retry.on", .help = "The causes it starts again for."},
-  {.path = "retry.exclude_bad_nodes", .help = "Keep off nodes that failed."},
-  {.path = "retry.no_progress", .help = "Give up after this many attempts without progress."},
   {.path = "health.preflight", .help = "Checks of every node before the ranks start."},
-  {.path = "health.hang_after", .help = "End a run that reported no progress for this long."},
   {.path = "notify.webhook", .help = "Where to send notifications."},
   {.path = "notify.on", .help = "What to notify of."},
   {.path = "track.mlflow", .help = "An MLflow server."},

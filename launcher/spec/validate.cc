@@ -31,6 +31,7 @@ class Validator {
     check_launch();
     check_preset();
     check_agent();
+    check_retry();
     check_sweep();
     check_submit();
     return std::move(found_);
@@ -225,6 +226,27 @@ class Validator {
     }
   }
 
+  void check_retry() {
+    const RetrySpec& r = spec_.retry;
+    if (has("retry.on") && r.on.empty() && !refused_.contains("retry.on"))
+      error("retry.on", "retry.on names no cause; retry.max: 0 is how a run never starts again");
+    const bool wants_timeout = std::find(r.on.begin(), r.on.end(), "timeout") != r.on.end();
+    if (wants_timeout && !has("checkpoint.signal_before")) {
+      error("retry.on",
+            "retry.on: timeout needs checkpoint.signal_before: so long before the limit a checkpoint is saved and the "
+            "job "
+            "queued again; afterwards is too late");
+    }
+    if (!spec_.launch.agent.value_or(true)) {
+      if (wants_retry(spec_))
+        error("launch.agent", "launch.agent: false: it is the agent that starts a run again (retry)");
+      if (spec_.health.hang_after)
+        error("launch.agent", "launch.agent: false: it is the agent that sees a run hang (health.hang_after)");
+    }
+    if (const auto after = parse_duration(spec_.health.hang_after.value_or("60")); after && *after < 1)
+      error("health.hang_after", "health.hang_after is 0 s: every run would hang");
+  }
+
   void check_preset() {
     const auto per_node = ranks_per_node(spec_);
     if (preset_.is_node_launcher) {
@@ -411,6 +433,21 @@ std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
   if (spec.resources.gpus_per_task) return spec.resources.gpus_per_task->count;
   const auto gpus = gpus_per_node(spec);
   return gpus ? std::optional(std::max<std::int64_t>(*gpus, 1)) : std::nullopt;
+}
+
+bool wants_retry(const JobSpec& spec) {
+  const RetrySpec& r = spec.retry;
+  if (r.max) return *r.max > 0;
+  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress;
+}
+
+std::vector<std::string> retry_causes(const JobSpec& spec) {
+  if (!spec.retry.on.empty()) return spec.retry.on;
+  std::vector<std::string> all;
+  for (const std::string_view cause : split(find_key("retry.on")->choices, ' ')) {
+    if (cause != "timeout" || spec.checkpoint.signal_before) all.emplace_back(cause);
+  }
+  return all;
 }
 
 std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {

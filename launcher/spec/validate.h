@@ -30,6 +30,13 @@ namespace dlrun {
 /// where only the whole job's GPUs are given.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
+/// What retry.max is where only another key of retry is given.
+inline constexpr std::int64_t kRetryMax = 3;
+/// Some key of retry is given, and its max is not 0.
+[[nodiscard]] bool wants_retry(const JobSpec& spec);
+/// retry.on, or what it is where it is not given.
+[[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
+
 /// GPUs of each node as far as the spec fixes them; 0 where it asks for none.
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
 

@@ -17,7 +17,9 @@ using std::chrono::milliseconds;
 constexpr std::size_t kLaterFailuresLimit = 64;
 constexpr int kJoinTimeoutCode = 76;
 constexpr int kLaunchFailedCode = 77;
+constexpr int kHangCode = 79;
 constexpr milliseconds kProgressEvery{1000};
+constexpr milliseconds kStoppedIsFresh{3000};
 
 double seconds_between(Attempt::Clock::time_point from, Attempt::Clock::time_point to) {
   return static_cast<double>(std::chrono::duration_cast<milliseconds>(to - from).count()) / 1000.0;
@@ -28,6 +30,13 @@ int integer(const Json& object, std::string_view key) {
   if (found == object.end() || !found->is_number_integer()) return -1;
   const auto value = found->get<std::int64_t>();
   return value < 0 || value > (1 << 24) ? -1 : static_cast<int>(value);
+}
+
+/// A count that a program reported; -1 where it did not.
+std::int64_t count_of(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? std::max<std::int64_t>(found->get<std::int64_t>(), -1)
+                                                             : -1;
 }
 
 std::string text(const Json& object, std::string_view key) {
@@ -94,7 +103,11 @@ Result<Hello> Hello::of_json(const Json& message) {
 }
 
 Attempt::Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now)
-    : options_(std::move(options)), outlet_(outlet), began_(now), size_(options_.ranks) {}
+    : options_(std::move(options)),
+      outlet_(outlet),
+      began_(now),
+      size_(options_.ranks),
+      hang_watch_(options_.hang_after) {}
 
 bool Attempt::wants(int rank) const {
   return phase_ == Phase::kJoining && !ranks_.contains(rank) && (size_ == 0 || rank < size_);
@@ -128,6 +141,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   outlet_.record("joined",
                  {{"ranks", size_}, {"hosts", compress_hostlist(hosts)}, {"seconds", seconds_between(began_, now)}});
   phase_ = Phase::kRunning;
+  hang_watch_.on_start(now);
   start();
 }
 
@@ -163,6 +177,7 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
       fail_rank(rank, told->second.end, true, now);
     } else {
       // An agent leaves without a record only when it is killed, or with its node. The launcher may know more soon.
+      lost_.insert(rank);
       fail_rank(rank, {128 + SIGKILL, 0, fmt::format("its agent is lost without an exit record: {}", why)}, false, now);
     }
   }
@@ -217,6 +232,7 @@ void Attempt::begin_ending(Clock::time_point now, int step_signal) {
   if (phase_ == Phase::kEnding || phase_ == Phase::kOver) return;
   phase_ = Phase::kEnding;
   ending_since_ = now;
+  hang_watch_.off();
   outlet_.broadcast({{"type", "end"}, {"signal", step_signal}});
   if (joined_ == 0 && !step_is_over_) {
     stops_asked_ = 1;
@@ -226,6 +242,7 @@ void Attempt::begin_ending(Clock::time_point now, int step_signal) {
 
 void Attempt::on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now) {
   const RankEnd end{signal != 0 ? 128 + signal : code, signal, {}};
+  lost_.erase(rank);
   if (announce_at_ && end_.first_failed->rank == rank && end.code != 0) {
     end_.first_failed->end = end;
     ranks_[rank].end = end;
@@ -251,9 +268,83 @@ void Attempt::blame_slurm() {
   const auto why = why_cancelled(cancel_reason_);
   end_.message = fmt::format("{}; {}", why, end_.message);
   end_.is_timeout = cancel_reason_ == "TIME LIMIT";
+  end_.is_slurms_doing = true;
+  end_.cause = end_.is_timeout                              ? Cause::kTimeout
+               : cancel_reason_ == "PREEMPTION"             ? Cause::kPreemption
+               : cancel_reason_ == "JOB REQUEUE"            ? Cause::kRequeue
+               : cancel_reason_.starts_with("NODE FAILURE") ? Cause::kNodeFailure
+                                                            : Cause::kNone;
   // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may come again.
   if (cancel_reason_ == "TIME LIMIT" || cancel_reason_.starts_with("NODE FAILURE")) end_.is_cancelled = false;
   outlet_.say(why);
+}
+
+void Attempt::end_for(std::string_view reason, int code, std::string message, Clock::time_point now) {
+  end_.reason = reason;
+  end_.code = code;
+  end_.message = std::move(message);
+  outlet_.say(end_.message);
+  begin_ending(now);
+}
+
+void Attempt::on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now) {
+  const auto found = ranks_.find(rank);
+  if (phase_ != Phase::kRunning || found == ranks_.end() || found->second.end) return;
+  stopped_ = {rank, stopped, now};
+  if (stopped >= hang_watch_.stopped_limit()) end_for_stopped(now);
+}
+
+void Attempt::end_for_stopped(Clock::time_point now) {
+  const FailedRank failed{stopped_.rank,
+                          host_of(stopped_.rank),
+                          ranks_.at(stopped_.rank).hello.pid,
+                          {kHangCode, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
+  end_.first_failed = failed;
+  record_failure(failed);
+  end_for("hang", kHangCode, sentence(), now);
+}
+
+void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
+  const auto lost = expand_hostlist(nodes).value_or(std::vector<std::string>());
+  end_.lost_nodes.insert(end_.lost_nodes.end(), lost.begin(), lost.end());
+  if (phase_ != Phase::kRunning && phase_ != Phase::kJoining) return;
+  end_for("node_failure", 128 + SIGKILL, fmt::format("Slurm has lost {}; its ranks are ended", printable(nodes)), now);
+}
+
+void Attempt::on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now) {
+  if (phase_ != Phase::kRunning || limit_at_) return;
+  limit_at_ = now + time_left;
+  hang_watch_.off();
+}
+
+/// What the end means for another start. Slurm's own reason was looked at before.
+Cause Attempt::cause() const {
+  if (end_.code == 0 || is_given_up_) return Cause::kNone;
+  if (end_.cause != Cause::kNone) return end_.cause;
+  if (!end_.lost_nodes.empty())
+    return Cause::kNodeFailure;  // a TERM that came behind it is Slurm's, to queue the job again
+  if (end_.is_cancelled) return Cause::kNone;
+  if (end_.reason == "hang") return Cause::kHang;
+  if (end_.reason == "time_limit") return Cause::kTimeout;
+  if (end_.reason == "rank_failed") {
+    // A program that was told to save, and leaves with a code of its own: that is how it ends before its time is up.
+    if (limit_at_) return Cause::kTimeout;
+    if (is_preemption_near_) return Cause::kPreemption;
+    if (is_out_of_memory_ && end_.code == 128 + SIGKILL) return Cause::kOom;
+  }
+  return Cause::kFailure;
+}
+
+/// The nodes that did not keep their ranks: where agents were lost without a word, or a process hangs.
+void Attempt::find_suspects() {
+  std::map<std::string, int> left_of;  // ranks of the host that said how they ended
+  std::set<std::string> suspects;
+  for (const auto& [rank, member] : ranks_) left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
+  for (const int rank : lost_) suspects.insert(host_of(rank));
+  for (const auto& host : suspects) end_.is_whole_node_silent = end_.is_whole_node_silent || left_of[host] == 0;
+  if (end_.reason == "hang" && end_.first_failed) suspects.insert(end_.first_failed->host);
+  suspects.erase(std::string());
+  end_.suspects.assign(suspects.begin(), suspects.end());
 }
 
 void Attempt::on_step_end(int code, std::string_view words, Clock::time_point now) {
@@ -277,6 +368,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (phase_ == Phase::kEnding) {
     // Asked twice: the job is cancelled whatever it was ending for, but what failed first keeps its name and code.
     end_.is_cancelled = true;
+    end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
     return;
   }
   end_.reason = "signalled";
@@ -304,6 +396,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
     // All checkpoint together or none: a collective in the middle of it would hang otherwise. To this one again,
     // since it waits for a word about this very signal.
     outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
+    is_preemption_near_ = is_preemption_near_ || signal == SIGTERM;
+    hang_watch_.off();
     if (!std::exchange(usr1_is_passed_, true)) {
       outlet_.broadcast({{"type", "word"}, {"signal", signal}, {"word", "checkpoint"}});
     }
@@ -319,6 +413,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
 
 void Attempt::give_up(int code, std::string_view message, Clock::time_point now) {
   if (phase_ == Phase::kOver) return;
+  is_given_up_ = true;
   end_.reason = "signalled";
   end_.code = code;
   end_.message = message;
@@ -356,8 +451,18 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
     result.erase("op");
     outlet_.record("result", result);
     held_progress_.reset();
+    hang_watch_.off();
     return;
   }
+  const auto told = count_of(body, "step");
+  const auto step = told >= 0 ? told : count_of(body, "epoch");
+  if (step >= 0) step_ = std::max(step_.value_or(step), step);
+  hang_watch_.on_progress(now, step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step));
+  const bool has_saved = body.contains("checkpoint");
+  if (has_saved && limit_at_ && phase_ == Phase::kRunning) {
+    return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved", now);
+  }
+  if (has_saved && !body.contains("step")) return;  // no news of how far it is
   held_progress_ = body;
   held_progress_->erase("op");
   flush_progress(now);
@@ -425,6 +530,15 @@ void Attempt::tick(Clock::time_point now) {
     end_.code = kJoinTimeoutCode;
     outlet_.say(end_.message);
     begin_ending(now);
+  }
+  if (phase_ == Phase::kRunning) {
+    if (auto sentence = hang_watch_.due(now)) {
+      // A process that is stopped is why; it is told of every second.
+      const bool is_stopped = stopped_.rank >= 0 && now < stopped_.heard + kStoppedIsFresh;
+      is_stopped ? end_for_stopped(now) : end_for("hang", kHangCode, std::move(*sentence), now);
+    } else if (limit_at_ && now >= *limit_at_) {
+      end_for("time_limit", 128 + SIGTERM, "the time limit is near", now);
+    }
   }
   if (phase_ == Phase::kEnding && !step_is_over_) {
     if (stops_asked_ < 1 && now >= ending_since_ + kMercy) {
@@ -500,10 +614,16 @@ void Attempt::finish(Clock::time_point now) {
   if (held_progress_) outlet_.record("progress", *held_progress_);
   for (const auto& failed : later_failures_) record_failure(failed);
   blame_slurm();
+  end_.cause = cause();
+  end_.is_timeout = end_.is_timeout || end_.cause == Cause::kTimeout;
+  end_.step = step_;
+  end_.had_grace = is_preemption_near_;
+  find_suspects();
   if (end_.reason == "ok") {
     end_.message = size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
   }
   Json fields{{"code", end_.code}, {"reason", end_.reason}};
+  if (end_.cause != Cause::kNone) fields["cause"] = word(end_.cause);
   if (end_.first_failed) {
     auto first = failure_json(*end_.first_failed);
     first.erase("pid");
@@ -520,6 +640,8 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     if (!next || when < *next) next = when;
   };
   if (announce_at_) at(*announce_at_);
+  if (const auto due = hang_watch_.next_deadline(); due && phase_ == Phase::kRunning) at(*due);
+  if (limit_at_ && phase_ == Phase::kRunning) at(*limit_at_);
   if (phase_ == Phase::kJoining) at(began_ + options_.join_timeout);
   if (phase_ == Phase::kEnding && !step_is_over_ && stops_asked_ < 2) {
     at(ending_since_ + (stops_asked_ < 1 ? kMercy : kPatience));

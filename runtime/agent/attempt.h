@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/result.h"
+#include "runtime/agent/hang_watch.h"
+#include "runtime/agent/retry.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
@@ -41,6 +43,7 @@ struct AttemptOptions {
   bool forward_usr1 = false;
   int ranks = 0;            ///< how many will come; 0: the first hello says it
   std::string job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
+  std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
 };
 
 /// What a rank says of itself.
@@ -71,11 +74,18 @@ struct FailedRank {
 /// How an attempt ended.
 struct AttemptEnd {
   int code = 0;
-  std::string reason;  ///< ok, rank_failed, launch_failed, join_timeout, signalled
+  std::string reason;  ///< ok, rank_failed, launch_failed, join_timeout, signalled, hang, time_limit, node_failure
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for people
   bool is_cancelled = false;
-  bool is_timeout = false;  ///< Slurm ended it at its time limit
+  bool is_timeout = false;              ///< Slurm ended it at its time limit, or it ended before that to be requeued
+  Cause cause = Cause::kNone;           ///< what that means for another start
+  std::optional<std::int64_t> step;     ///< the furthest that the program reported: its step, else its epoch
+  std::vector<std::string> suspects;    ///< nodes that are not heard of any more, or hold the process that hangs
+  std::vector<std::string> lost_nodes;  ///< Slurm says so
+  bool had_grace = false;               ///< a TERM to the ranks alone was taken for a preemption's grace time
+  bool is_slurms_doing = false;         ///< Slurm ends the whole job, for the reason that is the cause
+  bool is_whole_node_silent = false;    ///< a suspect's ranks are all gone, and nobody said how
 };
 
 class Attempt {
@@ -108,6 +118,17 @@ class Attempt {
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
   /// Slurm says why it ends the step ("TIME LIMIT"). Its signals arrive by other ways, before or after.
   void on_cancelled(std::string_view reason);
+  /// Slurm says that processes of the step were killed for their memory.
+  void on_out_of_memory() { is_out_of_memory_ = true; }
+  /// Slurm has lost these nodes, a node list; their ranks may live on.
+  void on_node_failure(std::string_view nodes, Clock::time_point now);
+  /// A rank's agent has seen its program stopped (SIGSTOP) for so long.
+  void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
+  /// A rank has printed something since its last beat.
+  void on_output(Clock::time_point now) { hang_watch_.on_output(now); }
+  /// The time limit is near, and the job is to be requeued before it: ends when a checkpoint is saved, or within
+  /// time_left.
+  void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);
   /// The step is over. words: what the launcher has said, for the case that no rank ever came.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// The whole attempt is to end for a reason outside of it.
@@ -140,6 +161,10 @@ class Attempt {
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
   void blame_slurm();
+  void end_for(std::string_view reason, int code, std::string message, Clock::time_point now);
+  void end_for_stopped(Clock::time_point now);
+  [[nodiscard]] Cause cause() const;
+  void find_suspects();
   void flush_progress(Clock::time_point now);
   [[nodiscard]] std::string host_of(int rank) const;
   [[nodiscard]] std::string sentence() const;
@@ -170,6 +195,19 @@ class Attempt {
   std::set<int> signals_seen_;
   std::string cancel_reason_;  ///< Slurm's own word for why it ends the step; empty: it gave none
   bool usr1_is_passed_ = false;
+  HangWatch hang_watch_;
+  struct Stopped {
+    int rank = -1;
+    std::chrono::seconds time{};
+    Clock::time_point heard{};
+  };
+  Stopped stopped_;  ///< the last rank whose agent said so
+  bool is_out_of_memory_ = false;
+  bool is_given_up_ = false;
+  bool is_preemption_near_ = false;            ///< a TERM to the ranks alone was taken for a preemption's grace
+  std::optional<Clock::time_point> limit_at_;  ///< when the attempt ends itself ahead of the time limit
+  std::optional<std::int64_t> step_;
+  std::set<int> lost_;  ///< ranks whose agents are gone, and nobody said how
   std::optional<Json> held_progress_;
   Clock::time_point last_progress_{};
   AttemptEnd end_;

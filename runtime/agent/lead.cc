@@ -1,35 +1,26 @@
 #include "runtime/agent/lead.h"
 
+#include <poll.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <unordered_map>
 
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
+#include "common/hostlist.h"
 #include "common/text.h"
-#include "runtime/agent/address.h"
-#include "runtime/agent/attempt.h"
-#include "runtime/agent/attempt_watch.h"
-#include "runtime/agent/background_file.h"
-#include "runtime/agent/event_loop.h"
+#include "runtime/agent/attempt_lead.h"
+#include "runtime/agent/controller.h"
 #include "runtime/agent/events.h"
-#include "runtime/agent/gate.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/run_claim.h"
-#include "runtime/agent/sample_board.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
-#include "runtime/agent/snapshot_file.h"
-#include "runtime/agent/step.h"
-#include "runtime/agent/store.h"
 #include "runtime/agent/surroundings.h"
 
 namespace dlrun::agent {
@@ -37,335 +28,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
-constexpr milliseconds kBeatEvery{3000};
-constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kLastWordsLimit{5000};
-constexpr milliseconds kLastSnapshotLimit{1000};
-constexpr std::size_t kAddressesLimit = 8;
-constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
-constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string text(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::int64_t integer_or(const Json& object, std::string_view key, std::int64_t fallback) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
-}
+constexpr std::size_t kEventsLimitBytes = 1U << 30U;
+constexpr seconds kVerdictLimit{330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
+constexpr seconds kAskAgain{2};
+constexpr seconds kSlurmWasFaster{5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
+constexpr seconds kRequeueLimit{60};   ///< for Slurm to end us once the job is queued again
 
 std::string own_host() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return host.data();
-}
-
-/// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt decides.
-class Lead final : public AttemptOutlet, public GateHandler, public StepHandler {
- public:
-  Lead(const LeadOptions& options, Env env, JobIdentity identity, ClaimedRun run, EventLog& events, EventLoop& loop,
-       Sink& out, Sink& err, int signal_fd)
-      : options_(options),
-        env_(std::move(env)),
-        identity_(std::move(identity)),
-        run_(std::move(run)),
-        events_(events),
-        loop_(loop),
-        out_(out),
-        err_(err),
-        signal_fd_(signal_fd) {}
-
-  Result<AttemptEnd> lead_attempt();
-
-  // AttemptOutlet
-  void send(int rank, const Json& message) override {
-    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
-      gate_->send(found->second, dump(message));
-  }
-  void send_text(int rank, std::string_view payload) override {
-    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end()) gate_->send(found->second, payload);
-  }
-  void broadcast(const Json& message) override {
-    const auto payload = dump(message);
-    std::vector<PeerId> peers;  // a send may lose a peer and with it its entry
-    for (const auto& [rank, peer] : peer_of_rank_) peers.push_back(peer);
-    for (const auto peer : peers) gate_->send(peer, payload);
-  }
-  void record(std::string_view event, const Json& fields) override {
-    if (!is_superseded_) events_.record(event, fields);
-  }
-  void say(std::string_view line) override { err_.push(fmt::format("dlrun: {}\n", line)); }
-  void stop_step(bool without_mercy) override {
-    if (step_) step_->stop(without_mercy);
-  }
-
-  // GateHandler
-  bool on_peer(PeerId peer, const Claim& claim) override;
-  void on_message(PeerId peer, std::string_view payload) override;
-  void on_lost(PeerId peer, std::string_view why) override;
-
-  // StepHandler
-  void on_task_end(int rank, std::string_view host, int code, int signal) override {
-    attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal, Clock::now());
-  }
-  void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
-  void on_step_end(int code, std::string_view words) override { attempt_->on_step_end(code, words, Clock::now()); }
-
- private:
-  [[nodiscard]] Env step_env() const;
-  Result<> start_step();
-  void take_signals();
-  void answer(const std::vector<Store::Answer>& answers);
-  void on_hello(int rank, PeerId peer, const Json& message);
-  void tick();
-  void write_samples(Clock::time_point now, bool is_last);
-  [[nodiscard]] milliseconds next_wait() const;
-
-  const LeadOptions& options_;
-  Env env_;
-  JobIdentity identity_;
-  ClaimedRun run_;
-  EventLog& events_;
-  EventLoop& loop_;
-  Sink& out_;
-  Sink& err_;
-  int signal_fd_;
-  std::string host_ = own_host();
-  std::vector<std::string> addresses_;
-  Key secret_{};
-  std::unique_ptr<BackgroundFile> local_log_;
-  std::unique_ptr<Gate> gate_;
-  std::unique_ptr<Attempt> attempt_;
-  std::unique_ptr<AttemptWatch> watch_;
-  std::unique_ptr<Step> step_;
-  SampleBoard samples_{Clock::now()};
-  SnapshotFile ranks_file_{run_.directory / "ranks.json"};
-  Store store_;
-  std::unordered_map<PeerId, int> rank_of_peer_;
-  std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
-  Clock::time_point next_beat_{};
-  bool is_superseded_ = false;
-};
-
-Result<AttemptEnd> Lead::lead_attempt() {
-  secret_ = random_key();
-  auto listener = listen_on_free_port(options_.local.has_value());
-  if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
-  gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), secret_);
-  addresses_ = options_.local ? std::vector<std::string>{} : own_addresses();
-  if (addresses_.empty()) addresses_.emplace_back("127.0.0.1");
-  if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
-
-  const auto job_nodes = options_.local ? std::string() : env_.get_or("SLURM_JOB_NODELIST", "");
-  attempt_ = std::make_unique<Attempt>(
-      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0), job_nodes}, *this,
-      Clock::now());
-  const auto env = step_env();
-  record("started",
-         {{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", options_.command}});
-  if (auto made = make_private_directories(run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt)); !made) {
-    say(made.error().message);
-    record("warning", {{"message", made.error().message}});
-  }
-  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
-  if (auto started = start_step(); !started)
-    attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
-  if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
-  while (!attempt_->is_over()) {
-    loop_.run_once(next_wait());
-    tick();
-  }
-  step_.reset();
-  write_samples(Clock::now(), true);
-  if (signals) loop_.unwatch(*signals);
-  return attempt_->end();
-}
-
-Env Lead::step_env() const {
-  auto env = env_;
-  env.remove_matching({"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*", "DLRUN_NODE_RANK",
-                       "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_STORE"},
-                      {});
-  std::vector<std::string> lead;
-  for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
-  env.set("DLRUN_JOB", identity_.job);
-  env.set("DLRUN_RUN", run_.directory.string());
-  env.set("DLRUN_ATTEMPT", std::to_string(run_.attempt));
-  env.set("DLRUN_LEAD", join(lead, ","));
-  env.set("DLRUN_SECRET", to_text(secret_));
-  return env;
-}
-
-Result<> Lead::start_step() {
-  if (options_.local) {
-    auto log = BackgroundFile::open((run_.directory / "local.out").string(), kLocalLogQueueBytes);
-    if (log) {
-      local_log_ = std::move(*log);
-    } else {
-      say(log.error().message);
-      record("warning", {{"message", log.error().message}});
-    }
-  }
-  const StepPlumbing plumbing{loop_, *this, out_, err_, local_log_.get()};
-  auto step = options_.local ? start_local(plumbing, options_.command, step_env(), *options_.local)
-                             : start_srun(plumbing, options_.command, step_env());
-  if (!step) return tl::unexpected<Error>(std::move(step.error()));
-  step_ = std::move(*step);
-  return {};
-}
-
-void Lead::take_signals() {
-  signalfd_siginfo info{};
-  while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
-    const int signal = static_cast<int>(info.ssi_signo);
-    if (signal != SIGCHLD) {
-      attempt_->on_own_signal(signal, Clock::now());
-    } else if (step_) {
-      step_->reap();
-    }
-  }
-}
-
-bool Lead::on_peer(PeerId peer, const Claim& claim) {
-  const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
-  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
-      peer_of_rank_.contains(claim.rank)) {
-    return false;
-  }
-  step_name_ = claim.step;
-  rank_of_peer_[peer] = claim.rank;
-  peer_of_rank_[claim.rank] = peer;
-  return true;
-}
-
-void Lead::on_lost(PeerId peer, std::string_view why) {
-  const auto found = rank_of_peer_.find(peer);
-  if (found == rank_of_peer_.end()) return;
-  const int rank = found->second;
-  rank_of_peer_.erase(found);
-  peer_of_rank_.erase(rank);
-  store_.drop(rank);
-  attempt_->on_lost(rank, why, Clock::now());
-}
-
-void Lead::on_message(PeerId peer, std::string_view payload) {
-  const auto found = rank_of_peer_.find(peer);
-  if (found == rank_of_peer_.end()) return;
-  const int rank = found->second;
-  const auto now = Clock::now();
-  const auto message = Json::parse(payload, nullptr, false);
-  if (!message.is_object()) return;
-  const auto type = text(message, "type");
-  const auto id = static_cast<std::uint64_t>(std::max<std::int64_t>(integer_or(message, "id", 0), 0));
-  if (type == "hello") {
-    on_hello(rank, peer, message);
-  } else if (type == "put") {
-    answer(store_.put(rank, id, text(message, "key"), text(message, "value")));
-  } else if (type == "get") {
-    const milliseconds wait(std::clamp<std::int64_t>(integer_or(message, "wait_ms", 30'000), 0, kWaitLimit.count()));
-    answer(store_.get(rank, id, text(message, "key"), wait, now));
-  } else if (type == "progress") {
-    if (const auto body = message.find("body"); body != message.end()) attempt_->on_progress(rank, *body, now);
-  } else if (type == "signal") {
-    attempt_->on_rank_signal(rank, static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 1, 64)),
-                             now);
-  } else if (type == "table") {
-    attempt_->on_table(rank, integer_or(message, "from", -1));
-  } else if (type == "warning") {
-    attempt_->on_warning(rank, text(message, "message"));
-  } else if (type == "exit") {
-    const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
-    const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
-    attempt_->on_exit(rank, {code, signal, text(message, "error").substr(0, 4096)}, now);
-  } else if (type == "beat") {
-    samples_.note(rank, message, now);
-  }
-}
-
-void Lead::on_hello(int rank, PeerId peer, const Json& message) {
-  auto hello = Hello::of_json(message);
-  if (!hello) {
-    say(fmt::format("rank {}: {}", rank, hello.error().message));
-    return gate_->close(peer);
-  }
-  // A rank beside lead may have come over the loopback interface; the other nodes need an address that leads here.
-  if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
-  samples_.add(hello->world, hello->host);
-  attempt_->on_hello(rank, *hello, Clock::now());
-}
-
-void Lead::answer(const std::vector<Store::Answer>& answers) {
-  for (const auto& [rank, id, value] : answers) {
-    Json reply{{"type", "reply"}, {"id", id}, {"ok", value.has_value()}};
-    if (!value) {
-      reply["error"] = value.error().message;
-    } else if (!value->empty()) {
-      reply["value"] = *value;
-    }
-    send(rank, reply);
-  }
-}
-
-void Lead::tick() {
-  const auto now = Clock::now();
-  gate_->tick(now);
-  answer(store_.expire(now));
-  if (step_) step_->tick();
-  if (now >= next_beat_) {
-    next_beat_ = now + kBeatEvery;
-    broadcast({{"type", "beat"}});
-  }
-  if (auto failure = events_.take_failure()) {
-    say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
-  }
-  if (local_log_) {
-    if (auto failure = local_log_->take_failure()) {
-      say(fmt::format("{}; the run goes on without it", failure->message));
-      record("warning", {{"message", failure->message}});
-    }
-  }
-  if (watch_ && !is_superseded_ && watch_->is_superseded()) {
-    is_superseded_ = true;
-    attempt_->give_up(kExitRunTaken,
-                      fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt),
-                      now);
-  }
-  write_samples(now, false);
-  attempt_->tick(now);
-}
-
-void Lead::write_samples(Clock::time_point now, bool is_last) {
-  if (is_superseded_) return;
-  if (samples_.is_snapshot_due(now) || (is_last && samples_.has_any())) {
-    ranks_file_.put(samples_.snapshot(run_.attempt, utc_timestamp(std::chrono::system_clock::now()), now));
-  }
-  if (samples_.is_record_due(now)) {
-    if (const auto fields = samples_.record(now)) record("samples", *fields);
-  }
-  if (is_last) std::ignore = ranks_file_.drain(kLastSnapshotLimit);
-  if (auto failure = ranks_file_.take_failure()) {
-    say(fmt::format("{}; `dlrun top` will not see the ranks", failure->message));
-    record("warning", {{"message", failure->message}});
-  }
-}
-
-milliseconds Lead::next_wait() const {
-  const auto now = Clock::now();
-  auto wait = kTickEvery;
-  const auto until = [&](std::optional<Clock::time_point> when) {
-    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
-  };
-  until(attempt_->next_deadline());
-  until(gate_->next_deadline());
-  until(store_.next_deadline());
-  return wait;
 }
 
 /// A failure before any attempt: said, and told by the exit code.
@@ -384,10 +59,232 @@ UniqueFd catch_signals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-void wait_for_last_words(EventLoop& loop, EventLog& events, const Sink& out, const Sink& err) {
+/// Waits; the signal that asks for the end, should one come meanwhile.
+std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
+  for (const auto until = Clock::now() + limit;;) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+    if (left <= milliseconds::zero()) return std::nullopt;
+    pollfd ready{.fd = signal_fd, .events = POLLIN, .revents = 0};
+    ::poll(&ready, 1, static_cast<int>(left.count()));
+    signalfd_siginfo info{};
+    while (::read(signal_fd, &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) return signal;
+    }
+  }
+}
+
+/// A run's attempts in this start of the job, one after another.
+class RunLead {
+ public:
+  RunLead(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run, EventLog& events,
+          EventLoop& loop, int signal_fd, RetryHistory history)
+      : options_(options),
+        env_(env),
+        identity_(identity),
+        run_(std::move(run)),
+        events_(events),
+        loop_(loop),
+        signal_fd_(signal_fd),
+        history_(std::move(history)),
+        command_(options.command),
+        out_(loop, STDOUT_FILENO),
+        err_(loop, STDERR_FILENO) {
+    if (!options.local) controller_.emplace(env, identity.job);
+  }
+
+  /// The process's exit code.
+  int lead();
+  void say(std::string_view line) { err_.push(fmt::format("dlrun: {}\n", line)); }
+
+ private:
+  enum class Next { kEnd, kStep, kRequeue, kSlurm };
+  struct Plan {
+    Next next = Next::kEnd;
+    Cause cause = Cause::kNone;
+    std::vector<std::string> bad_nodes{};
+  };
+
+  [[nodiscard]] Plan plan_after(AttemptEnd& end);
+  /// What Slurm does with the job, where its signals alone have not said so.
+  [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
+  /// The nodes that Slurm holds for bad, waited for while a node of the step is silent.
+  [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
+  [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
+  /// Slurm takes the job back. False: it does not, and the run ends here.
+  bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
+  void record_end(const AttemptEnd& end);
+  int leave(int code);
+
+  const LeadOptions& options_;
+  const Env& env_;
+  const JobIdentity& identity_;
+  ClaimedRun run_;
+  EventLog& events_;
+  EventLoop& loop_;
+  int signal_fd_;
+  RetryHistory history_;
+  std::vector<std::string> command_;
+  Sink out_;
+  Sink err_;
+  std::optional<Controller> controller_;
+};
+
+int RunLead::lead() {
+  for (;;) {
+    const bool may_requeue = options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout) &&
+                             history_.restarts() < options_.retry.max && controller_.has_value();
+    auto led = lead_attempt({options_, env_, identity_, run_, events_, loop_, out_, err_, signal_fd_, command_,
+                             controller_ ? &*controller_ : nullptr, may_requeue});
+    if (!led) {
+      events_.record("ended", {{"state", "failed"}, {"code", kExitInternal}, {"message", led.error().message}});
+      remove_secrets(run_.directory);
+      say(led.error().message);
+      return leave(kExitInternal);
+    }
+    auto& end = *led;
+    if (end.code == kExitRunTaken && end.reason == "signalled") return leave(end.code);  // another's run
+    const auto plan = plan_after(end);
+    if (plan.next == Next::kEnd) {
+      record_end(end);
+      return leave(end.code);
+    }
+    if (plan.next == Next::kSlurm) return leave(end.code);
+    if (plan.next == Next::kRequeue) {
+      if (!requeue(end, plan.bad_nodes)) record_end(end);
+      return leave(end.code);
+    }
+    if (auto begun = begin_attempt(run_.directory, run_.attempt + 1); !begun) {
+      end.message += fmt::format("; it cannot start again: {}", begun.error().message);
+      say(begun.error().message);
+      record_end(end);
+      return leave(end.code);
+    }
+    events_.set_attempt(++run_.attempt);
+  }
+}
+
+RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
+  if (!options_.retry.is_on() || end.code == 0) return {};
+  Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
+  if (controller_ && (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
+    plan.bad_nodes = ask_for_bad_nodes(end);
+    if (end.is_cancelled) return {};
+    if (!plan.bad_nodes.empty()) plan.cause = Cause::kNodeFailure;
+  }
+  if (plan.cause == Cause::kHang) plan.bad_nodes = end.suspects;
+  if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.lost_nodes;
+  history_.add_attempt(end.step, plan.cause);
+  const auto decision = decide_retry(options_.retry, history_, plan.cause);
+  if (!decision.restarts) {
+    if (!decision.why.empty()) {
+      end.message += fmt::format("; it does not start again: {}", decision.why);
+      say(fmt::format("the run does not start again: {}", decision.why));
+    }
+    return {};
+  }
+  // A requeue of somebody's, and a preemption, are Slurm's to carry out; it may be at it already.
+  if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
+  for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
+  const bool is_slurms = end.is_slurms_doing && plan.cause != Cause::kTimeout;
+  plan.next = is_slurms ? Next::kSlurm : where_to(plan.cause, plan.bad_nodes);
+  history_.add_restart();
+  Json fields{
+      {"cause", word(plan.cause)}, {"left", decision.left}, {"by", plan.next == Next::kStep ? "lead" : "slurm"}};
+  if (!plan.bad_nodes.empty() && options_.retry.excludes_bad_nodes) fields["exclude"] = plan.bad_nodes;
+  events_.record("restarting", fields);
+  say(fmt::format("attempt {} ended ({}); the run starts again{}, {} restart{} left", run_.attempt, word(plan.cause),
+                  plan.next == Next::kStep ? "" : " once Slurm has queued the job again", decision.left,
+                  decision.left == 1 ? "" : "s"));
+  return plan;
+}
+
+Cause RunLead::cause_by_slurm(AttemptEnd& end) const {
+  const bool is_without_reason = end.is_cancelled && end.cause == Cause::kNone;
+  const bool is_a_guess = end.cause == Cause::kPreemption && !end.is_slurms_doing;
+  if (!is_without_reason && !is_a_guess) return end.cause;
+  const auto facts = controller_->job();
+  if (!facts) return end.cause;
+  if (facts->restarts > restart_count_of(env_)) {
+    end.is_slurms_doing = true;
+    return end.had_grace ? Cause::kPreemption : Cause::kRequeue;
+  }
+  if (facts->is_preempted) return Cause::kPreemption;  // its ranks have ended before their time was up
+  return is_a_guess ? Cause::kFailure : Cause::kNone;  // somebody else's TERM
+}
+
+std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
+  const bool may_be_nodes = !end.suspects.empty() || end.reason == "launch_failed" || end.reason == "join_timeout";
+  const auto nodes = env_.get_or("SLURM_JOB_NODELIST", "");
+  if (!may_be_nodes || nodes.empty()) return {};
+  const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
+  if (end.is_whole_node_silent) say(fmt::format("{} is silent; Slurm is asked what it knows", suspects));
+  for (const auto until = Clock::now() + (end.is_whole_node_silent ? kVerdictLimit : seconds(0));;) {
+    const auto bad = controller_->bad_nodes(suspects);
+    if (bad && !bad->empty()) return *bad;
+    if (Clock::now() >= until) return {};
+    if (const auto signal = signal_within(signal_fd_, kAskAgain)) {
+      end.is_cancelled = true;
+      end.code = 128 + *signal;
+      return {};
+    }
+  }
+}
+
+RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
+  if (options_.local) return Next::kStep;
+  if (cause == Cause::kTimeout || cause == Cause::kPreemption) return Next::kRequeue;
+  const bool leaves_nodes = cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
+  if (!leaves_nodes) return Next::kStep;
+  // On what is left of the allocation, where the spec has room for that. SLURM_JOB_NODELIST still names a dead node.
+  if (options_.retry.min_nodes == 0) return Next::kRequeue;
+  const auto facts = controller_->job();
+  if (!facts) return Next::kRequeue;
+  auto nodes = expand_hostlist(facts->nodes).value_or(std::vector<std::string>());
+  std::erase_if(nodes, [&](const std::string& node) {
+    const auto& bad = history_.bad_nodes();
+    return bad.contains(node) && (options_.retry.excludes_bad_nodes ||
+                                  std::find(bad_nodes.begin(), bad_nodes.end(), node) != bad_nodes.end());
+  });
+  if (static_cast<int>(nodes.size()) < options_.retry.min_nodes) return Next::kRequeue;
+  const auto per_node = env_.get_or("SLURM_NTASKS_PER_NODE", env_.get_or("SLURM_TASKS_PER_NODE", "1"));
+  command_ = step_on_nodes(
+      options_.command, nodes,
+      static_cast<int>(parse_int(per_node.substr(0, per_node.find_first_not_of("0123456789"))).value_or(1)));
+  return Next::kStep;
+}
+
+bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
+  // Slurm may end us the moment it has heard: the record must be on the disk before.
+  std::ignore = events_.drain(kLastWordsLimit);
+  const auto asked = controller_->requeue(options_.retry.excludes_bad_nodes ? bad_nodes : std::vector<std::string>());
+  if (!asked && signal_within(signal_fd_, kSlurmWasFaster)) return true;
+  if (!asked) {
+    end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
+    say(fmt::format("Slurm does not queue the job again: {}", asked.error().message));
+    return false;
+  }
+  std::ignore = signal_within(signal_fd_, kRequeueLimit);
+  return true;
+}
+
+void RunLead::record_end(const AttemptEnd& end) {
+  events_.record("ended", {{"state", end.is_timeout     ? "timeout"
+                                     : end.is_cancelled ? "cancelled"
+                                                        : (end.code == 0 ? "completed" : "failed")},
+                           {"code", end.code},
+                           {"message", end.message}});
+  remove_secrets(run_.directory);
+}
+
+int RunLead::leave(int code) {
   const auto until = Clock::now() + kLastWordsLimit;
-  while ((out.held_bytes() > 0 || err.held_bytes() > 0) && Clock::now() < until) loop.run_once(milliseconds(100));
-  std::ignore = events.drain(std::max(milliseconds(100), std::chrono::ceil<milliseconds>(until - Clock::now())));
+  while ((out_.held_bytes() > 0 || err_.held_bytes() > 0) && Clock::now() < until) loop_.run_once(milliseconds(100));
+  std::ignore = events_.drain(std::max(milliseconds(100), std::chrono::ceil<milliseconds>(until - Clock::now())));
+  if (auto failure = events_.take_failure()) {
+    return refuse({Errc::kIo, failure->message + "; the run's record is incomplete"}, code);
+  }
+  return code;
 }
 
 /// The job's script ended before its step: that is the run's end, whatever the code says of it.
@@ -401,6 +298,31 @@ int end_without_step(const LeadOptions& options, const std::filesystem::path& ru
   if (auto failure = events.take_failure()) {
     return refuse({Errc::kIo, fmt::format("{}; {}; the run's record is incomplete", message, failure->message)}, code);
   }
+  return refuse({Errc::kInternal, message}, code);
+}
+
+/// Slurm has started the job again. Where lead did not ask for that itself, the budget is asked now; a code where the
+/// run is to end here.
+std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run, RecordedHistory& read,
+                                 EventLog& events) {
+  const auto& last = read.last;
+  if (!options.retry.is_on() || !run.again || !last.has_attempt || last.is_announced) return std::nullopt;
+  const auto decision = decide_retry(options.retry, read.history, last.cause);
+  if (decision.restarts) {
+    if (last.cause == Cause::kRequeue) return std::nullopt;
+    read.history.add_restart();
+    events.set_attempt(static_cast<int>(last.attempt));
+    events.record("restarting", {{"cause", word(last.cause)}, {"left", decision.left}, {"by", "slurm"}});
+    events.set_attempt(run.attempt);
+    return std::nullopt;
+  }
+  if (decision.why.empty()) return std::nullopt;  // the run had ended; somebody wants it again
+  const int code = last.code == 0 ? 1 : last.code;
+  const auto message = fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
+                                   last.attempt, word(last.cause), decision.why);
+  events.record("ended", {{"state", "failed"}, {"code", code}, {"message", message}});
+  remove_secrets(run.directory);
+  std::ignore = events.drain(kLastWordsLimit);
   return refuse({Errc::kInternal, message}, code);
 }
 
@@ -420,42 +342,26 @@ int lead_run(const LeadOptions& options, const Env& env) {
   if (!events) return refuse(events.error(), kExitRunUnwritable);
   auto loop = EventLoop::create();
   if (!loop) return refuse(loop.error(), kExitInternal);
-  Sink out(*loop, STDOUT_FILENO);
-  Sink err(*loop, STDERR_FILENO);
+  RecordedHistory read;
+  if (run->again && options.retry.is_on()) {
+    if (const auto text = read_file(directory / "events.jsonl", kEventsLimitBytes)) read = read_history(*text);
+  }
 
   events->set_attempt(run->attempt);
+  if (const auto code = judge_requeue(options, *run, read, *events)) return *code;
   events->record("claimed", {{"job", identity->job},
                              {"cluster", identity->cluster},
                              {"host", own_host()},
                              {"pid", ::getpid()},
                              {"again", run->again}});
+  RunLead lead(options, env, *identity, *run, *events, *loop, signals.get(), std::move(read.history));
   if (events->cut_bytes() > 0) {
     const auto message = fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
-    err.push(fmt::format("dlrun: {}\n", message));
+    lead.say(message);
     events->record("warning", {{"message", message}});
   }
   if (options.never_started) return end_without_step(options, run->directory, *events);
-  Lead lead(options, env, *identity, *run, *events, *loop, out, err, signals.get());
-  const auto end = lead.lead_attempt();
-  if (!end) {
-    events->record("ended", {{"state", "failed"}, {"code", kExitInternal}, {"message", end.error().message}});
-    remove_secrets(run->directory);
-    std::ignore = events->drain(kLastWordsLimit);
-    return refuse(end.error(), kExitInternal);
-  }
-  if (end->code != kExitRunTaken || end->reason != "signalled") {
-    events->record("ended", {{"state", end->is_timeout     ? "timeout"
-                                       : end->is_cancelled ? "cancelled"
-                                                           : (end->code == 0 ? "completed" : "failed")},
-                             {"code", end->code},
-                             {"message", end->message}});
-  }
-  if (end->code != kExitRunTaken || end->reason != "signalled") remove_secrets(run->directory);
-  wait_for_last_words(*loop, *events, out, err);
-  if (auto failure = events->take_failure()) {
-    return refuse({Errc::kIo, failure->message + "; the run's record is incomplete"}, end->code);
-  }
-  return end->code;
+  return lead.lead();
 }
 
 }  // namespace dlrun::agent

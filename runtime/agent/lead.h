@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/retry.h"
 
 namespace dlrun::agent {
 
@@ -17,6 +18,8 @@ struct LeadOptions {
   std::optional<int> local;  ///< this many ranks without Slurm
   std::chrono::milliseconds join_timeout{600'000};
   bool forward_usr1 = false;
+  std::optional<std::chrono::seconds> hang_after;
+  RetryOptions retry;
   std::optional<int> never_started;  ///< the script's exit code: there is no step, `command` says why
   std::vector<std::string> command;  ///< an srun line; with local a `dlrun-agent rank` line
 };
@@ -28,6 +31,7 @@ inline constexpr int kExitRunUnwritable = 73;
 inline constexpr int kExitRunTaken = 75;
 inline constexpr int kExitNotJoined = 76;
 inline constexpr int kExitLaunchFailed = 77;
+inline constexpr int kExitHung = 79;
 
 /// Leads the run to its end; the process's exit code. Blocks signals and writes to standard error. Once per process.
 [[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);

@@ -51,6 +51,16 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
   return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
 }
 
+Result<> take_number(std::string_view value, std::string_view name, std::string_view unit, int min, int max,
+                     int& target) {
+  const auto number = parse_int(value);
+  if (!number || *number < min || *number > max) {
+    return fail(Errc::kUsage, "{} '{}' is not a number of {} from {} to {}", name, printable(value), unit, min, max);
+  }
+  target = static_cast<int>(*number);
+  return {};
+}
+
 Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   LeadOptions lead;
   const auto takes_text = [](std::string_view name, auto& target) {
@@ -60,42 +70,66 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
       return {};
     };
   };
+  int hang_after_s = 0;
+  const auto takes_count = [](std::string_view name, std::string_view unit, int min, int max, int& target) {
+    return [=, &target](std::string_view value) { return take_number(value, name, unit, min, max, target); };
+  };
   auto command = read_options(
-      arguments, {{"--runs", takes_text("--runs", lead.runs), {}},
-                  {"--name", takes_text("--name", lead.name), {}},
-                  {"--local",
-                   [&](std::string_view value) -> Result<> {
-                     const auto ranks = parse_int(value);
-                     if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
-                       return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}", printable(value),
-                                   kLocalRanksLimit);
-                     }
-                     lead.local = static_cast<int>(*ranks);
-                     return {};
-                   },
-                   {}},
-                  {"--join-timeout",
-                   [&](std::string_view value) -> Result<> {
-                     const auto seconds = parse_double(value);
-                     if (!seconds || *seconds <= 0 || *seconds > 1e6) {
-                       return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
-                                   printable(value));
-                     }
-                     lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
-                     return {};
-                   },
-                   {}},
-                  {"--never-started",
-                   [&](std::string_view value) -> Result<> {
-                     const auto code = parse_int(value);
-                     if (!code || *code < 0 || *code > 255) {
-                       return fail(Errc::kUsage, "--never-started '{}' is not an exit code", printable(value));
-                     }
-                     lead.never_started = static_cast<int>(*code);
-                     return {};
-                   },
-                   {}},
-                  {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }}});
+      arguments,
+      {{"--runs", takes_text("--runs", lead.runs), {}},
+       {"--name", takes_text("--name", lead.name), {}},
+       {"--local",
+        [&](std::string_view value) -> Result<> {
+          const auto ranks = parse_int(value);
+          if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
+            return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}", printable(value),
+                        kLocalRanksLimit);
+          }
+          lead.local = static_cast<int>(*ranks);
+          return {};
+        },
+        {}},
+       {"--join-timeout",
+        [&](std::string_view value) -> Result<> {
+          const auto seconds = parse_double(value);
+          if (!seconds || *seconds <= 0 || *seconds > 1e6) {
+            return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0", printable(value));
+          }
+          lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
+          return {};
+        },
+        {}},
+       {"--never-started",
+        [&](std::string_view value) -> Result<> {
+          const auto code = parse_int(value);
+          if (!code || *code < 0 || *code > 255) {
+            return fail(Errc::kUsage, "--never-started '{}' is not an exit code", printable(value));
+          }
+          lead.never_started = static_cast<int>(*code);
+          return {};
+        },
+        {}},
+       {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }},
+       {"--hang-after",
+        [&](std::string_view value) -> Result<> {
+          DLRUN_TRY(take_number(value, "--hang-after", "seconds", 1, 1 << 30, hang_after_s));
+          lead.hang_after = std::chrono::seconds(hang_after_s);
+          return {};
+        },
+        {}},
+       {"--retry", takes_count("--retry", "restarts", 0, 1'000'000, lead.retry.max), {}},
+       {"--retry-on",
+        [&](std::string_view value) -> Result<> {
+          auto causes = parse_causes(value);
+          if (!causes) return tl::unexpected<Error>(std::move(causes.error()));
+          lead.retry.on = std::move(*causes);
+          return {};
+        },
+        {}},
+       {"--no-progress", takes_count("--no-progress", "attempts", 1, 1'000'000, lead.retry.no_progress), {}},
+       {"--exclude-bad-nodes", {}, [&] { lead.retry.excludes_bad_nodes = true; }},
+       {"--min-nodes", takes_count("--min-nodes", "nodes", 1, 1'000'000, lead.retry.min_nodes), {}},
+       {"--signal-before", takes_count("--signal-before", "seconds", 1, 65535, lead.retry.signal_before_s), {}}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
     return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
@@ -172,6 +206,13 @@ lead starts a step's ranks, watches them and keeps the run's record:
   --join-timeout SECONDS  how long ranks may take to say hello (600)
   --never-started CODE    there is no step: the job's script ended with CODE before it; only put that on the record
   --forward-usr1          pass a USR1 that reaches the job on to the programs
+  --hang-after SECONDS    end a step that has shown no progress, or printed nothing, for so long
+  --retry MAX             start a run that failed again, so often at most (0)
+  --retry-on CAUSES       for these causes: timeout,preemption,node_failure,hang,oom,failure
+  --no-progress N         not after N attempts in a row that got no further (3)
+  --exclude-bad-nodes     keep off the nodes that failed
+  --min-nodes N           go on with so few nodes of the allocation
+  --signal-before SECONDS USR1 comes so long before the time limit
 rank runs one task's program:
   --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}
                           {nnodes} {addr} {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}

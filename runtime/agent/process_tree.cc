@@ -196,6 +196,21 @@ TreeUse use_of_descendants(pid_t without) {
   return use;
 }
 
+bool is_stopped(pid_t pid) {
+  constexpr int kDepth = 16;
+  for (int depth = 0; depth < kDepth; ++depth) {
+    const auto state = state_of(std::to_string(pid));
+    if (!state) return false;
+    if (state->state == 'T') return true;
+    const auto children = read_file(fmt::format("/proc/{0}/task/{0}/children", pid), 4096);
+    if (!children) return false;
+    const auto only = parse_int(trim(*children));
+    if (!only) return false;  // none, or several
+    pid = static_cast<pid_t>(*only);
+  }
+  return false;
+}
+
 void raise_file_limit() {
   rlimit limit{};
   if (file_limit_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;

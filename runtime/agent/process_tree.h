@@ -48,6 +48,9 @@ struct TreeUse {
 };
 [[nodiscard]] TreeUse use_of_descendants(pid_t without);
 
+/// The process is stopped (SIGSTOP, not a debugger), or the one that it waits for is: down a line of only children.
+[[nodiscard]] bool is_stopped(pid_t pid);
+
 /// As many open files as the hard limit allows; children started with restores_file_limit are not affected.
 void raise_file_limit();
 

@@ -43,6 +43,7 @@ void ProgramOutput::begin() {
 }
 
 void ProgramOutput::keep(std::string_view bytes) {
+  has_printed_ = true;
   if (!log_ || log_->push(std::string(bytes)) || std::exchange(log_has_gaps_, true)) return;
   // A file system that hangs: the log loses lines, since the program must not wait for it.
   warn_("the log cannot be written fast enough and has gaps");

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/files.h"
 #include "common/result.h"
@@ -40,6 +41,9 @@ class ProgramOutput {
   /// After each round of the loop.
   void tick();
 
+  /// Something was printed since the last call.
+  [[nodiscard]] bool take_has_printed() { return std::exchange(has_printed_, false); }
+
   /// Every process that could print has ended.
   [[nodiscard]] bool is_at_end() const;
   /// Nobody has read these yet.
@@ -55,6 +59,7 @@ class ProgramOutput {
   Sink err_;
   std::unique_ptr<BackgroundFile> log_;
   bool log_has_gaps_ = false;
+  bool has_printed_ = false;
   Pipe out_pipe_;
   Pipe err_pipe_;
   std::unique_ptr<Pump> out_pump_;

@@ -14,7 +14,9 @@
 // Messages, rank to lead, each with "type":
 //   hello     host, pid, addr, port (held for the program; 0: none), world {rank size local_rank local_size node_rank
 //             nnodes}
-//   beat      what is new of: cpu (cores), rss (bytes), step, work_ms, gpus or node_gpus ([percent, used, total] each)
+//   beat      printed (true: the program has printed something since the last one); what is new of: cpu (cores),
+//             rss (bytes), step, work_ms, gpus or node_gpus ([percent, used, total] each)
+//   stopped   seconds: the program has been stopped (SIGSTOP) for so long; again every second
 //   signal    signal: the agent caught this one and asks for lead's word
 //   warning   message
 //   put       id, key, value (hex)

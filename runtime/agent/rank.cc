@@ -30,6 +30,7 @@
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_env.h"
 #include "runtime/agent/program_output.h"
+#include "runtime/agent/progress_file.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/rank_table.h"
 #include "runtime/agent/secrets.h"
@@ -58,6 +59,8 @@ constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not sig
 constexpr milliseconds kSameSignal{1000};
 constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kBusyTick{20};
+constexpr milliseconds kLookEvery{1000};      ///< whether the program is stopped
+constexpr milliseconds kStoppedIsSaid{3000};  ///< less is nobody's business
 constexpr int kExitUsage = 64;
 constexpr int kExitInternal = 70;
 constexpr int kExitNotJoined = 76;
@@ -106,6 +109,8 @@ class Rank {
   /// A TERM that was sent to the step may still be on its way to the program: it must not come twice.
   void begin_end(std::string_view why, bool term_is_under_way = false);
   void kill_what_is_left();
+  void look_at_progress();
+  void look_whether_stopped(Clock::time_point now, Clock::duration awake);
   void tick();
   [[nodiscard]] bool is_done();
   [[nodiscard]] milliseconds next_wait() const;
@@ -133,6 +138,7 @@ class Rank {
   UsageMeter usage_;
   GpuScope gpu_scope_ = GpuScope::kNone;
   std::unique_ptr<GpuProbe> gpus_;  ///< nothing where no GPU is to be asked for
+  std::optional<ProgressFile> progress_file_;
   Json progress_ = Json::object();  ///< what the program has said of itself and lead was not told yet
 
   pid_t program_ = -1;
@@ -152,6 +158,8 @@ class Rank {
   Clock::time_point next_beat_{};
   Clock::time_point last_tick_ = Clock::now();
   Clock::duration lead_silent_{};  ///< awake time without a word of lead
+  Clock::time_point next_look_{};
+  Clock::duration stopped_{};  ///< for so long of our own awake time the program has been
 };
 
 void Rank::to_lead(const Json& message) {
@@ -277,6 +285,13 @@ Result<> Rank::launch_program() {
     program.keep = store_->program_end();
     program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
   }
+  // One rank speaks for all; the trainer does so through the store.
+  if (world_.rank == 0 && link_ && !store_) {
+    auto file = ProgressFile::create();
+    if (!file) return tl::unexpected<Error>(std::move(file.error()));
+    program.env.set("DLRUN_PROGRESS", file->path());
+    progress_file_ = std::move(*file);
+  }
   const auto pid = start_program(program);
   if (store_) store_->release_program_end();
   if (!pid) return tl::unexpected<Error>(pid.error());
@@ -300,6 +315,7 @@ void Rank::on_progress(const Json& message) {
 
 Json Rank::beat(Clock::time_point now) {
   Json beat{{"type", "beat"}};
+  if (output_.take_has_printed()) beat["printed"] = true;
   if (program_ <= 0) return beat;
   if (const auto usage = usage_.sample(gpus_ ? gpus_->helper() : -1, now)) {
     beat["cpu"] = std::round(usage->cores * 1000) / 1000;
@@ -407,7 +423,13 @@ void Rank::reap() {
   }
 }
 
+void Rank::look_at_progress() {
+  if (!progress_file_) return;
+  if (auto news = progress_file_->take_news()) on_progress({{"type", "progress"}, {"body", std::move(*news)}});
+}
+
 void Rank::on_program_end(int status) {
+  look_at_progress();  // its last word
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});
@@ -446,12 +468,28 @@ void Rank::kill_what_is_left() {
   if (left.empty() && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
 }
 
+/// A job that Slurm suspends is stopped as a whole, this process with it: that time does not count.
+void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
+  if (program_ <= 0 || exit_code_) return;
+  stopped_ += awake;
+  if (now < next_look_) return;
+  next_look_ = now + kLookEvery;
+  look_at_progress();
+  if (!is_stopped(program_)) {
+    stopped_ = {};
+  } else if (stopped_ >= kStoppedIsSaid) {
+    to_lead({{"type", "stopped"}, {"seconds", std::chrono::duration_cast<std::chrono::seconds>(stopped_).count()}});
+  }
+}
+
 void Rank::tick() {
   const auto now = Clock::now();
   // More than two seconds since the last tick: this process was stopped, and lead had no chance to be heard.
-  lead_silent_ += std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
+  const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
+  lead_silent_ += awake;
   last_tick_ = now;
   if (link_ && link_->is_open()) {
+    look_whether_stopped(now, awake);
     if (now >= next_beat_) {
       next_beat_ = now + kBeatEvery;
       to_lead(beat(now));

@@ -122,6 +122,10 @@ Result<int> read_attempt(const fs::path& directory) {
   return static_cast<int>(*number);
 }
 
+Result<> begin_attempt(const fs::path& directory, int attempt) {
+  return write_file_atomic(directory / "attempt", fmt::format("{}\n", attempt));
+}
+
 int restart_count_of(const Env& env) {
   const auto count = parse_int(env.get_or("SLURM_RESTART_COUNT", "0"));
   return count && *count > 0 && *count < 1'000'000 ? static_cast<int>(*count) : 0;
@@ -154,7 +158,7 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   } else {
     return tl::unexpected<Error>(before.error());
   }
-  DLRUN_TRY(write_file_atomic(directory / "attempt", fmt::format("{}\n", run.attempt)));
+  DLRUN_TRY(begin_attempt(directory, run.attempt));
   return run;
 }
 

@@ -37,6 +37,9 @@ struct ClaimedRun {
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory, const JobIdentity& identity,
                                            std::string_view name, int restart_count);
 
+/// From now on attempt is the run's: whoever writes for an earlier one may not any more.
+[[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);
+
 /// The number in the run's attempt file. kNotFound before the first.
 [[nodiscard]] Result<int> read_attempt(const std::filesystem::path& directory);
 

@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kLineLimitBytes = 4096;
 constexpr std::size_t kWordsLimitLines = 12;
 constexpr std::size_t kTasksLimit = 100'000;
+constexpr std::string_view kOutOfMemory = "Out Of Memory";
 
 struct Ended {
   int code = 0;  ///< 128 + signal where a signal ended it
@@ -102,6 +103,8 @@ class SrunStep final : public Step {
       }
       if (line_.starts_with("srun: ")) hear(line_);
       if (const auto reason = parse_cancel_reason(line_)) plumbing_.handler.on_cancelled(*reason);
+      if (tells_out_of_memory(line_)) plumbing_.handler.on_out_of_memory();
+      if (const auto nodes = parse_node_failure(line_)) plumbing_.handler.on_node_failure(*nodes);
       line_.clear();
     }
   }
@@ -238,6 +241,11 @@ std::optional<TaskWords> parse_task_words(std::string_view line) {
     words.code = static_cast<int>(*code);
     return words;
   }
+  if (trim(how) == kOutOfMemory) {
+    words.signal = SIGKILL;
+    words.code = 128 + SIGKILL;
+    return words;
+  }
   how = how.substr(0, how.find(" (core dumped)"));
   for (int number = 1; number < NSIG; ++number) {
     const char* description = sigdescr_np(number);
@@ -248,6 +256,19 @@ std::optional<TaskWords> parse_task_words(std::string_view line) {
     }
   }
   return std::nullopt;
+}
+
+bool tells_out_of_memory(std::string_view line) {
+  if (line.starts_with("srun: error: ")) return line.ends_with(kOutOfMemory);
+  return line.starts_with("slurmstepd") && line.find(": error: Detected ") != std::string_view::npos &&
+         (line.find(" oom_kill event") != std::string_view::npos ||
+          line.find(" oom-kill event") != std::string_view::npos);
+}
+
+std::optional<std::string_view> parse_node_failure(std::string_view line) {
+  constexpr std::string_view kStart = "srun: error: Node failure on ";
+  if (!line.starts_with(kStart)) return std::nullopt;
+  return trim(line.substr(kStart.size()));
 }
 
 std::optional<std::string_view> parse_cancel_reason(std::string_view line) {

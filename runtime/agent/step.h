@@ -22,6 +22,10 @@ class StepHandler {
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
   /// Slurm ends the step for a reason that it names: "TIME LIMIT", "PREEMPTION".
   virtual void on_cancelled(std::string_view reason) = 0;
+  /// Slurm or the kernel has killed processes of the step for their memory.
+  virtual void on_out_of_memory() = 0;
+  /// Slurm holds these nodes of the step for lost, as a node list.
+  virtual void on_node_failure(std::string_view nodes) = 0;
   /// Nothing of the step is left here. words: what its launcher printed about itself.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
@@ -65,6 +69,12 @@ struct TaskWords {
   friend bool operator==(const TaskWords&, const TaskWords&) = default;
 };
 [[nodiscard]] std::optional<TaskWords> parse_task_words(std::string_view line);
+
+/// "slurmstepd-n1: error: Detected 1 oom_kill event in StepId=73.0. ...", "srun: error: n1: task 0: Out Of Memory".
+[[nodiscard]] bool tells_out_of_memory(std::string_view line);
+
+/// "n[2-3]" of "srun: error: Node failure on n[2-3]".
+[[nodiscard]] std::optional<std::string_view> parse_node_failure(std::string_view line);
 
 /// "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***".
 [[nodiscard]] std::optional<std::string_view> parse_cancel_reason(std::string_view line);

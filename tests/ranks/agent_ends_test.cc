@@ -1,11 +1,14 @@
 // How ranks end: killed, failed, by signals, with their lead. The real dlrun-agent binary on this machine.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 
@@ -146,6 +149,43 @@ TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not 
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);
   CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
+}
+
+TEST_CASE("a rank that gets a TERM and no word of lead's ends its program 3 s later, long before the lease is over") {
+  Run run;
+  run.start(2, kStubborn);
+  run.wait_for_programs(2);
+  const auto program = run.program(0);
+  run.signal(SIGSTOP);
+  const auto began = Clock::now();
+  ::kill(parent_of(program), SIGTERM);
+  CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(15)));
+  const auto took = Clock::now() - began;
+  CHECK(took > milliseconds(2500));  // lead may be slow: it has 2 s, and the program another one
+  CHECK(took < seconds(6));
+  CHECK(::kill(run.program(1), 0) == 0);
+  run.signal(SIGCONT);
+  CHECK(run.wait() != 0);
+}
+
+TEST_CASE("a program has the descriptors that its task was started with: PMI2 hands one over") {
+  constexpr int kDescriptor = 77;
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const UniqueFd read_end(ends[0]);
+  {
+    const UniqueFd write_end(ends[1]);
+    const UniqueFd inherited(::dup2(write_end.get(), kDescriptor));
+    REQUIRE(inherited.is_open());
+    Run run;
+    run.env.set("HANDED_FD", std::to_string(kDescriptor));
+    run.start(2, "echo rank $DLRUN_RANK >&$HANDED_FD");
+    CHECK(run.wait() == 0);
+  }
+  std::array<char, 64> text{};
+  const auto got = ::read(read_end.get(), text.data(), text.size());
+  const std::string_view said(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  CHECK((said == "rank 0\nrank 1\n" || said == "rank 1\nrank 0\n"));
 }
 
 }  // namespace

@@ -317,7 +317,9 @@ TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
 
 TEST_CASE("a TERM that reaches ranks alone is preemption's grace with signal_before, else the end") {
   SUBCASE("forward") {
-    Scene scene({.forward_usr1 = true});
+    AttemptOptions options;
+    options.forward_usr1 = true;
+    Scene scene(options);
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
     scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
@@ -358,6 +360,158 @@ TEST_CASE("a superseded attempt ends with the code it is given") {
   scene.attempt.on_exit(1, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_step_end(143, "", scene.now);
   CHECK(scene.attempt.end().code == 75);
+}
+
+/// All four ranks end as they are told, and the step with them.
+void end_all(Scene& scene) {
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+}
+
+TEST_CASE("a rank whose process is stopped for 3 s is nobody's business; for good it hangs, and is named") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_stopped(2, seconds(3), scene.now);
+  scene.attempt.on_output(scene.now);
+  scene.pass(seconds(5));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_stopped(2, seconds(10), scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.said.back() == "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().cause == Cause::kHang);
+  CHECK(scene.attempt.end().code == 79);
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+  CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("a program that reported progress and stopped reporting hangs") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+  scene.pass(milliseconds(9'900));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.pass(milliseconds(200));
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.said.back() ==
+        "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
+  end_all(scene);
+  CHECK(scene.attempt.end().cause == Cause::kHang);
+  CHECK(scene.attempt.end().step == 7);
+  CHECK_FALSE(scene.attempt.end().first_failed);
+}
+
+TEST_CASE("a program that reports nothing and was given no limit is left alone for good") {
+  Scene scene;
+  scene.all_join(4);
+  scene.pass(std::chrono::hours(1000));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+}
+
+TEST_CASE("ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more time") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // an ordinary one
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  scene.attempt.on_limit_ahead(seconds(40), scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  SUBCASE("saved") {
+    scene.attempt.on_progress(0, {{"checkpoint", 5}}, scene.now);
+  }
+  SUBCASE("no more time") {
+    scene.pass(seconds(39));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    scene.pass(seconds(1));
+  }
+  SUBCASE("the program leaves by itself") {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
+  }
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().cause == Cause::kTimeout);
+  CHECK(scene.attempt.end().is_timeout);
+}
+
+TEST_CASE("what ended an attempt is told by a cause: a failure, memory, a preemption; a cancellation has none") {
+  Scene scene;
+  scene.all_join(4);
+  Cause expected = Cause::kFailure;
+  SUBCASE("a code of its own") {
+    scene.attempt.on_exit(1, {1, 0, {}}, scene.now);
+  }
+  SUBCASE("killed") {
+    scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
+  }
+  SUBCASE("killed for its memory") {
+    scene.attempt.on_out_of_memory();
+    scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
+    expected = Cause::kOom;
+  }
+  SUBCASE("preempted") {
+    scene.attempt.on_cancelled("PREEMPTION");
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kPreemption;
+  }
+  SUBCASE("requeued by somebody") {
+    scene.attempt.on_cancelled("JOB REQUEUE");
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kRequeue;
+  }
+  SUBCASE("its node failed") {
+    scene.attempt.on_cancelled("NODE FAILURE on n2");
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kNodeFailure;
+  }
+  SUBCASE("Slurm lost a node of a job that goes on") {
+    scene.attempt.on_node_failure("n2", scene.now);
+    CHECK(scene.notes.broadcasts_of("end") == 1);
+    expected = Cause::kNodeFailure;
+  }
+  SUBCASE("Slurm lost a node, and ends the job to queue it again") {
+    scene.attempt.on_node_failure("n2", scene.now);
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kNodeFailure;
+  }
+  SUBCASE("cancelled") {
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kNone;
+  }
+  SUBCASE("superseded") {
+    scene.attempt.give_up(75, "another one", scene.now);
+    expected = Cause::kNone;
+  }
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(word(scene.attempt.end().cause) == word(expected));
+}
+
+TEST_CASE("a node whose ranks are all lost without a word is suspected, one that lost one of two is not whole") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_lost(3, "its agent has said nothing for 30 s", scene.now);
+  bool is_whole = false;
+  SUBCASE("both") {
+    scene.attempt.on_lost(2, "its agent has said nothing for 30 s", scene.now);
+    is_whole = true;
+  }
+  SUBCASE("one") {
+    scene.attempt.on_exit(2, {143, SIGTERM, {}}, scene.now);
+  }
+  scene.pass(seconds(1));
+  for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
+  scene.attempt.on_step_end(137, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
+  CHECK(scene.attempt.end().is_whole_node_silent == is_whole);
 }
 
 TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead's time") {

@@ -140,6 +140,11 @@ void Reporter::epoch(const EpochReport& report) {
   write_metrics(fields.dump());
 }
 
+void Reporter::saved(std::uint64_t step) {
+  if (options_.is_silent || options_.store == nullptr) return;
+  keep(options_.store->report_progress(ordered_json{{"checkpoint", step}}.dump()));
+}
+
 void Reporter::finish(const FinalReport& report) {
   if (options_.is_silent) return;
   print_line(

@@ -69,6 +69,7 @@ class Reporter {
   void note(const std::string& line);   ///< a line for people
   void step(const StepReport& report);  ///< call after every step; shows some of them
   void epoch(const EpochReport& report);
+  void saved(std::uint64_t step);  ///< a checkpoint holds everything up to this step
   void finish(const FinalReport& report);
 
   /// The first failure to write metrics or the record. A run must not go on as if they were there.

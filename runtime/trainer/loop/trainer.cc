@@ -409,7 +409,9 @@ Result<> Trainer::save() {
     for (Array<float>& array : p.states) state.states.push_back(to_host(session_.kernels, array.span()));
     mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
   }
-  return agree(session_.communicator, session_.host, mine);
+  DLRUN_TRY(agree(session_.communicator, session_.host, mine));
+  session_.reporter.saved(p.position.step);
+  return {};
 }
 
 Result<> Trainer::end_epoch() {

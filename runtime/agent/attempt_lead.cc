@@ -1,0 +1,400 @@
+#include "runtime/agent/attempt_lead.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/attempt_watch.h"
+#include "runtime/agent/background_file.h"
+#include "runtime/agent/gate.h"
+#include "runtime/agent/process_tree.h"
+#include "runtime/agent/protocol.h"
+#include "runtime/agent/sample_board.h"
+#include "runtime/agent/snapshot_file.h"
+#include "runtime/agent/step.h"
+#include "runtime/agent/store.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBeatEvery{3000};
+constexpr milliseconds kTickEvery{500};
+constexpr std::chrono::seconds kSignalComesEarly{90};  ///< Slurm looks at time limits twice a minute, and rounds
+constexpr std::chrono::seconds kRequeueTakes{15};  ///< from the order to end the ranks to Slurm's having queued the job
+constexpr milliseconds kLastSnapshotLimit{1000};
+constexpr std::size_t kAddressesLimit = 8;
+constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
+constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string text(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::int64_t integer_or(const Json& object, std::string_view key, std::int64_t fallback) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
+}
+
+bool is_true(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+std::string own_host() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+/// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt decides.
+class Lead final : public AttemptOutlet, public GateHandler, public StepHandler {
+ public:
+  explicit Lead(const AttemptPlace& place)
+      : options_(place.options),
+        env_(place.env),
+        identity_(place.identity),
+        run_(place.run),
+        events_(place.events),
+        loop_(place.loop),
+        out_(place.out),
+        err_(place.err),
+        signal_fd_(place.signal_fd),
+        command_(place.command),
+        controller_(place.controller),
+        ends_before_limit_(place.ends_before_limit) {}
+
+  Result<AttemptEnd> lead_attempt();
+
+  // AttemptOutlet
+  void send(int rank, const Json& message) override {
+    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
+      gate_->send(found->second, dump(message));
+  }
+  void send_text(int rank, std::string_view payload) override {
+    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end()) gate_->send(found->second, payload);
+  }
+  void broadcast(const Json& message) override {
+    const auto payload = dump(message);
+    std::vector<PeerId> peers;  // a send may lose a peer and with it its entry
+    for (const auto& [rank, peer] : peer_of_rank_) peers.push_back(peer);
+    for (const auto peer : peers) gate_->send(peer, payload);
+  }
+  void record(std::string_view event, const Json& fields) override {
+    if (!is_superseded_) events_.record(event, fields);
+  }
+  void say(std::string_view line) override { err_.push(fmt::format("dlrun: {}\n", line)); }
+  void stop_step(bool without_mercy) override {
+    if (step_) step_->stop(without_mercy);
+  }
+
+  // GateHandler
+  bool on_peer(PeerId peer, const Claim& claim) override;
+  void on_message(PeerId peer, std::string_view payload) override;
+  void on_lost(PeerId peer, std::string_view why) override;
+
+  // StepHandler
+  void on_task_end(int rank, std::string_view host, int code, int signal) override {
+    attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal, Clock::now());
+  }
+  void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
+  void on_out_of_memory() override { attempt_->on_out_of_memory(); }
+  void on_node_failure(std::string_view nodes) override { attempt_->on_node_failure(nodes, Clock::now()); }
+  void on_step_end(int code, std::string_view words) override { attempt_->on_step_end(code, words, Clock::now()); }
+
+ private:
+  [[nodiscard]] Env step_env() const;
+  Result<> start_step();
+  void take_signals();
+  void look_at_limit();
+  void answer(const std::vector<Store::Answer>& answers);
+  void on_hello(int rank, PeerId peer, const Json& message);
+  void tick();
+  void write_samples(Clock::time_point now, bool is_last);
+  [[nodiscard]] milliseconds next_wait() const;
+
+  const LeadOptions& options_;
+  const Env& env_;
+  const JobIdentity& identity_;
+  const ClaimedRun& run_;
+  EventLog& events_;
+  EventLoop& loop_;
+  Sink& out_;
+  Sink& err_;
+  int signal_fd_;
+  const std::vector<std::string>& command_;
+  const Controller* controller_;
+  bool ends_before_limit_;
+  std::string host_ = own_host();
+  std::vector<std::string> addresses_;
+  Key secret_{};
+  std::unique_ptr<BackgroundFile> local_log_;
+  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<AttemptWatch> watch_;
+  std::unique_ptr<Step> step_;
+  SampleBoard samples_{Clock::now()};
+  SnapshotFile ranks_file_{run_.directory / "ranks.json"};
+  Store store_;
+  std::unordered_map<PeerId, int> rank_of_peer_;
+  std::unordered_map<int, PeerId> peer_of_rank_;
+  std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
+  Clock::time_point next_beat_{};
+  bool is_superseded_ = false;
+};
+
+Result<AttemptEnd> Lead::lead_attempt() {
+  secret_ = random_key();
+  auto listener = listen_on_free_port(options_.local.has_value());
+  if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
+  gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), secret_);
+  addresses_ = options_.local ? std::vector<std::string>{} : own_addresses();
+  if (addresses_.empty()) addresses_.emplace_back("127.0.0.1");
+  if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
+
+  const auto job_nodes = options_.local ? std::string() : env_.get_or("SLURM_JOB_NODELIST", "");
+  attempt_ = std::make_unique<Attempt>(AttemptOptions{options_.join_timeout, options_.forward_usr1,
+                                                      options_.local.value_or(0), job_nodes, options_.hang_after},
+                                       *this, Clock::now());
+  const auto env = step_env();
+  record("started", {{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}});
+  if (auto made = make_private_directories(run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt)); !made) {
+    say(made.error().message);
+    record("warning", {{"message", made.error().message}});
+  }
+  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  if (auto started = start_step(); !started)
+    attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
+  if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
+  while (!attempt_->is_over()) {
+    loop_.run_once(next_wait());
+    tick();
+  }
+  step_.reset();
+  write_samples(Clock::now(), true);
+  if (signals) loop_.unwatch(*signals);
+  return attempt_->end();
+}
+
+Env Lead::step_env() const {
+  auto env = env_;
+  env.remove_matching({"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*", "DLRUN_NODE_RANK",
+                       "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_STORE"},
+                      {});
+  std::vector<std::string> lead;
+  for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
+  env.set("DLRUN_JOB", identity_.job);
+  env.set("DLRUN_RUN", run_.directory.string());
+  env.set("DLRUN_ATTEMPT", std::to_string(run_.attempt));
+  env.set("DLRUN_LEAD", join(lead, ","));
+  env.set("DLRUN_SECRET", to_text(secret_));
+  return env;
+}
+
+Result<> Lead::start_step() {
+  if (options_.local) {
+    auto log = BackgroundFile::open((run_.directory / "local.out").string(), kLocalLogQueueBytes);
+    if (log) {
+      local_log_ = std::move(*log);
+    } else {
+      say(log.error().message);
+      record("warning", {{"message", log.error().message}});
+    }
+  }
+  const StepPlumbing plumbing{loop_, *this, out_, err_, local_log_.get()};
+  auto step = options_.local ? start_local(plumbing, command_, step_env(), *options_.local)
+                             : start_srun(plumbing, command_, step_env());
+  if (!step) return tl::unexpected<Error>(std::move(step.error()));
+  step_ = std::move(*step);
+  return {};
+}
+
+void Lead::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal != SIGCHLD) {
+      attempt_->on_own_signal(signal, Clock::now());
+      if (signal == SIGUSR1) look_at_limit();
+    } else if (step_) {
+      step_->reap();
+    }
+  }
+}
+
+/// Slurm's USR1 before the time limit, and anybody's who wants a checkpoint, are the same signal: the clock tells them
+/// apart.
+void Lead::look_at_limit() {
+  if (!ends_before_limit_) return;
+  const std::int64_t before = options_.retry.signal_before_s;
+  auto left = before;
+  if (const auto facts = controller_->job(); facts && facts->seconds_to_limit) left = *facts->seconds_to_limit;
+  if (left > before + kSignalComesEarly.count()) return;
+  const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
+  attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)), Clock::now());
+}
+
+bool Lead::on_peer(PeerId peer, const Claim& claim) {
+  const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
+  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
+      peer_of_rank_.contains(claim.rank)) {
+    return false;
+  }
+  step_name_ = claim.step;
+  rank_of_peer_[peer] = claim.rank;
+  peer_of_rank_[claim.rank] = peer;
+  return true;
+}
+
+void Lead::on_lost(PeerId peer, std::string_view why) {
+  const auto found = rank_of_peer_.find(peer);
+  if (found == rank_of_peer_.end()) return;
+  const int rank = found->second;
+  rank_of_peer_.erase(found);
+  peer_of_rank_.erase(rank);
+  store_.drop(rank);
+  attempt_->on_lost(rank, why, Clock::now());
+}
+
+void Lead::on_message(PeerId peer, std::string_view payload) {
+  const auto found = rank_of_peer_.find(peer);
+  if (found == rank_of_peer_.end()) return;
+  const int rank = found->second;
+  const auto now = Clock::now();
+  const auto message = Json::parse(payload, nullptr, false);
+  if (!message.is_object()) return;
+  const auto type = text(message, "type");
+  const auto id = static_cast<std::uint64_t>(std::max<std::int64_t>(integer_or(message, "id", 0), 0));
+  if (type == "hello") {
+    on_hello(rank, peer, message);
+  } else if (type == "put") {
+    answer(store_.put(rank, id, text(message, "key"), text(message, "value")));
+  } else if (type == "get") {
+    const milliseconds wait(std::clamp<std::int64_t>(integer_or(message, "wait_ms", 30'000), 0, kWaitLimit.count()));
+    answer(store_.get(rank, id, text(message, "key"), wait, now));
+  } else if (type == "progress") {
+    if (const auto body = message.find("body"); body != message.end()) attempt_->on_progress(rank, *body, now);
+  } else if (type == "signal") {
+    attempt_->on_rank_signal(rank, static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 1, 64)),
+                             now);
+  } else if (type == "table") {
+    attempt_->on_table(rank, integer_or(message, "from", -1));
+  } else if (type == "warning") {
+    attempt_->on_warning(rank, text(message, "message"));
+  } else if (type == "exit") {
+    const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
+    const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
+    attempt_->on_exit(rank, {code, signal, text(message, "error").substr(0, 4096)}, now);
+  } else if (type == "stopped") {
+    attempt_->on_stopped(
+        rank, std::chrono::seconds(std::clamp<std::int64_t>(integer_or(message, "seconds", 0), 0, 1 << 30)), now);
+  } else if (type == "beat") {
+    samples_.note(rank, message, now);
+    if (is_true(message, "printed")) attempt_->on_output(now);
+  }
+}
+
+void Lead::on_hello(int rank, PeerId peer, const Json& message) {
+  auto hello = Hello::of_json(message);
+  if (!hello) {
+    say(fmt::format("rank {}: {}", rank, hello.error().message));
+    return gate_->close(peer);
+  }
+  // A rank beside lead may have come over the loopback interface; the other nodes need an address that leads here.
+  if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
+  samples_.add(hello->world, hello->host);
+  attempt_->on_hello(rank, *hello, Clock::now());
+}
+
+void Lead::answer(const std::vector<Store::Answer>& answers) {
+  for (const auto& [rank, id, value] : answers) {
+    Json reply{{"type", "reply"}, {"id", id}, {"ok", value.has_value()}};
+    if (!value) {
+      reply["error"] = value.error().message;
+    } else if (!value->empty()) {
+      reply["value"] = *value;
+    }
+    send(rank, reply);
+  }
+}
+
+void Lead::tick() {
+  const auto now = Clock::now();
+  gate_->tick(now);
+  answer(store_.expire(now));
+  if (step_) step_->tick();
+  if (now >= next_beat_) {
+    next_beat_ = now + kBeatEvery;
+    broadcast({{"type", "beat"}});
+  }
+  if (auto failure = events_.take_failure()) {
+    say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
+  }
+  if (local_log_) {
+    if (auto failure = local_log_->take_failure()) {
+      say(fmt::format("{}; the run goes on without it", failure->message));
+      record("warning", {{"message", failure->message}});
+    }
+  }
+  if (watch_ && !is_superseded_ && watch_->is_superseded()) {
+    is_superseded_ = true;
+    attempt_->give_up(kExitRunTaken,
+                      fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt),
+                      now);
+  }
+  write_samples(now, false);
+  attempt_->tick(now);
+}
+
+void Lead::write_samples(Clock::time_point now, bool is_last) {
+  if (is_superseded_) return;
+  if (samples_.is_snapshot_due(now) || (is_last && samples_.has_any())) {
+    ranks_file_.put(samples_.snapshot(run_.attempt, utc_timestamp(std::chrono::system_clock::now()), now));
+  }
+  if (samples_.is_record_due(now)) {
+    if (const auto fields = samples_.record(now)) record("samples", *fields);
+  }
+  if (is_last) std::ignore = ranks_file_.drain(kLastSnapshotLimit);
+  if (auto failure = ranks_file_.take_failure()) {
+    say(fmt::format("{}; `dlrun top` will not see the ranks", failure->message));
+    record("warning", {{"message", failure->message}});
+  }
+}
+
+milliseconds Lead::next_wait() const {
+  const auto now = Clock::now();
+  auto wait = kTickEvery;
+  const auto until = [&](std::optional<Clock::time_point> when) {
+    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
+  };
+  until(attempt_->next_deadline());
+  until(gate_->next_deadline());
+  until(store_.next_deadline());
+  return wait;
+}
+
+}  // namespace
+
+Result<AttemptEnd> lead_attempt(const AttemptPlace& place) {
+  return Lead(place).lead_attempt();
+}
+
+}  // namespace dlrun::agent

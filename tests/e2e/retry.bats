@@ -1,0 +1,182 @@
+#!/usr/bin/env bats
+# A run starts again: in its allocation, from the queue, and on what is left of its nodes. What decides about it, and that a job which
+# always fails stops, is in tests/unit/agent_retry_test.cc and tests/ranks/agent_retry_test.cc.
+# timeout: 300
+
+load helpers
+load trackers
+
+setup() { on cgroup; }
+# Both testbeds wait at the same time: keep_on TRACKER, and later again_on TRACKER with the directory that was kept. They share the user's
+# index, so runs are named by their ids.
+declare -gA dir_on id # bats reads the file in a function
+keep_on() { dir_on[$1]=$dir; }
+again_on() {
+    on "$1"
+    dir=${dir_on[$1]}
+}
+submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
+
+# spec: writes standard input to exp.yaml
+spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
+json() { dl status "${1:-last}" --json 2>/dev/null; }
+run_dir() { json "${1:-last}" | jq -r .path; }
+is_state() { [[ $(json "${2:-last}" | jq -r .state) == "$1" ]]; }
+restarts() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
+event() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
+
+# rank_pids RUN RANK NAME: the processes of this name that are the rank's
+rank_pids() {
+    local pid
+    for pid in $(pgrep -x "$3"); do
+        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -Fxq "DLRUN_RANK=$2" || continue
+        tr '\0' '\n' <"/proc/$pid/environ" | grep -Fxq "DLRUN_RUN=$1" && echo "$pid"
+    done
+}
+has_checkpoint() { compgen -G "$1/ckpt/*/manifest*" >/dev/null; }
+
+@test "kill -9 of a trainer's rank in the middle of training: the run ends with the parameters of an undisturbed one" {
+    spec <<'YAML'
+name: digits
+resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 10m}
+train: {data: {dataset: digits, train_samples: 4096}, backend: gloo, model: mlp, batch: 32, epochs: 8, seed: 5}
+checkpoint: {every: 20 steps}
+retry: {max: 3, on: [failure]}
+YAML
+    run dl submit exp.yaml --watch
+    echo "$output" | tail -n 3
+    [ "$status" -eq 0 ]
+    undisturbed=$(json | jq -r .result.parameters)
+    dl submit exp.yaml
+    local dir_of_run
+    dir_of_run=$(run_dir)
+    wait_until 60 has_checkpoint "$dir_of_run"
+    kill -9 "$(rank_pids "$dir_of_run" 3 dlrun-trainer)"
+    run dl wait last
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(json | jq -r .result.parameters)" = "$undisturbed" ]
+    [ "$(json | jq -c '[.state, .attempt, .restarts]')" = '["completed",1,[{"attempt":0,"cause":"failure","left":2}]]' ]
+    grep -q 'resumed from .* at step' "$dir_of_run/logs/attempt-1/rank-0000.log"
+    [[ $(event rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
+    [[ $(dl status last) == *"attempt   1, after failure; 2 restarts left"* ]]
+    [[ $(dl logs --rank 3 --attempt 0 last) != *resumed* ]]
+}
+
+@test "ahead of its time limit an array's task saves and is queued again, alone; the budget is the record's" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        spec <<'YAML'
+name: swept
+resources: {nodes: 1, tasks_per_node: 1, time: 3m}
+environment: {vars: {POINT: ""}}
+launch:
+  preset: plain
+  command:
+    - bash
+    - -c
+    - |
+      trap 'echo saved >>saved-$POINT; exit 3' USR1
+      echo "$DLRUN_JOB" >>starts-$POINT
+      [[ $DLRUN_ATTEMPT == 0 ]] || exit 0
+      while [[ ! -e stop ]]; do sleep 0.1 & wait $!; done
+checkpoint: {signal_before: 2m}
+retry: {max: 1, on: [timeout]}
+sweep: {parameters: {environment.vars.POINT: [a, b]}}
+YAML
+        submit "$tracker"
+        wait_until 30 test -e "$dir/starts-a" -a -e "$dir/starts-b"
+        as_user scancel --batch -s USR1 "$(json "${id[$tracker]}" | jq -r '.job | split("_")[0]')_0"
+        keep_on "$tracker"
+    done
+    for tracker in cgroup linuxproc; do
+        again_on "$tracker"
+        job=$(json "${id[$tracker]}" | jq -r '.job | split("_")[0]')
+        wait_until 60 is_state completed "${id[$tracker]}/0"
+        [ "$(restarts "${id[$tracker]}/0")" = timeout ]
+        [ "$(sort "$dir/starts-a" | uniq -c | xargs)" = "2 ${job}_0" ]
+        [ "$(cat "$dir/saved-a")" = saved ]
+        is_state running "${id[$tracker]}/1"
+        [ "$(wc -l <"$dir/starts-b")" -eq 1 ]
+        as_user touch "$dir/stop"
+        wait_until 20 is_state completed "${id[$tracker]}"
+    done
+}
+
+# low PARTITION TRACKER THEN: a run on two nodes that others may take; asked for a checkpoint, it saves, and THEN goes on or leaves
+low() {
+    spec <<YAML
+name: $1
+resources: {nodes: 2, tasks_per_node: 1, time: 5m, partition: $1, exclusive: true}
+launch:
+  preset: plain
+  command: [bash, -c, 'trap "echo saved >>saved-$1; ${3:-:}" USR1; trap "" TERM; echo up >>up-$1; [[ \$DLRUN_ATTEMPT == 1 ]] || while :; do sleep 0.1 & wait \$!; done']
+checkpoint: {signal_before: 60s}
+retry: {max: 1, on: [preemption]}
+YAML
+    submit "$2-$1"
+    two_are_up() { [[ $(wc -l <"$dir/up-$1") -eq 2 ]]; }
+    wait_until 30 two_are_up "$1"
+}
+
+@test "preempted with and without grace: saved where there is time, queued again, never told as ended meanwhile" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 3)"
+        low preempt-now "$tracker" ''
+        as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
+        keep_on "$tracker"
+    done
+    for tracker in cgroup linuxproc; do
+        again_on "$tracker"
+        for partition in preempt preempt-now; do
+            run=${id[$tracker-$partition]}
+            wait_until 90 is_state completed "$run"
+            [ "$(json "$run" | jq -c '[.attempt, .restarts]')" = '[1,[{"attempt":0,"cause":"preemption","left":0}]]' ]
+            [ -z "$(event ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
+        done
+        [ "$(wc -l <"$dir/saved-preempt")" -eq 2 ]
+    done
+}
+
+# lasting NAME RESOURCES RETRY PROGRAM: submits a run of one attempt after another that does PROGRAM, and waits in the first
+lasting() {
+    spec <<YAML
+name: $1
+resources: {cpus_per_task: 1, time: 5m, $2}
+launch:
+  preset: plain
+  command: [bash, -c, 'trap "" TERM; $4; echo "\$DLRUN_ATTEMPT \$DLRUN_RANK of \$DLRUN_WORLD_SIZE on \$(uname -n)" >>$1; [[ \$DLRUN_ATTEMPT == 1 ]] || while :; do sleep 0.2; done']
+$3
+YAML
+    dl submit exp.yaml
+    is_up() { [[ $(wc -l <"$dir/$1") -ge $2 ]]; }
+    wait_until 30 is_up "$1" "$5"
+}
+
+@test "a node is lost, or its rank hangs: in what is left of the allocation, or from the queue on others; the old rank does not live on" {
+    lasting shrink 'nodes: "2-3", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure], exclude_bad_nodes: true}' : 6
+    lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
+    # This one's only node is lost, with its leader. The second attempt gets the lock once the rank that Slurm thinks dead is.
+    lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' 'exec 9>lock; flock -w 30 9 || exit 1' 1
+    lasting frozen 'nodes: 1, exclude: "n[1-2]"' $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' : 1
+    lost=$(cut -d' ' -f6 "$dir/alone")
+    for run in shrink fixed; do
+        grep -q "on $lost$" "$dir/$run"
+        [ "$(event claimed "$(run_dir "$run")" | jq -r .host)" = n1 ]
+    done
+    kill -STOP "$(rank_pids "$(run_dir frozen)" 0 bash)"
+    "$testbed/fault" kill "$lost"
+    for run in shrink fixed alone frozen; do wait_until 60 is_state completed "$run"; done
+    "$testbed/up"
+    for run in shrink fixed alone; do [ "$(restarts "$run")" = node_failure ]; done
+    [[ $(event restarting "$(run_dir shrink)") == *'"by":"lead","exclude":["'"$lost"'"]'* ]]
+    [ "$(grep -c '^1 .* of 4 ' "$dir/shrink")" -eq 4 ]
+    [ "$(grep -c '^1 .* of 2 ' "$dir/fixed")" -eq 2 ]
+    for run in shrink fixed alone; do
+        run grep "^1 .* on $lost" "$dir/$run"
+        [ "$status" -ne 0 ]
+    done
+    [ "$(restarts frozen)" = hang ]
+    [ "$(cut -d' ' -f1,6 "$dir/frozen" | xargs)" = "0 n3 1 n4" ]
+}

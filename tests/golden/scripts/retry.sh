@@ -1,0 +1,47 @@
+#!/bin/bash
+#SBATCH --job-name=retry                  # name
+#SBATCH --nodes=2-4                       # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --cpus-per-task=1                 # resources.cpus_per_task
+#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/retry-%j.out  # resources.output
+#SBATCH --signal=B:USR1@120               # checkpoint.signal_before
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --requeue                         # retry.on
+#SBATCH --no-kill                         # retry.on: node_failure, resources.nodes
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+trap 'exec "$agent" lead --runs /scratch/runs --name retry --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+step=(
+  srun
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --no-kill                               # the leader starts it again on what is left
+  --cpus-per-task=1                       # resources.cpus_per_task
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  ./train                                 # launch.command
+)
+lead=(
+  --hang-after 900                        # health.hang_after
+  --retry 5                               # retry.max
+  --retry-on timeout,preemption,node_failure,hang,failure  # retry.on
+  --no-progress 2                         # retry.no_progress
+  --exclude-bad-nodes                     # retry.exclude_bad_nodes
+  --min-nodes 2                           # resources.nodes
+  --signal-before 120                     # checkpoint.signal_before
+)
+exec "$agent" lead --runs /scratch/runs --name retry --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,146 @@
+// How a run starts again on this machine, and how it does not. The real dlrun-agent binary.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "tests/ranks/agent_run.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::vector<std::string> causes(const Run& run) {
+  std::vector<std::string> words;
+  for (const auto& event : run.events("restarting")) words.push_back(event["cause"]);
+  return words;
+}
+
+TEST_CASE("a rank that fails and one that is killed start the run again, with the next attempt's number and logs") {
+  Run run;
+  run.start(4,
+            "echo attempt $DLRUN_ATTEMPT; case $DLRUN_ATTEMPT$DLRUN_RANK in 03) exit 9;; 11) kill -9 $$;; 2*) exit 0;; "
+            "esac; " +
+                kForever,
+            {"--retry", "5", "--retry-on", "failure"});
+  CHECK(run.wait() == 0);
+  CHECK(causes(run) == Words{"failure", "failure"});
+  CHECK(run.events("restarting")[1]["left"] == 3);
+  CHECK(run.events("ended").size() == 1);
+  CHECK(run.events("ended")[0]["state"] == "completed");
+  CHECK(run.events("ended")[0]["attempt"] == 2);
+  CHECK(trim(run.file("attempt")) == "2");
+  for (const auto* attempt : {"0", "1", "2"}) {
+    CHECK(run.file(fmt::format("logs/attempt-{}/rank-0002.log", attempt)) == fmt::format("attempt {}\n", attempt));
+  }
+  CHECK(processes_of(run.run).empty());
+}
+
+TEST_CASE("each attempt has a secret and a port of its own: a rank of the one before cannot come in") {
+  Run run;
+  run.start(1, "tr '\\0' '\\n' </proc/$PPID/environ | grep ^DLRUN_SECRET=; exit $((1 - DLRUN_ATTEMPT))",
+            {"--retry", "1", "--retry-on", "failure"});
+  CHECK(run.wait() == 0);
+  const auto first = run.file("logs/attempt-0/rank-0000.log");
+  const auto second = run.file("logs/attempt-1/rank-0000.log");
+  CHECK(first.size() == std::string("DLRUN_SECRET=\n").size() + 64);
+  CHECK(second.size() == first.size());
+  CHECK(first != second);
+}
+
+TEST_CASE("a job that always fails stops after no_progress attempts, with its own code, whatever its budget") {
+  Run run;
+  run.start(2, "exit 7", {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
+  CHECK(run.wait() == 7);
+  CHECK(run.events("started").size() == 4);
+  CHECK(run.events("ended")[0]["state"] == "failed");
+  CHECK(run.events("ended")[0]["message"].get<std::string>().find(
+            "it does not start again: 4 attempts in a row got no further (retry.no_progress)") != std::string::npos);
+}
+
+TEST_CASE("without --retry, and for a cause that is not asked for, there is one attempt") {
+  for (const auto& options : {Words{}, Words{"--retry", "5", "--retry-on", "timeout,hang"}}) {
+    Run run;
+    run.start(1, "exit 7", options);
+    CHECK(run.wait() == 7);
+    CHECK(run.events("started").size() == 1);
+  }
+}
+
+TEST_CASE("TERM ends the run for good, though it may start again") {
+  Run run;
+  run.start(2, kUp + kForever, {"--retry", "5", "--retry-on", "failure"});
+  run.wait_for_programs(2);
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+  CHECK(run.events("started").size() == 1);
+  CHECK(run.events("ended")[0]["state"] == "cancelled");
+}
+
+TEST_CASE("a rank stopped for 3 s is left alone; for good it is named, ended and started again") {
+  Run run;
+  run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
+            {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
+  run.wait_for_programs(2);
+  const auto program = run.program(1);
+  ::kill(program, SIGSTOP);
+  ::usleep(3'000'000);
+  ::kill(program, SIGCONT);
+  const auto log = run.file("logs/attempt-0/rank-0001.log").size();
+  CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0001.log").size() > log; }));
+  CHECK(run.events("attempt_end").empty());
+  ::kill(program, SIGSTOP);
+  const auto since = Clock::now();
+  CHECK(run.wait() == 0);
+  CHECK(Clock::now() - since < seconds(20));
+  CHECK(causes(run) == Words{"hang"});
+  const auto host = run.events("claimed")[0]["host"].get<std::string>();
+  CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") != std::string::npos);
+  CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
+}
+
+TEST_CASE("a wrapper that waits for a stopped program hangs as the program does") {
+  Run run;
+  run.start(1, "bash -c '" + kUp + "while :; do echo x; sleep 0.2; done'; exit 3", {"--hang-after", "4"});
+  ::kill(run.program(0), SIGSTOP);
+  CHECK(run.wait() == 79);
+  CHECK(run.err().find("its process has been stopped for ") != std::string::npos);
+}
+
+TEST_CASE("a silent program hangs only where it was given a limit, and what it prints is a sign of life") {
+  Run run;
+  run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done", {"--hang-after", "4"});
+  CHECK(run.wait() == 0);
+  Run silent;
+  silent.start(2, "sleep 100", {"--hang-after", "1"});
+  CHECK(silent.wait() == 79);
+  CHECK(silent.events("ended")[0]["state"] == "failed");
+  CHECK(silent.err().find("the run hangs: no rank has printed anything or reported progress for ") !=
+        std::string::npos);
+}
+
+TEST_CASE("any program says how far it is through a file: it is on the record, a hang is seen, a retry goes by it") {
+  Run run;
+  run.start(
+      2,
+      "[ $DLRUN_RANK = 0 ] || { [ -z \"$DLRUN_PROGRESS\" ] || exit 9; sleep 100; }; step=$((DLRUN_ATTEMPT * 10)); "
+      "for i in 1 2 3 4; do echo noise; echo \"{\\\"step\\\": $((step += 1)), \\\"loss\\\": 0.5}\" >$DLRUN_PROGRESS; "
+      "sleep 1; done; while :; do echo noise; sleep 0.5; done",
+      {"--hang-after", "3", "--retry", "1", "--retry-on", "hang", "--no-progress", "1"});
+  // Each attempt gets further than the one before until the budget is used: the noise is no progress.
+  CHECK(run.wait() == 79);
+  CHECK(run.events("started").size() == 2);
+  CHECK(run.events("progress").back()["step"] == 14);
+  CHECK(run.events("progress").back()["loss"] == 0.5);
+  CHECK(run.err().find("no progress was reported for 3 s (health.hang_after); the last was step 4\n") !=
+        std::string::npos);
+  CHECK(run.events("ended")[0]["message"].get<std::string>().find("it has started again once (retry.max)") !=
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlrun::agent

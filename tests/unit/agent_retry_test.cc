@@ -1,0 +1,254 @@
+// When a run starts again, and when it does not.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/json_lines.h"
+#include "runtime/agent/controller.h"
+#include "runtime/agent/hang_watch.h"
+#include "runtime/agent/retry.h"
+#include "runtime/agent/step.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::seconds;
+
+RetryOptions any_cause(int max, int no_progress = 3) {
+  RetryOptions options;
+  options.max = max;
+  options.no_progress = no_progress;
+  options.on = *parse_causes("timeout,preemption,node_failure,hang,oom,failure");
+  return options;
+}
+
+/// Starts again until it does not: how many attempts there were.
+int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps, Cause cause) {
+  RetryHistory history;
+  int attempts = 0;
+  for (const auto& step : steps) {
+    ++attempts;
+    history.add_attempt(step, cause);
+    if (!decide_retry(options, history, cause).restarts) return attempts;
+    history.add_restart();
+  }
+  return attempts;
+}
+
+std::string lines(const std::vector<Json>& events) {
+  std::string text;
+  for (const auto& event : events) text += to_checked_line(event);
+  return text;
+}
+
+TEST_CASE("without a budget nothing starts again, and nobody is told that it does not") {
+  RetryHistory history;
+  history.add_attempt(5, Cause::kFailure);
+  const auto decision = decide_retry({}, history, Cause::kFailure);
+  CHECK_FALSE(decision.restarts);
+  CHECK(decision.why.empty());
+}
+
+TEST_CASE("the budget counts restarts, and what is left of it is told") {
+  RetryHistory history;
+  history.add_attempt(10, Cause::kNodeFailure);
+  auto decision = decide_retry(any_cause(2), history, Cause::kNodeFailure);
+  CHECK(decision.restarts);
+  CHECK(decision.left == 1);
+  history.add_restart();
+  history.add_attempt(20, Cause::kTimeout);
+  decision = decide_retry(any_cause(2), history, Cause::kTimeout);
+  CHECK(decision.restarts);
+  CHECK(decision.left == 0);
+  history.add_restart();
+  history.add_attempt(30, Cause::kTimeout);
+  decision = decide_retry(any_cause(2), history, Cause::kTimeout);
+  CHECK_FALSE(decision.restarts);
+  CHECK(decision.why == "it has started again 2 times (retry.max)");
+}
+
+TEST_CASE("a cause that is not asked for ends the run, and is named") {
+  auto options = any_cause(3);
+  options.on = {Cause::kTimeout, Cause::kHang};
+  RetryHistory history;
+  history.add_attempt(1, Cause::kFailure);
+  CHECK(decide_retry(options, history, Cause::kFailure).why ==
+        "'failure' is not among its causes to start again (retry.on)");
+  CHECK(decide_retry(options, history, Cause::kHang).restarts);
+  CHECK_FALSE(decide_retry(options, history, Cause::kNone).restarts);
+}
+
+TEST_CASE("a job that always fails stops after no_progress attempts, however large the budget is") {
+  const std::vector<std::optional<std::int64_t>> silent(50);
+  CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure) == 3);
+  CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure) == 1);
+  CHECK(attempts_of(any_cause(1000), silent, Cause::kOom) == 3);
+  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure) == 2);  // the budget is less
+}
+
+TEST_CASE("an attempt that got further than all before it starts the count anew") {
+  CHECK(attempts_of(any_cause(1000), {10, 10, 9, 10, 99}, Cause::kFailure) == 4);
+  CHECK(attempts_of(any_cause(1000), {10, 10, 9, 11, 11, 11, 11, 99}, Cause::kFailure) == 7);
+  CHECK(attempts_of(any_cause(1000), {10, 20, 30, 40, 50, 60, 70}, Cause::kFailure) == 7);
+}
+
+TEST_CASE("what is done to a silent program is not held against it, but its budget is") {
+  const std::vector<std::optional<std::int64_t>> silent(50);
+  CHECK(attempts_of(any_cause(20), silent, Cause::kTimeout) == 21);
+  CHECK(attempts_of(any_cause(20), silent, Cause::kPreemption) == 21);
+  CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);  // this one does say how far it is
+}
+
+TEST_CASE("somebody's requeue takes nothing of the budget") {
+  RetryHistory history;
+  history.add_restart();
+  const auto decision = decide_retry(any_cause(1), history, Cause::kRequeue);
+  CHECK(decision.restarts);
+  CHECK(decision.left == 0);
+}
+
+TEST_CASE("the record of a run gives the budget that its requeues have used") {
+  const auto read = read_history(
+      lines({{{"event", "claimed"}, {"attempt", 0}},
+             {{"event", "started"}, {"attempt", 0}},
+             {{"event", "progress"}, {"attempt", 0}, {"step", 10}},
+             {{"event", "attempt_end"}, {"attempt", 0}, {"code", 1}, {"cause", "failure"}},
+             {{"event", "restarting"}, {"attempt", 0}, {"cause", "failure"}},
+             {{"event", "started"}, {"attempt", 1}},
+             {{"event", "progress"}, {"attempt", 1}, {"step", 8}},
+             {{"event", "attempt_end"}, {"attempt", 1}, {"code", 143}, {"cause", "timeout"}},
+             {{"event", "restarting"}, {"attempt", 1}, {"cause", "timeout"}, {"exclude", Json::array({"n3"})}}}));
+  CHECK(read.history.restarts() == 2);
+  CHECK(read.history.fruitless() == 1);
+  CHECK(read.history.bad_nodes() == std::set<std::string>{"n3"});
+  CHECK(read.last.is_announced);
+  CHECK(read.last.attempt == 1);
+  CHECK(read.last.cause == Cause::kTimeout);
+}
+
+TEST_CASE("an attempt without an end was lost with its node; one that a signal ended was preempted") {
+  auto read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
+  CHECK(read.last.has_attempt);
+  CHECK_FALSE(read.last.is_announced);
+  CHECK(read.last.cause == Cause::kNodeFailure);
+  read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
+                             {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"reason", "signalled"}},
+                             {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}}}));
+  CHECK(read.last.cause == Cause::kPreemption);
+  CHECK(read.last.code == 143);
+  CHECK_FALSE(read_history("").last.has_attempt);
+}
+
+TEST_CASE("a run that completed and is requeued by hand is nobody's failure") {
+  const auto read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
+                                        {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
+                                        {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}}}));
+  CHECK(read.last.cause == Cause::kNone);
+  CHECK(decide_retry(any_cause(3), read.history, read.last.cause).why.empty());
+}
+
+TEST_CASE("causes are read by their words, and an unknown one is refused") {
+  CHECK(*parse_causes("timeout,hang") == std::set<Cause>{Cause::kTimeout, Cause::kHang});
+  for (const char* wrong : {"", "timeout,", "none", "requeue", "time out"}) {
+    const auto refused = parse_causes(wrong);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::kUsage);
+  }
+  for (const auto cause : {Cause::kTimeout, Cause::kPreemption, Cause::kNodeFailure, Cause::kHang, Cause::kOom,
+                           Cause::kFailure, Cause::kRequeue}) {
+    CHECK(cause_of_word(word(cause)) == cause);
+  }
+}
+
+TEST_CASE("a step on what is left of the allocation says how many tasks on which nodes") {
+  CHECK(step_on_nodes({"srun", "--mpi=pmix", "agent", "rank"}, {"n1", "n3", "n4"}, 2) ==
+        std::vector<std::string>{"srun", "--nodes=3", "--ntasks=6", "--nodelist=n[1,3-4]", "--mpi=pmix", "agent",
+                                 "rank"});
+}
+
+TEST_CASE("nodes that are down or do not answer are told from those that work") {
+  CHECK(parse_bad_nodes("n1 mixed\nn2 down*\nn2 down*\nn3 allocated*\nn4 idle\nn5 drained\nn6 failing\n") ==
+        std::vector<std::string>{"n2", "n3", "n6"});
+  CHECK(parse_bad_nodes("").empty());
+}
+
+TEST_CASE("a job's end and nodes are read from what scontrol shows") {
+  ::setenv("TZ", "UTC", 1);
+  const auto facts = parse_job(
+      "JobId=73 JobName=x Restarts=2 PreemptTime=2026-11-21T16:10:00 EndTime=2026-11-21T16:15:12 Deadline=N/A "
+      "ReqNodeList=(null) ExcNodeList=n9 NodeList=n[1-2] "
+      "BatchHost=n1\n",
+      1795277652);
+  CHECK(facts.nodes == "n[1-2]");
+  CHECK(facts.excluded == "n9");
+  CHECK(facts.restarts == 2);
+  CHECK(facts.is_preempted);
+  CHECK_FALSE(parse_job("JobId=73 PreemptTime=None", 0).is_preempted);
+  REQUIRE(facts.seconds_to_limit.has_value());
+  CHECK(*facts.seconds_to_limit == 60);
+  CHECK_FALSE(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).seconds_to_limit);
+  CHECK(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).nodes.empty());
+}
+
+TEST_CASE("a silent program without a limit never hangs; one that reports, or has a limit, does") {
+  HangWatch::Clock::time_point now{std::chrono::hours(1)};
+  SUBCASE("silent, no limit") {
+    HangWatch watch(std::nullopt);
+    watch.on_start(now);
+    CHECK_FALSE(watch.next_deadline());
+    CHECK_FALSE(watch.due(now + std::chrono::hours(1000)));
+  }
+  SUBCASE("it reports, no limit: half an hour") {
+    HangWatch watch(std::nullopt);
+    watch.on_start(now);
+    watch.on_progress(now + seconds(5), "step 120");
+    CHECK_FALSE(watch.due(now + seconds(5) + HangWatch::kProgressLimit - seconds(1)));
+    CHECK(*watch.due(now + seconds(5) + HangWatch::kProgressLimit) ==
+          "the run hangs: no progress was reported for 1800 s; the last was step 120");
+  }
+  SUBCASE("silent, with a limit: what it prints is a sign of life") {
+    HangWatch watch(seconds(15));
+    watch.on_start(now);
+    watch.on_output(now + seconds(10));
+    CHECK_FALSE(watch.due(now + seconds(28)));  // what was printed may be told of 4 s later
+    CHECK(*watch.due(now + seconds(29)) ==
+          "the run hangs: no rank has printed anything or reported progress for 19 s (health.hang_after)");
+  }
+  SUBCASE("of one that reports, output is none") {
+    HangWatch watch(seconds(15));
+    watch.on_start(now);
+    watch.on_progress(now, "");
+    watch.on_output(now + seconds(10));
+    CHECK(watch.due(now + seconds(15)));
+  }
+  SUBCASE("its last word is said") {
+    HangWatch watch(seconds(15));
+    watch.on_start(now);
+    watch.off();
+    CHECK_FALSE(watch.due(now + seconds(100)));
+  }
+}
+
+TEST_CASE("Slurm's words for a lost node are known") {
+  CHECK(parse_node_failure("srun: error: Node failure on n[2-3]") == "n[2-3]");
+  CHECK_FALSE(parse_node_failure("Node failure on n2"));
+}
+
+TEST_CASE("Slurm's words for memory that ran out are known") {
+  CHECK(
+      tells_out_of_memory("slurmstepd-n1: error: Detected 1 oom_kill event in StepId=73.0. Some of the step tasks "
+                          "have been OOM Killed."));
+  CHECK(tells_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
+  CHECK_FALSE(tells_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
+  CHECK_FALSE(tells_out_of_memory("my program: error: n1: task 0: Out Of Memory"));
+  const auto words = parse_task_words("srun: error: n1: task 3: Out Of Memory");
+  REQUIRE(words);
+  CHECK(words->signal == 9);
+  CHECK(words->tasks == std::vector<int>{3});
+}
+
+}  // namespace
+}  // namespace dlrun::agent
