@@ -168,6 +168,7 @@ class Attempt {
   void flush_progress(Clock::time_point now);
   [[nodiscard]] std::string host_of(int rank) const;
   [[nodiscard]] std::string sentence() const;
+  [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
 
   AttemptOptions options_;
   AttemptOutlet& outlet_;

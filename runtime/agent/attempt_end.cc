@@ -1,0 +1,259 @@
+// How an attempt ends: who is to blame, what is said of it, and when it is over. attempt.cc has what happens before.
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/hostlist.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "runtime/agent/attempt.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr int kLaunchFailedCode = 77;
+
+/// "3, 6-9, 12", cut after a line's length.
+std::string ranges(const std::vector<int>& sorted) {
+  std::string out;
+  for (std::size_t at = 0; at < sorted.size();) {
+    std::size_t last = at;
+    while (last + 1 < sorted.size() && sorted[last + 1] == sorted[last] + 1) ++last;
+    if (out.size() > 160) return out + ", ...";
+    if (!out.empty()) out += ", ";
+    out += last == at ? std::to_string(sorted[at]) : fmt::format("{}-{}", sorted[at], sorted[last]);
+    at = last + 1;
+  }
+  return out;
+}
+
+/// Slurm's word for why it ends a step, as a sentence.
+std::string why_cancelled(std::string_view reason) {
+  if (reason == "TIME LIMIT") return "the job reached its time limit (resources.time)";
+  if (reason == "PREEMPTION") return "the job was preempted";
+  if (reason == "JOB REQUEUE") return "the job was requeued";
+  if (reason.starts_with("NODE FAILURE")) return "a node of the job failed";
+  return fmt::format("Slurm ended the job: {}", printable(reason));
+}
+
+std::string how(const RankEnd& end) {
+  if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
+  if (end.signal != 0) return fmt::format(" was killed by {}", signal_name(end.signal));
+  return fmt::format(" exited with code {}", end.code);
+}
+
+Json failure_json(const FailedRank& failed) {
+  return {{"rank", failed.rank},
+          {"host", failed.host},
+          {"pid", failed.pid},
+          {"code", failed.end.code},
+          {"signal", failed.end.signal == 0 ? std::string() : signal_name(failed.end.signal)},
+          {"error", failed.end.error}};
+}
+
+}  // namespace
+
+double Attempt::seconds_since_start(Clock::time_point now) const {
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now - began_).count()) / 1000.0;
+}
+
+void Attempt::announce() {
+  announce_at_.reset();
+  end_.code = end_.first_failed->end.code;
+  end_.message = sentence();
+  outlet_.say(end_.message);
+  record_failure(*end_.first_failed);
+}
+
+void Attempt::record_failure(const FailedRank& failed) {
+  outlet_.record("rank_failed", failure_json(failed));
+}
+
+std::string Attempt::sentence() const {
+  const auto& failed = *end_.first_failed;
+  const auto others = size_ - 1;
+  return fmt::format("rank {}{}{}{}", failed.rank, failed.host.empty() ? "" : " on " + printable(failed.host),
+                     how(failed.end),
+                     others <= 0   ? std::string()
+                     : others == 1 ? std::string("; the other rank is ended")
+                                   : fmt::format("; the other {} ranks are ended", others));
+}
+
+/// A signal that Slurm sent says less than the reason it gave for it. A rank that failed of itself keeps its blame.
+void Attempt::blame_slurm() {
+  if (cancel_reason_.empty() || end_.code == 0) return;
+  const bool is_slurms_signal =
+      end_.first_failed && (end_.first_failed->end.signal == SIGTERM || end_.first_failed->end.code == 128 + SIGTERM);
+  if (!is_slurms_signal && !(end_.reason == "signalled" && end_.is_cancelled)) return;
+  const auto why = why_cancelled(cancel_reason_);
+  end_.message = fmt::format("{}; {}", why, end_.message);
+  end_.is_timeout = cancel_reason_ == "TIME LIMIT";
+  end_.is_slurms_doing = true;
+  end_.cause = end_.is_timeout                              ? Cause::kTimeout
+               : cancel_reason_ == "PREEMPTION"             ? Cause::kPreemption
+               : cancel_reason_ == "JOB REQUEUE"            ? Cause::kRequeue
+               : cancel_reason_.starts_with("NODE FAILURE") ? Cause::kNodeFailure
+                                                            : Cause::kNone;
+  // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may come again.
+  if (cancel_reason_ == "TIME LIMIT" || cancel_reason_.starts_with("NODE FAILURE")) end_.is_cancelled = false;
+  outlet_.say(why);
+}
+
+/// What the end means for another start. Slurm's own reason was looked at before.
+Cause Attempt::cause() const {
+  if (end_.code == 0 || is_given_up_) return Cause::kNone;
+  if (end_.cause != Cause::kNone) return end_.cause;
+  if (!end_.lost_nodes.empty())
+    return Cause::kNodeFailure;  // a TERM that came behind it is Slurm's, to queue the job again
+  if (end_.is_cancelled) return Cause::kNone;
+  if (end_.reason == "hang") return Cause::kHang;
+  if (end_.reason == "time_limit") return Cause::kTimeout;
+  if (end_.reason == "rank_failed") {
+    // A program that was told to save, and leaves with a code of its own: that is how it ends before its time is up.
+    if (limit_at_) return Cause::kTimeout;
+    if (is_preemption_near_) return Cause::kPreemption;
+    if (is_out_of_memory_ && end_.code == 128 + SIGKILL) return Cause::kOom;
+  }
+  return Cause::kFailure;
+}
+
+/// The nodes that did not keep their ranks: where agents were lost without a word, or a process hangs.
+void Attempt::find_suspects() {
+  std::map<std::string, int> left_of;  // ranks of the host that said how they ended
+  std::set<std::string> suspects;
+  for (const auto& [rank, member] : ranks_) left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
+  for (const int rank : lost_) suspects.insert(host_of(rank));
+  for (const auto& host : suspects) end_.is_whole_node_silent = end_.is_whole_node_silent || left_of[host] == 0;
+  if (end_.reason == "hang" && end_.first_failed) suspects.insert(end_.first_failed->host);
+  suspects.erase(std::string());
+  end_.suspects.assign(suspects.begin(), suspects.end());
+}
+
+void Attempt::name_missing(Clock::time_point now) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!ranks_.contains(rank)) missing.push_back(rank);
+  }
+  struct Node {
+    std::string host;
+    int here = 0;
+    int expected = 0;
+  };
+  std::map<int, Node> nodes;
+  int nnodes = 0;
+  for (const auto& [rank, member] : ranks_) {
+    const auto& world = member.hello.world;
+    auto& node = nodes[world.node_rank];
+    node.host = member.hello.host;
+    node.expected = world.local_size;
+    ++node.here;
+    nnodes = world.nnodes;
+  }
+  const auto job_nodes = options_.job_nodes.empty()
+                             ? std::vector<std::string>()
+                             : expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
+  std::vector<std::string> words;
+  for (const auto& [index, node] : nodes) {
+    if (node.here < node.expected) {
+      words.push_back(fmt::format("{} ({} of its {})", node.host, node.expected - node.here, node.expected));
+    }
+  }
+  // Slurm numbers a step's nodes in the order of the job's list, when the step has them all.
+  std::vector<std::string> silent;
+  for (std::size_t index = 0; index < job_nodes.size(); ++index) {
+    const bool knows_layout = nnodes == 0 || job_nodes.size() == static_cast<std::size_t>(nnodes);
+    if (knows_layout && !nodes.contains(static_cast<int>(index))) silent.push_back(job_nodes[index]);
+  }
+  if (!silent.empty()) words.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
+  const double waited = seconds_since_start(now);
+  const std::string where = words.empty() ? "" : fmt::format("; missing on {}", join(words, ", "));
+  end_.message = size_ == 0
+                     ? fmt::format("no rank said hello within {} s{}", waited, where)
+                     : fmt::format("{} of {} ranks did not say hello within {} s: {} {}{}", missing.size(), size_,
+                                   waited, missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
+  outlet_.record("missing", {{"ranks", missing}, {"seconds", waited}});
+}
+
+void Attempt::finish_if_done(Clock::time_point now) {
+  if (phase_ == Phase::kOver) return;
+  const bool all_ended = size_ > 0 && ended_ >= size_;
+  if (all_ended && !all_ended_since_) all_ended_since_ = now;
+  const bool lag_is_over = step_over_since_ && now >= *step_over_since_ + kConnectionsLag;
+  if (phase_ == Phase::kEnding) {
+    const bool none_connected = std::none_of(
+        ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.is_connected && !entry.second.end; });
+    if (step_is_over_ && !announce_at_ && (none_connected || lag_is_over)) finish(now);
+    return;
+  }
+  if (phase_ == Phase::kRunning && all_ended) {
+    if (step_is_over_) {
+      if (step_code_ != 0) {
+        outlet_.record("warning",
+                       {{"message", fmt::format("every rank ended with 0, but the step's launcher with {}{}",
+                                                step_code_, step_words_.empty() ? "" : ": " + step_words_)}});
+      }
+      end_.reason = "ok";
+      end_.code = 0;
+      finish(now);
+    } else if (stops_asked_ < 2 && now >= *all_ended_since_ + kStepLag) {
+      outlet_.record("warning", {{"message", fmt::format("every rank ended with 0, but the step goes on {} s later; it "
+                                                         "is stopped",
+                                                         kStepLag.count())}});
+      outlet_.stop_step(stops_asked_++ > 0);
+    }
+    return;
+  }
+  if (!step_is_over_) return;
+  // The step is gone while ranks are still awaited.
+  if (joined_ == 0 && ranks_.empty()) {
+    end_.reason = "launch_failed";
+    end_.code = kLaunchFailedCode;
+    const auto words = trim(step_words_);
+    end_.message =
+        step_code_ == 0 && words.empty()
+            ? "the step ended before any rank said hello; does its command line end in `dlrun-agent rank -- PROGRAM`?"
+            : fmt::format("the step could not be launched (exit code {}){}", step_code_,
+                          words.empty() ? "" : fmt::format(": {}", words));
+    outlet_.say(end_.message);
+    finish(now);
+  } else if (lag_is_over) {
+    for (int rank = 0; rank < size_; ++rank) {
+      const auto found = ranks_.find(rank);
+      if (found != ranks_.end() && found->second.end) continue;
+      fail_rank(rank,
+                {kLaunchFailedCode, 0,
+                 found == ranks_.end() ? "never said hello, and the step is over"
+                                       : "has no exit record, and the step is over"},
+                true, now);
+    }
+    finish(now);
+  }
+}
+
+void Attempt::finish(Clock::time_point now) {
+  phase_ = Phase::kOver;
+  if (held_progress_) outlet_.record("progress", *held_progress_);
+  for (const auto& failed : later_failures_) record_failure(failed);
+  blame_slurm();
+  end_.cause = cause();
+  end_.is_timeout = end_.is_timeout || end_.cause == Cause::kTimeout;
+  end_.step = step_;
+  end_.had_grace = is_preemption_near_;
+  find_suspects();
+  if (end_.reason == "ok") {
+    end_.message = size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
+  }
+  Json fields{{"code", end_.code}, {"reason", end_.reason}};
+  if (end_.cause != Cause::kNone) fields["cause"] = word(end_.cause);
+  if (end_.first_failed) {
+    auto first = failure_json(*end_.first_failed);
+    first.erase("pid");
+    first.erase("error");
+    fields["first_failed"] = first;
+  }
+  fields["seconds"] = seconds_since_start(now);
+  outlet_.record("attempt_end", fields);
+}
+
+}  // namespace dlrun::agent
