@@ -189,6 +189,20 @@ TEST_CASE("a resumed process ends with the bits of one that was never stopped") 
         *read_file(folder / "whole/step-00000020/model.safetensors", 1U << 30U));
 }
 
+TEST_CASE("a trainer whose run belongs to a later attempt commits no checkpoint, and ends with 78") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder / "attempt", "1\n"));
+  for (const char* attempt : {"0", "1"}) {
+    const bool is_owner = std::string_view(attempt) == "1";
+    const std::string run_words = "DLRUN_RUN=" + folder.path().string();
+    const auto done = run(words({"/usr/bin/env", run_words, std::string("DLRUN_ATTEMPT=") + attempt, kProgram}, kSmall),
+                          folder.path());
+    CHECK(done.exit_code == (is_owner ? 0 : 78));
+    CHECK(has(done.err, "names attempt 1, this is attempt 0") == !is_owner);
+    CHECK(fs::exists(folder / "ckpt/step-00000020") == is_owner);
+  }
+}
+
 TEST_CASE("a disk that is full ends the run with the file's name and leaves the checkpoint before") {
   const TemporaryDirectory folder;
   REQUIRE(run(words({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code == 0);
