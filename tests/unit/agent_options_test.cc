@@ -25,6 +25,28 @@ TEST_CASE("lead's options end at the first --, the command keeps its own") {
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
 
+TEST_CASE("lead's words about hanging and starting again are read as the script has them") {
+  const auto parsed =
+      parse_arguments({"lead", "--hang-after", "900", "--retry", "5", "--retry-on", "timeout,hang", "--no-progress",
+                       "2", "--exclude-bad-nodes", "--min-nodes", "2", "--signal-before", "120", "--", "srun"});
+  REQUIRE(parsed);
+  const auto& lead = std::get<LeadOptions>(*parsed);
+  CHECK(lead.hang_after == std::chrono::seconds(900));
+  CHECK(lead.retry.max == 5);
+  CHECK(lead.retry.on == std::set<Cause>{Cause::kTimeout, Cause::kHang});
+  CHECK(lead.retry.no_progress == 2);
+  CHECK(lead.retry.excludes_bad_nodes);
+  CHECK(lead.retry.min_nodes == 2);
+  CHECK(lead.retry.signal_before_s == 120);
+  CHECK_FALSE(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).retry.is_on());
+  for (const auto& wrong : {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"},
+                            Words{"--no-progress", "0"}, Words{"--retry-on", "user_error"}}) {
+    const auto refused = parse_arguments({"lead", wrong[0], wrong[1], "--", "srun"});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().message.find(fmt::format("'{}'", wrong[1])) != std::string::npos);
+  }
+}
+
 TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
   const auto parsed =
       parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted", "--", "prog", "--env", "", "a b"});

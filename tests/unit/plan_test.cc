@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "launcher/plan/render.h"
 
@@ -221,6 +222,53 @@ TEST_CASE("home, root, entry point and writability are always rendered") {
                              "--container-readonly"}) {
     CHECK(word_of(plan.step, option) == option);
   }
+}
+
+TEST_CASE("a spec without retry is not queued again, and its leader has no words about it") {
+  for (const char* spec : {"", "retry: {max: 0, on: [hang]}\n"}) {
+    const auto plan = planned(std::string(kTrainer) + spec);
+    CHECK(word_of(plan.directives, "--no-requeue") == "--no-requeue");
+    CHECK(word_of(plan.directives, "--requeue").empty());
+    CHECK(plan.lead_options.empty());
+  }
+}
+
+TEST_CASE("any key of retry asks for three restarts for every cause; the time limit is one where it is announced") {
+  auto plan = planned(std::string(kTrainer) + "retry: {no_progress: 2}\n");
+  CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");
+  CHECK(word_of(plan.lead_options, "--retry-on") == "--retry-on=preemption,node_failure,hang,oom,failure");
+  CHECK(word_of(plan.lead_options, "--no-progress") == "--no-progress=2");
+  CHECK(word_of(plan.lead_options, "--signal-before").empty());
+  CHECK(word_of(plan.directives, "--requeue") == "--requeue");
+  CHECK(word_of(plan.directives, "--no-requeue").empty());
+  plan = planned(
+      "resources: {time: 1h}\ntrain: {data: {dataset: digits}}\nretry: {max: 1}\ncheckpoint: {signal_before: 2m}\n");
+  CHECK(word_of(plan.lead_options, "--retry-on") == "--retry-on=timeout,preemption,node_failure,hang,oom,failure");
+  CHECK(word_of(plan.lead_options, "--signal-before") == "--signal-before=120");
+}
+
+TEST_CASE("a job outlives a lost node only where the spec has room for that, and wants it") {
+  const auto no_kill = [](const char* nodes, const char* causes) {
+    const auto plan = planned(
+        fmt::format("resources: {{nodes: {}, time: 1h}}\ntrain: {{data: {{dataset: digits}}}}\nretry: {{on: [{}]}}\n",
+                    nodes, causes));
+    const bool outlives = !word_of(plan.directives, "--no-kill").empty();
+    CHECK(outlives == !word_of(plan.step, "--no-kill").empty());
+    CHECK(word_of(plan.lead_options, "--min-nodes") == (outlives ? "--min-nodes=2" : ""));
+    return outlives;
+  };
+  CHECK(no_kill("\"2-4\"", "node_failure"));
+  CHECK_FALSE(no_kill("2", "node_failure"));
+  CHECK_FALSE(no_kill("\"2-4\"", "hang"));
+}
+
+TEST_CASE("a local run starts again too, without Slurm's part of it") {
+  const auto plan = planned(
+      std::string(kTrainer) + "retry: {max: 2, on: [failure], exclude_bad_nodes: true}\nhealth: {hang_after: 1m}\n",
+      inputs(Target::kLocal));
+  CHECK(word_of(plan.lead_options, "--retry") == "--retry=2");
+  CHECK(word_of(plan.lead_options, "--hang-after") == "--hang-after=60");
+  CHECK(word_of(plan.lead_options, "--exclude-bad-nodes").empty());
 }
 
 TEST_CASE("salloc gets the directives without what only a batch job has") {

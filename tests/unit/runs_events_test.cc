@@ -93,6 +93,24 @@ TEST_CASE("a claim after an end means that the run goes on, with a clean slate o
   CHECK_FALSE(record.first_failed.has_value());
 }
 
+TEST_CASE("a run that starts again goes on, with the causes of its attempts and what is left of the budget") {
+  const auto restarting =
+      line({{"event", "restarting"}, {"attempt", 0}, {"cause", "hang"}, {"left", 2}, {"by", "lead"}});
+  const auto first = a_start() + line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 79}}) +
+                     line({{"event", "attempt_end"}, {"attempt", 0}, {"code", 79}, {"reason", "hang"}}) + restarting;
+  auto record = sum_up_events(first);
+  CHECK_FALSE(record.ended);
+  CHECK(record.first_failed);
+  record = sum_up_events(first + line({{"event", "started"}, {"attempt", 1}, {"ranks", 0}}));
+  CHECK(record.attempt == 1);
+  CHECK(record.attempt_reason.empty());
+  CHECK_FALSE(record.first_failed);
+  REQUIRE(record.restarts.size() == 1);
+  CHECK(record.restarts[0].attempt == 0);
+  CHECK(record.restarts[0].cause == "hang");
+  CHECK(record.restarts[0].left == 2);
+}
+
 TEST_CASE("late events of an earlier attempt change nothing") {
   const auto record = sum_up_events(a_start() + line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}) +
                                     line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}));
