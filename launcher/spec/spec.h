@@ -110,6 +110,7 @@ struct RetrySpec {
 };
 
 struct HealthSpec {
+  std::vector<std::string> preflight;     ///< checks
   std::optional<std::string> hang_after;  ///< seconds, as text
 };
 

@@ -132,6 +132,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice, .choices = "timeout preemption node_failure hang oom failure", .help = "The causes that it starts again for. timeout: shortly before the limit it saves a checkpoint and is queued again (checkpoint.signal_before). failure: a rank ended of itself, or was killed.", .fallback = "all of them; timeout only with checkpoint.signal_before", .example = "[preemption, node_failure, hang]"},
   {.path = "retry.exclude_bad_nodes", FIELD(retry.exclude_bad_nodes), .help = "Keep off nodes that failed, or whose rank hung.", .fallback = "false", .example = "true"},
   {.path = "retry.no_progress", FIELD(retry.no_progress), .min = 1, .max = 1000, .help = "Give up after this many attempts in a row that got no further than the best before them.", .fallback = "3", .example = "2"},
+  {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice, .choices = "gpu disk clock", .help = "Checks of every node before any rank's program starts; a node that is not fit is named, and for retry.on it is a node_failure. gpu: nvidia-smi lists every GPU that the rank sees, without uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm take a file. clock: within five seconds of the first node's. NCCL is measured by dlrun bench collectives.", .example = "[gpu, disk, clock]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration, .help = "A run that shows no progress for this long hangs: it is ended, and starts again where retry.on has hang. Progress is what the program reports (the trainer does; any other into the file that rank 0 finds in $DLRUN_PROGRESS), else what any rank prints. A rank whose process is stopped hangs too.", .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes", .example = "15m"},
 
   {.path = "after.ok", FIELD(after.ok), .help = "Start when these have succeeded: runs by name, id or path, or Slurm job ids. A job whose wait can never end is cancelled.", .example = "[preprocess, \"4711\"]"},
@@ -150,7 +151,6 @@ constexpr KeyRow kKeys[] = {
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath, .help = "A file of mode 0600 with the token that `scontrol token` prints; a socket needs none.", .example = "~/.config/dlrun/token"},
 
   // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
-  {.path = "health.preflight", .help = "Checks of every node before the ranks start."},
   {.path = "notify.webhook", .help = "Where to send notifications."},
   {.path = "notify.on", .help = "What to notify of."},
   {.path = "track.mlflow", .help = "An MLflow server."},

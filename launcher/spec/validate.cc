@@ -242,6 +242,8 @@ class Validator {
         error("launch.agent", "launch.agent: false: it is the agent that starts a run again (retry)");
       if (spec_.health.hang_after)
         error("launch.agent", "launch.agent: false: it is the agent that sees a run hang (health.hang_after)");
+      if (!spec_.health.preflight.empty())
+        error("launch.agent", "launch.agent: false: it is the agent that checks its node (health.preflight)");
     }
     if (const auto after = parse_duration(spec_.health.hang_after.value_or("60")); after && *after < 1)
       error("health.hang_after", "health.hang_after is 0 s: every run would hang");

@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kLaterFailuresLimit = 64;
 constexpr int kJoinTimeoutCode = 76;
 constexpr int kHangCode = 79;
+constexpr int kUnfitCode = 80;
 constexpr milliseconds kProgressEvery{1000};
 constexpr milliseconds kStoppedIsFresh{3000};
 
@@ -51,6 +52,9 @@ Result<Hello> Hello::of_json(const Json& message) {
   hello.addr = text(message, "addr");
   hello.pid = integer(message, "pid");
   hello.port = integer(message, "port");
+  if (const auto time = message.find("time"); time != message.end() && time->is_number_integer())
+    hello.time = std::chrono::milliseconds(time->get<std::int64_t>());
+  hello.unfit = text(message, "unfit");
   const auto& w = hello.world;
   const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 && w.local_rank < w.local_size &&
                         w.node_rank >= 0 && w.node_rank < w.nnodes;
@@ -79,6 +83,8 @@ std::string Attempt::host_of(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
+  // Also of ranks that come after the first unfit one: the next start keeps off all of them.
+  if (!hello.unfit.empty()) end_.lost_nodes.push_back(hello.host);
   if (phase_ != Phase::kJoining || ranks_.contains(rank)) return;
   if (size_ == 0) size_ = hello.world.size;
   ranks_[rank] = Rank{hello, true, std::nullopt};
@@ -89,6 +95,9 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
                                   hello.world.size, rank, size_)},
                      true, now);
   }
+  if (!hello.unfit.empty())
+    return fail_rank(rank, {kUnfitCode, 0, fmt::format("{} is not fit for the job: {}", hello.host, hello.unfit)}, true,
+                     now);
   if (++joined_ < size_) return;
   std::vector<std::string> hosts;
   std::set<std::string> seen;

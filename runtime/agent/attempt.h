@@ -52,7 +52,9 @@ struct Hello {
   std::string host{};
   std::string addr{};
   int pid = 0;
-  int port = 0;  ///< held for its program; 0: none
+  int port = 0;                                     ///< held for its program; 0: none
+  std::optional<std::chrono::milliseconds> time{};  ///< Unix time there, where the clock is to be checked
+  std::string unfit{};                              ///< why its node is not fit for the job
 
   [[nodiscard]] static Result<Hello> of_json(const Json& message);
 };
@@ -82,7 +84,7 @@ struct AttemptEnd {
   Cause cause = Cause::kNone;           ///< what that means for another start
   std::optional<std::int64_t> step;     ///< the furthest that the program reported: its step, else its epoch
   std::vector<std::string> suspects;    ///< nodes that are not heard of any more, or hold the process that hangs
-  std::vector<std::string> lost_nodes;  ///< Slurm says so
+  std::vector<std::string> lost_nodes;  ///< Slurm says so, or they are not fit
   bool had_grace = false;               ///< a TERM to the ranks alone was taken for a preemption's grace time
   bool is_slurms_doing = false;         ///< Slurm ends the whole job, for the reason that is the cause
   bool is_whole_node_silent = false;    ///< a suspect's ranks are all gone, and nobody said how

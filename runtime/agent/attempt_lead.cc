@@ -18,6 +18,7 @@
 #include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/gate.h"
+#include "runtime/agent/node_check.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/sample_board.h"
@@ -320,6 +321,12 @@ void Lead::on_hello(int rank, PeerId peer, const Json& message) {
   }
   // A rank beside lead may have come over the loopback interface; the other nodes need an address that leads here.
   if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
+  if (hello->time) {
+    const auto here =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+    if (const auto problem = clock_problem(*hello->time, here))
+      hello->unfit += (hello->unfit.empty() ? "" : "; ") + *problem;
+  }
   samples_.add(hello->world, hello->host);
   attempt_->on_hello(rank, *hello, Clock::now());
 }

@@ -185,6 +185,14 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
                                   return {};
                                 },
                                 {}},
+                               {"--preflight",
+                                [&](std::string_view value) -> Result<> {
+                                  auto parsed = NodeChecks::parse(value);
+                                  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                                  rank.checks = *parsed;
+                                  return {};
+                                },
+                                {}},
                                {"--trusted", {}, [&] { rank.is_trusted = true; }}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
@@ -221,6 +229,7 @@ rank runs one task's program:
   --nproc-per-node N      what {nproc_per_node} is (1)
   --roles ROLES           chief=1,ps=2,evaluator=1: how many ranks are no workers
   --secret NAME           a variable for the program, from the run's secrets file
+  --preflight CHECKS      gpu,disk,clock: what of the node is checked first; an unfit node ends the attempt
   --trusted               give the program the store
 )";
 

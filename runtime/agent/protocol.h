@@ -13,7 +13,7 @@
 //
 // Messages, rank to lead, each with "type":
 //   hello     host, pid, addr, port (held for the program; 0: none), world {rank size local_rank local_size node_rank
-//             nnodes}
+//             nnodes}; unfit (words) and time (Unix, ms) where the node was checked
 //   beat      printed (true: the program has printed something since the last one); what is new of: cpu (cores),
 //             rss (bytes), step, work_ms, gpus or node_gpus ([percent, used, total] each)
 //   stopped   seconds: the program has been stopped (SIGSTOP) for so long; again every second

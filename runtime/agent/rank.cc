@@ -27,6 +27,7 @@
 #include "runtime/agent/gpu_probe.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/link.h"
+#include "runtime/agent/node_check.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_env.h"
 #include "runtime/agent/program_output.h"
@@ -127,6 +128,7 @@ class Rank {
   EventLoop& loop_;
   const Guarded& guarded_;
   std::string host_ = own_host();
+  std::vector<std::string> node_problems_;  ///< health.preflight
   ProgramOutput output_;
   std::optional<Link> link_;
   std::optional<EventLoop::Watch> link_watch_;
@@ -211,18 +213,24 @@ Result<> Rank::join() {
     }
     if (!link_->receive([this](std::string_view payload) { on_message(payload); })) on_link_closed();
   });
-  to_lead({{"type", "hello"},
-           {"host", host_},
-           {"pid", ::getpid()},
-           {"addr", link_->address()},
-           {"port", held_.port},
-           {"world",
-            {{"rank", world_.rank},
-             {"size", world_.size},
-             {"local_rank", world_.local_rank},
-             {"local_size", world_.local_size},
-             {"node_rank", world_.node_rank},
-             {"nnodes", world_.nnodes}}}});
+  Json hello{{"type", "hello"},
+             {"host", host_},
+             {"pid", ::getpid()},
+             {"addr", link_->address()},
+             {"port", held_.port},
+             {"world",
+              {{"rank", world_.rank},
+               {"size", world_.size},
+               {"local_rank", world_.local_rank},
+               {"local_size", world_.local_size},
+               {"node_rank", world_.node_rank},
+               {"nnodes", world_.nnodes}}}};
+  if (!node_problems_.empty()) hello["unfit"] = dlrun::join(node_problems_, "; ");
+  if (options_.checks.clock) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    hello["time"] = std::chrono::duration_cast<milliseconds>(now).count();
+  }
+  to_lead(hello);
   // What came together with lead's proof is not announced by the socket any more.
   if (!link_->receive([this](std::string_view payload) { on_message(payload); })) on_link_closed();
   return {};
@@ -564,6 +572,7 @@ int Rank::run() {
     }
   }
   if (env_.has("DLRUN_LEAD")) {
+    if (options_.checks.any()) node_problems_ = node_problems(options_.checks, env_, world_);
     if (auto joined = join(); !joined) {
       if (exit_code_) return *exit_code_;
       say(joined.error().message);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/node_check.h"
 #include "runtime/agent/template.h"
 
 namespace dlrun::agent {
@@ -15,6 +16,7 @@ struct RankOptions {
   std::vector<Template> words;       ///< before the program's own
   Roles roles;
   int nproc_per_node = 1;
+  NodeChecks checks;  ///< before the hello
   bool is_trusted = false;
   std::vector<std::string> program;
 };

@@ -150,6 +150,16 @@ TEST_CASE("a wrong template ends the rank before anything starts") {
   CHECK_FALSE(fs::exists(run.run / "started"));
 }
 
+TEST_CASE("a node that fails its checks is named with the reason, and no program starts") {
+  Run run;
+  run.env.set("TMPDIR", "/no/such/folder");
+  run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "disk,clock"});
+  CHECK(run.wait() == 80);
+  CHECK(run.err().find("is not fit for the job: disk: /no/such/folder takes no file: No such file") !=
+        std::string::npos);
+  CHECK_FALSE(fs::exists(run.run / "started"));
+}
+
 TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
   Run run;
   fs::create_directories(run.run / "logs/attempt-0");

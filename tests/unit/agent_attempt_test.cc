@@ -59,8 +59,9 @@ struct Scene {
     now += time;
     attempt.tick(now);
   }
-  void hello(int rank, int size) {
+  void hello(int rank, int size, std::string unfit = {}) {
     Hello hello{{rank, size, rank % 2, 2, rank / 2, size / 2, WorldSource::kSlurm}};
+    hello.unfit = std::move(unfit);
     hello.host = "n" + std::to_string(rank / 2 + 1);
     hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
     hello.pid = 1000 + rank;
@@ -209,6 +210,22 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
   scene.attempt.on_step_end(1, "", scene.now);
   CHECK(scene.attempt.end().code == 76);
   CHECK(scene.attempt.end().reason == "join_timeout");
+}
+
+TEST_CASE("a node that is not fit ends the attempt before any program starts; all such nodes are kept off") {
+  Scene scene;
+  scene.hello(2, 6, "disk: /tmp takes no file: No space left on device");
+  for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
+  scene.hello(4, 6, "gpu: nvidia-smi lists none");
+  CHECK(scene.notes.sent.empty());  // no start
+  for (int rank = 0; rank < 6; ++rank) scene.attempt.on_lost(rank, "", scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  CHECK(scene.attempt.end().code == 80);
+  CHECK(scene.attempt.end().message ==
+        "rank 2 on n2: n2 is not fit for the job: disk: /tmp takes no file: No space left on device; the other 5 ranks "
+        "are ended");
+  CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
+  CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
 }
 
 TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {

@@ -31,6 +31,7 @@ step=(
 )
 rank=(
   "$agent" rank
+  --preflight gpu,disk,clock              # health.preflight
 )
 program=(
   ./train                                 # launch.command
