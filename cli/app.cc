@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"check", add_check},       {"interactive", add_interactive},
     {"run", add_run},           {"ls", add_ls},
     {"status", add_status},     {"top", add_top},
+    {"report", add_report},
     {"logs", add_logs},         {"wait", add_wait},
     {"cancel", add_cancel},     {"attach", add_attach},
     {"sweep", add_sweep},       {"diff", add_diff},

@@ -54,6 +54,7 @@ void add_run(CLI::App& root, Action& action);
 void add_ls(CLI::App& root, Action& action);
 void add_status(CLI::App& root, Action& action);
 void add_top(CLI::App& root, Action& action);
+void add_report(CLI::App& root, Action& action);
 void add_logs(CLI::App& root, Action& action);
 void add_wait(CLI::App& root, Action& action);
 void add_cancel(CLI::App& root, Action& action);

@@ -33,7 +33,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status top logs wait cancel attach sweep diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status top report logs wait cancel attach sweep diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -54,6 +54,7 @@ _dlrun() {
     ls) options='-h --help -a --all -n --limit --runs --json' ;;
     status) options='-h --help --json' runs=1 ;;
     top) options='-h --help -n --ranks --once --json' runs=1 ;;
+    report) options='-h --help -o --output' runs=1 ;;
     logs) options='-h --help -f --follow --rank --attempt -n --tail' runs=1 ;;
     wait) options='-h --help --json' runs=1 ;;
     cancel) options='-h --help' runs=1 ;;
@@ -72,7 +73,7 @@ _dlrun() {
     completion) options='-h --help --list' words='bash zsh fish' ;;
   esac
   case $command:$previous in
-    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | init:--venv | init:-o | init:--output | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | init:--venv | init:-o | init:--output | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="

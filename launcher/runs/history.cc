@@ -62,6 +62,10 @@ SamplesPoint samples_of(const Json& event, double t, std::int64_t attempt) {
   return point;
 }
 
+std::string seconds_text(double seconds) {
+  return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
 std::string count_of(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -79,15 +83,15 @@ std::string words_of(const std::string& kind, const Json& event) {
     return ranks > 0 ? count_of(ranks, "rank") : "the step";
   }
   if (kind == "joined") {
-    return fmt::format("{} on {} within {:.3g} s", count_of(integer("ranks").value_or(0), "rank"), text("hosts"),
-                       json_read::number(event, "seconds").value_or(0));
+    return fmt::format("{} on {} within {}", count_of(integer("ranks").value_or(0), "rank"), text("hosts"),
+                       seconds_text(json_read::number(event, "seconds").value_or(0)));
   }
   if (kind == "missing") {
     const auto ranks = event.find("ranks");
     return fmt::format(
-        "{} did not say hello within {:.3g} s",
+        "{} did not say hello within {}",
         count_of(ranks != event.end() && ranks->is_array() ? static_cast<std::int64_t>(ranks->size()) : 0, "rank"),
-        json_read::number(event, "seconds").value_or(0));
+        seconds_text(json_read::number(event, "seconds").value_or(0)));
   }
   if (kind == "signal") return fmt::format("{} at {}: {}", text("signal"), text("where"), text("word"));
   if (kind == "rank_failed") {
@@ -95,8 +99,8 @@ std::string words_of(const std::string& kind, const Json& event) {
                                 text("error")});
   }
   if (kind == "attempt_end") {
-    return fmt::format("{}, code {}, after {:.4g} s", text("reason"), integer("code").value_or(0),
-                       json_read::number(event, "seconds").value_or(0));
+    return fmt::format("{}, code {}, after {}", text("reason"), integer("code").value_or(0),
+                       seconds_text(json_read::number(event, "seconds").value_or(0)));
   }
   if (kind == "ended") return fmt::format("{}: {}", text("state"), text("message"));
   if (kind == "result") {

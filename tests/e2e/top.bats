@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `dlrun top`: the ranks' samples as they are told, and the screen.
+# `dlrun top`: the ranks' samples as they are told, and the screen. `dlrun report`.
 # timeout: 240
 
 load helpers
@@ -86,4 +86,29 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
         ! shows "RANK  NODE"
     done
     [ "$(cut -d' ' -f1 "$dir/after-INT") $(cut -d' ' -f1 "$dir/after-TERM") $(cut -d' ' -f1 "$dir/after-SEGV")" = "0 130 139" ]
+}
+
+@test "report makes one page of a run, lying with it, and one that compares several" {
+    cat >"$dir/digits.yaml" <<'YAML'
+name: digits
+resources: {tasks_per_node: 2, time: 5m}
+train: {data: {dataset: digits}, model: mlp, epochs: 3}
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/digits.yaml"
+    dl run digits.yaml >/dev/null 2>&1
+    run dl report last
+    [ "$status" -eq 0 ]
+    [ "$output" = "$(dl status last --json | jq -r .path)/report.html" ]
+    [ "$(stat -c %a "$output")" = 600 ]
+    grep -q '<span>test accuracy</span>' "$output"
+    grep -q '<figcaption><b>Loss</b>' "$output"
+    dl run digits.yaml --set train.epochs=4 >/dev/null 2>&1
+    ids=$(dl ls --json | jq -r '.[0].run, .[-1].run')
+    # shellcheck disable=SC2086 # two words
+    run dl report $ids -o both.html
+    [ "$status" -eq 0 ]
+    grep -q 'train.epochs' "$dir/both.html"
+    [ "$(grep -c '<polyline' "$dir/both.html")" -ge 4 ]
+    run dl report no-such-run
+    [ "$status" -eq 6 ]
 }

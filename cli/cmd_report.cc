@@ -1,0 +1,108 @@
+// dlrun report: what a run has left behind, as one page; several runs, or a sweep's points, compared.
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/output.h"
+#include "cli/select.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/report/run_report.h"
+#include "launcher/runs/sweep.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::vector<std::string> runs;
+  std::string out;
+};
+
+struct Part {
+  IndexEntry run;
+  std::string label;
+};
+
+/// The runs that are named; a sweep stands for its points, each the last run that it was submitted again as.
+Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
+  std::vector<Part> parts;
+  for (const auto& name : names) {
+    const auto run = select_run(cli, name);
+    if (!run) return tl::unexpected(run.error());
+    if (!is_sweep(run->path)) {
+      parts.push_back({*run, run->id});
+      continue;
+    }
+    const auto sweep = read_sweep(run->path);
+    if (!sweep) return tl::unexpected(sweep.error());
+    for (std::size_t at = 0; at < sweep->points.size(); ++at) {
+      IndexEntry point = *run;
+      point.id = fmt::format("{}/{}", run->id, at);
+      point.path = current_run_of(point_path(run->path, sweep->points[at]));
+      const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
+      parts.push_back({std::move(point), fmt::format("{}  {}", place, describe(*sweep, sweep->points[at]))});
+    }
+  }
+  return parts;
+}
+
+std::string title_of(const std::vector<Part>& parts, const Options& options) {
+  if (options.runs.size() == 1) return "Sweep " + parts.front().run.id.substr(0, parts.front().run.id.rfind('/'));
+  return fmt::format("{} and {} more", parts.front().run.id, parts.size() - 1);
+}
+
+Result<int> make_report(Cli& cli, const Options& options) {
+  const auto parts = parts_of(cli, options.runs);
+  if (!parts) return tl::unexpected(parts.error());
+  std::vector<std::filesystem::path> paths;
+  for (const Part& part : *parts) paths.push_back(part.run.path);
+  const auto states = RunInspector(cli.env).inspect_all(paths);
+  std::vector<RunReport> reports;
+  bool is_last_known = false;
+  for (std::size_t at = 0; at < parts->size(); ++at) {
+    if (!states[at]) {
+      if (parts->size() == 1) return tl::unexpected(states[at].error());
+      print_warning(cli, fmt::format("{}: {}", (*parts)[at].run.id, states[at].error().message));
+      continue;
+    }
+    is_last_known = is_last_known || states[at]->is_last_known;
+    reports.push_back(read_report((*parts)[at].run, *states[at]));
+    reports.back().label = (*parts)[at].label;
+  }
+  if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
+
+  const std::string made = utc_timestamp(std::chrono::system_clock::now());
+  const std::string page = parts->size() == 1 ? report_page(reports.front(), made)
+                                              : comparison_page(reports, title_of(*parts, options), made);
+  if (options.out == "-") {
+    fmt::print("{}", page);
+  } else {
+    // One run's page lies with the run, private as all that is there; a sweep's with the sweep.
+    std::filesystem::path out = cli.current_dir / (options.out.empty() ? "report.html" : options.out);
+    if (options.out.empty() && options.runs.size() == 1) {
+      const auto run = select_run(cli, options.runs.front());
+      if (run) out = run->path / "report.html";
+    }
+    if (auto written = write_file_atomic(out, page); !written) return tl::unexpected(written.error());
+    fmt::print("{}\n", out.lexically_normal().string());
+  }
+  return is_last_known ? kExitUnavailable : kExitOk;
+}
+
+}  // namespace
+
+void add_report(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "report",
+                     "One self-contained page of a run with its curves; several runs, or a sweep: compared");
+  command.option("RUN", options->runs, "The runs: names, ids or their starts, job ids, paths, or `last`").required();
+  command
+      .option("-o,--output", options->out,
+              "Where to write it; '-' for standard output (the run's report.html; of several ./report.html)")
+      .type_name("FILE");
+  command.on_call([options, &action] { action = [options](Cli& cli) { return make_report(cli, *options); }; });
+}
+
+}  // namespace dlrun

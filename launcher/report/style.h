@@ -1,0 +1,10 @@
+#pragma once
+// The page's style sheet, and its colours.
+
+#include <string_view>
+
+namespace dlrun {
+
+[[nodiscard]] std::string_view page_style();
+
+}  // namespace dlrun

@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/json_lines.h"
+#include "launcher/report/chart.h"
+#include "launcher/report/run_report.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string event_line(int second, const std::string& kind, Json fields, int attempt = 0) {
+  Json event{{"t", fmt::format("2026-01-01T00:00:{:02}.000Z", second)}, {"event", kind}, {"attempt", attempt}};
+  event.update(fields);
+  return to_checked_line(event);
+}
+
+std::size_t count_of(const std::string& text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+RunReport read(const TemporaryDirectory& folder) {
+  IndexEntry entry{"mnist-1", "mnist", folder.path(), "2026-01-01T00:00:00.000Z"};
+  RunStatus status = assess(RunInspector::read_facts(folder.path()).value());
+  return read_report(entry, std::move(status));
+}
+
+/// Words that would do something in a page if they were more than text.
+constexpr char kHostile[] = "<script>alert(1)</script>\" onload='x' &amp; </style></pre><img src=x>";
+
+/// Every < of the page begins a tag that the page's makers know.
+void check_tags(const std::string& page) {
+  static const std::vector<std::string> known{
+      "!DOCTYPE", "html",       "head", "meta", "title", "style",    "body",    "main",   "h1",
+      "h2",       "p",          "div",  "span", "b",     "i",        "dl",      "dt",     "dd",
+      "figure",   "figcaption", "svg",  "line", "text",  "polyline", "polygon", "circle", "table",
+      "thead",    "tbody",      "tr",   "th",   "td",    "details",  "summary", "pre",    "footer"};
+  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+    const std::size_t begin = at + (page[at + 1] == '/' ? 2 : 1);
+    const std::string name = page.substr(begin, page.find_first_of(" >\n", begin) - begin);
+    CAPTURE(page.substr(at, 60));
+    CHECK(std::find(known.begin(), known.end(), name) != known.end());
+  }
+  CHECK(page.find("onload='") == std::string::npos);
+  CHECK(page.find("<script") == std::string::npos);
+  CHECK(page.find("http://") == std::string::npos);
+  CHECK(page.find("https://") == std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("ticks are round and inside; numbers are short") {
+  CHECK(round_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  CHECK(round_ticks(0.5, 3780, 6) == std::vector<double>{1000, 2000, 3000});
+  CHECK(round_ticks(5, 5, 4) == std::vector<double>{5});
+  CHECK(round_ticks(-1, 1, 4).size() == 5);
+  CHECK(short_number(84'321) == "84.3k");
+  CHECK(short_number(0.98125) == "0.9812");
+  CHECK(short_number(2.5e6) == "2.5M");
+}
+
+TEST_CASE("a chart of nothing is nothing, of one point too; values that are not finite are left out") {
+  Chart chart;
+  CHECK(figure_html(chart).empty());
+  chart.series = {{"a", 0, {{1, 1}}}};
+  CHECK(figure_html(chart).empty());
+  chart.series = {{"a", 0, {{1, std::nan("")}, {2, std::numeric_limits<double>::infinity()}, {3, 1}, {4, 2}}}};
+  const std::string figure = figure_html(chart);
+  CHECK(figure.find("nan") == std::string::npos);
+  CHECK(figure.find("inf") == std::string::npos);
+  CHECK(count_of(figure, "<polyline") == 1);
+}
+
+TEST_CASE("a curve stays inside its drawing, a constant one and a logarithmic one too") {
+  for (const bool is_constant : {false, true}) {
+    Chart chart;
+    chart.title = "Loss";
+    chart.may_be_logarithmic = true;
+    ChartSeries series{"training", 0, {}};
+    for (int x = 0; x < 5000; ++x)
+      series.points.push_back({static_cast<double>(x), is_constant ? 1.0 : 2.3 * std::exp(-x / 500.0)});
+    chart.series.push_back(std::move(series));
+    const std::string figure = figure_html(chart);
+    CHECK((figure.find("logarithmic") != std::string::npos) == !is_constant);
+    const auto begin = figure.find("points=\"") + 8;
+    const std::string points = figure.substr(begin, figure.find('"', begin) - begin);
+    CHECK(count_of(points, ",") <= 360);
+    for (std::size_t at = 0; at < points.size();) {
+      double x = 0, y = 0;
+      REQUIRE(std::sscanf(points.c_str() + at, "%lf,%lf", &x, &y) == 2);
+      CHECK((x >= 58 && x <= 506 && y >= 10 && y <= 208));
+      at = points.find(' ', at) == std::string::npos ? points.size() : points.find(' ', at) + 1;
+    }
+  }
+}
+
+TEST_CASE("the page of a trained run has its results, timeline, curves, ranks and where it came from") {
+  const TemporaryDirectory folder;
+  std::string events = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
+                       event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}});
+  for (int second = 2; second < 40; ++second) {
+    events += event_line(second, "samples",
+                         {{"ranks", 2},
+                          {"cpu", {0.5, 0.75, 1}},
+                          {"rss_bytes", {1'000'000, 2'000'000, 3'000'000}},
+                          {"slow_ranks", 1},
+                          {"slow", {{{"rank", 1}, {"host", "n2"}, {"work_ms", 9.5}, {"lag", 0}}}}});
+  }
+  events += event_line(40, "result", {{"test_accuracy", 0.97251}}) +
+            event_line(41, "attempt_end", {{"code", 0}, {"reason", "ok"}}) +
+            event_line(42, "ended", {{"state", "completed"}, {"code", 0}, {"message", "all 2 ranks ended with 0"}});
+  write(folder / "events.jsonl", events);
+  std::string metrics;
+  for (int step = 1; step < 30; ++step)
+    metrics += fmt::format(
+        "{{\"time\":\"2026-01-01T00:00:{:02}.000Z\",\"attempt\":0,\"step\":{},\"loss\":{},\"samples_per_s\":500{}}}\n",
+        step, step, 1.0 / step, step % 10 == 0 ? ",\"test_loss\":0.5" : "");
+  write(folder / "metrics.jsonl", metrics);
+  write(folder / "provenance.json",
+        R"({"dlrun":"9.9","user":"kim","host":"login","argv":["dlrun","submit","x.yaml"],"git":{"commit":"abc123"}})");
+  write(folder / "resolved.yaml", "name: mnist  # x.yaml:1:1\ntrain:\n  batch: 32  # default\n");
+  const std::string page = report_page(read(folder), "now");
+  check_tags(page);
+  CHECK(page.find("<b>0.97251</b><span>test accuracy</span>") != std::string::npos);
+  CHECK(page.find("completed</span>") != std::string::npos);
+  CHECK(page.find("from start to end") != std::string::npos);
+  for (const char* title : {"Loss", "Throughput", "Processors", "Memory"}) {
+    CHECK(page.find(fmt::format("<figcaption><b>{}</b>", title)) != std::string::npos);
+  }
+  CHECK(page.find("GPU utilisation") == std::string::npos);  // nobody told any
+  CHECK(page.find("38 of 38") != std::string::npos);         // rank 1 among the slow ones
+  CHECK(page.find("abc123, clean") != std::string::npos);
+  CHECK(page.find("kim on login") != std::string::npos);
+  CHECK(page.find("batch: 32") != std::string::npos);
+}
+
+TEST_CASE("whatever a run says is text") {
+  const TemporaryDirectory folder;
+  write(folder / "events.jsonl",
+        event_line(0, "claimed", {{"job", kHostile}, {"host", kHostile}}) +
+            event_line(1, "joined", {{"ranks", 1}, {"hosts", kHostile}}) +
+            event_line(2, kHostile, {{"message", kHostile}}) +
+            event_line(2, "warning", {{"message", std::string(kHostile) + "\x1b[2J"}}) +
+            event_line(3, "result", {{kHostile, kHostile}}) +
+            event_line(3, "samples", {{"slow", {{{"rank", 0}, {"host", kHostile}}}}}) +
+            event_line(4, "samples", {{"slow", {{{"rank", 0}, {"host", kHostile}}}}}) +
+            event_line(4, "rank_failed", {{"rank", 0}, {"host", kHostile}, {"code", 1}, {"error", kHostile}}) +
+            event_line(5, "attempt_end", {{"code", 1}, {"reason", kHostile}}) +
+            event_line(5, "ended", {{"state", "failed"}, {"code", 1}, {"message", kHostile}}));
+  write(folder / "ranks.json",
+        R"({"time":"<b onload='x'>","attempt":0,"nodes":["<script>"],"columns":["rank","node"],"rows":[[0,0]]})");
+  write(folder / "provenance.json", Json{{"user", kHostile}, {"argv", {kHostile}}, {"directory", kHostile}}.dump());
+  write(folder / "resolved.yaml", std::string("name: ") + kHostile + "\n");
+  write(folder / "job.sh", kHostile);
+  RunReport report = read(folder);
+  report.run.id = report.run.name = report.label = kHostile;
+  report.problems.emplace_back(kHostile);
+  check_tags(report_page(report, "now"));
+  check_tags(comparison_page({report, report}, kHostile, "now"));
+  CHECK(report_page(report, "now").find("&lt;script&gt;alert(1)&lt;/script&gt;") != std::string::npos);
+}
+
+TEST_CASE("a run without metrics, one that failed, and a torn record make pages, too") {
+  const TemporaryDirectory folder;
+  const std::string last = event_line(5, "progress", {{"step", 3}});
+  write(folder / "events.jsonl",
+        event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+            event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) + last.substr(0, 30));
+  const std::string page = report_page(read(folder), "now");
+  check_tags(page);
+  CHECK(page.find("first to fail: rank 1 on n1 ended with code 7") != std::string::npos);
+  CHECK(page.find("ends in 30 bytes that are no whole event") != std::string::npos);
+  CHECK(page.find("<svg") == std::string::npos);
+}
+
+TEST_CASE("several runs: what differs stands in the table, curves lie over each other") {
+  const TemporaryDirectory first, second;
+  for (const auto* folder : {&first, &second}) {
+    write(*folder / "events.jsonl", event_line(0, "claimed", {{"job", "1"}}) +
+                                        event_line(9, "result", {{"test_accuracy", folder == &first ? 0.5 : 0.75}}));
+    std::string metrics;
+    for (int step = 1; step < 9; ++step)
+      metrics +=
+          fmt::format("{{\"time\":\"2026-01-01T00:00:{:02}.000Z\",\"step\":{},\"loss\":{}}}\n", step, step, 1.0 / step);
+    write(*folder / "metrics.jsonl", metrics);
+    write(*folder / "resolved.yaml",
+          fmt::format("name: x\ntrain:\n  batch: {}  # x\n  epochs: 3\n", folder == &first ? 32 : 64));
+  }
+  std::vector<RunReport> reports{read(first), read(second)};
+  reports[0].label = "one";
+  reports[1].label = "two";
+  const std::string page = comparison_page(reports, "both", "now");
+  check_tags(page);
+  CHECK(page.find("train.batch") != std::string::npos);
+  CHECK(page.find("train.epochs") == std::string::npos);
+  CHECK(page.find(">0.75<") != std::string::npos);
+  CHECK(page.find("<span class=\"key\"><i class=\"b1\"></i>two</span>") != std::string::npos);
+  CHECK(count_of(page, "<polyline") == 2);
+}
+
+TEST_CASE("a spec's lines become paths and values") {
+  const auto keys = flat_keys(
+      "# made\nname: x  # a.yaml:1:1\nresources:\n  time: \"00:05:00\"  # here\n  deep:\n    er: 'a # b'\nlaunch:\n  "
+      "command:\n    - echo  # one\n"
+      "    - two\ntrain: {}\n");
+  CHECK(keys == std::vector<std::pair<std::string, std::string>>{{"name", "x"},
+                                                                 {"resources.time", "\"00:05:00\""},
+                                                                 {"resources.deep.er", "'a # b'"},
+                                                                 {"launch.command", "echo, two"},
+                                                                 {"train", "{}"}});
+}
+
+}  // namespace dlrun
