@@ -95,14 +95,14 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
 }
 
 Result<int> attach(Cli& cli, const Options& options) {
-  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
-  if (!has_terminal && options.command.empty() && !options.dry_run) {
-    return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
-  }
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   if (is_sweep(run->path)) {
     return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0", run->id);
+  }
+  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
+  if (!has_terminal && options.command.empty() && !options.dry_run) {
+    return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   const auto status = RunInspector(cli.env).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
@@ -124,23 +124,26 @@ Result<int> attach(Cli& cli, const Options& options) {
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";
   const auto session = render_attach(*plan, *point, options.command, script.string(), has_terminal);
-  DLRUN_TRY(write_file_atomic(script, session.script, 0700));
+  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
   auto child = ForegroundProcess::start(session.argv, scrubbed_for_slurm(cli.env, munge_is_available()),
-                                        place_of(*run, *status, *plan), OnSignal::kLeave);
+                                        place_of(*run, *status, *plan), OnSignal::kEnd);
   if (!child) return tl::unexpected(child.error());
-  child->release();
   const auto end = child->wait();
   if (!end) return tl::unexpected(end.error());
-  if (end->exit_code == 0 || options.command.empty()) return kExitOk;  // a shell ends with its last command's code
-  print_error(cli, fmt::format("the command ended with code {}", end->exit_code));
-  return kExitRunFailed;
+  if (end->interrupted != 0) return kExitInterrupted;
+  if (!has_begun(*folder))
+    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})", run->id,
+                end->exit_code);
+  return options.command.empty() ? kExitOk : end->exit_code;  // a shell ends with its last command's code
 }
 
 }  // namespace
 
 void add_attach(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "attach", "A shell beside the ranks of a job that runs, in its environment and container");
+  Subcommand command(root, "attach",
+                     "A shell, or a command, whose code is then dlrun's, beside the ranks of a job that runs, in its "
+                     "environment and container");
   command.option("RUN", options->run, kRunHelp).required();
   command.option("--node", options->node, "This node of the job's; else its first").type_name("NAME");
   command.option("COMMAND", options->command, "After --: run this instead of a shell");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/dependencies.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -48,6 +49,9 @@ Result<int> check(Cli& cli, const Options& options) {
   }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
+  RunInspector inspector(cli.env);
+  const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
+  if (!dependency) return tl::unexpected(dependency.error());
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
 
@@ -55,14 +59,14 @@ Result<int> check(Cli& cli, const Options& options) {
   if (has_slurm) {
     SubmitRequest request;
     if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
+    if (*dependency) request.options.push_back("--dependency=" + **dependency);
     request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
     hide_secrets(request.env, *secrets);
-    const auto slurm =
-        prepared->plan.server ? make_slurmrestd(cli.env, *prepared->plan.server) : make_slurm_cli(cli.env);
+    Executor& slurm = inspector.executor_of(prepared->plan.server);
     for (const std::string& one : scripts) {
       request.script_text = one;
-      const auto words = slurm->test(request);
+      const auto words = slurm.test(request);
       if (!words) return tl::unexpected(words.error());
       if (slurm_says.empty()) slurm_says = *words;
     }
@@ -90,6 +94,7 @@ Result<int> check(Cli& cli, const Options& options) {
              prepared->loaded.site.source, plan.runs_dir);
   if (sweep) fmt::print("  sweep     {}\n", size_text(*sweep));
   if (const auto hours = cost(plan.requested); !sweep && !hours.empty()) fmt::print("  cost      {}\n", hours);
+  if (*dependency) fmt::print("  waits     {}\n", **dependency);
   fmt::print("  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
   return kExitOk;
 }

@@ -63,21 +63,15 @@ Result<int> interact(Cli& cli, const Options& options) {
   const auto folder = SessionFolder::make(prepared->plan.runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";
-  const auto begun = folder->path() / "begun";
   const auto session = render_interactive(prepared->plan, options.command, script.string(), has_terminal);
-  // Slurm's commands end with 1 for every reason: the mark tells a shell that ended with 1 from an allocation that
-  // never was.
-  const auto at = session.script.find('\n');
-  std::string text = session.script;
-  text.insert(at == std::string::npos ? 0 : at + 1, fmt::format(": > {}\n", shell_quote(begun.string())));
-  DLRUN_TRY(write_file_atomic(script, text, 0700));
+  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
 
   auto argv = session.argv;
   if (*dependency) argv.insert(argv.begin() + 1, "--dependency=" + **dependency);  // behind `salloc`
   // Slurm stores no environment of an allocation; it passes this one on to the session's step alone.
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
   for (const SecretValue& secret : *secrets) env.set(secret.name, secret.value);
-  auto child = ForegroundProcess::start(argv, env, prepared->plan.folder, OnSignal::kLeave);
+  auto child = ForegroundProcess::start(argv, env, prepared->plan.folder, OnSignal::kEnd);
   if (!child) {
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,
@@ -87,8 +81,8 @@ Result<int> interact(Cli& cli, const Options& options) {
   }
   const auto end = child->wait();
   if (!end) return tl::unexpected(end.error());
-  std::error_code ignored;
-  if (std::filesystem::exists(begun, ignored)) {
+  if (has_begun(*folder)) {
+    if (end->interrupted != 0) return kExitInterrupted;
     if (end->exit_code == 0 || options.command.empty()) return kExitOk;  // a shell ends with its last command's code
     print_error(cli, fmt::format("the command ended with code {}", end->exit_code));
     return kExitRunFailed;

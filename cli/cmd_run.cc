@@ -15,9 +15,11 @@
 #include "cli/secrets.h"
 #include "cli/submission.h"
 #include "cli/sweep.h"
+#include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/plan/render.h"
+#include "launcher/runs/lost_end.h"
 #include "launcher/runs/provenance.h"
 #include "launcher/spec/sweep_points.h"
 
@@ -29,6 +31,20 @@ struct Options {
   bool json = false, dry_run = false;
   std::optional<std::size_t> point;
 };
+
+/// Where the environment part of the script ended it before the leader began, or the leader was killed.
+Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
+  const auto record = read_events(run);
+  if (!record) return tl::unexpected(record.error());
+  if (record->ended) return {};
+  const std::string how = end.signal != 0 ? fmt::format("was ended by {}", signal_name(end.signal))
+                                          : fmt::format("ended with code {}", end.exit_code);
+  const std::string message = record->has_events ? fmt::format("the leader {} and left no word", how)
+                                                 : fmt::format("the script {} before the ranks were started", how);
+  const auto written = write_lost_end(run, end.exit_code, message);
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
 
 Result<int> run_here(Cli& cli, const Options& options) {
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
@@ -86,16 +102,10 @@ Result<int> run_here(Cli& cli, const Options& options) {
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   if (!end) return tl::unexpected(end.error());
 
+  if (end->exit_code != 0) DLRUN_TRY(record_end(run->path, *end));
   const IndexEntry entry{run->id, run->name, run->path, run->created};
-  auto status = RunInspector(cli.env).inspect(run->path);
+  const auto status = RunInspector(cli.env).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
-  if (!status->facts.record.ended) {
-    // The environment part of the script ended it before the leader began, or the leader was killed.
-    status->state = end->exit_code == 0 ? RunState::kUnknown : RunState::kFailed;
-    status->detail = status->facts.record.has_events
-                         ? fmt::format("the leader ended with code {} and left no word", end->exit_code)
-                         : fmt::format("the script ended with code {} before the ranks were started", end->exit_code);
-  }
   if (options.json) print_json(status_json(entry, *status));
   if (end->interrupted != 0) {
     print_note(cli, fmt::format("interrupted; {} was ended", run->id));

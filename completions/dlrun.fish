@@ -72,7 +72,7 @@ complete -c dlrun -n __fish_use_subcommand -a report -d 'One self-contained page
 complete -c dlrun -n __fish_use_subcommand -a logs -d 'Print a run`s output'
 complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ended; exit with 0 or 5'
 complete -c dlrun -n __fish_use_subcommand -a cancel -d 'End runs'
-complete -c dlrun -n __fish_use_subcommand -a attach -d 'A shell beside the ranks of a job that runs, in its environment and container'
+complete -c dlrun -n __fish_use_subcommand -a attach -d 'A shell, or a command, whose code is then dlrun`s, beside the ranks of a job that runs, in its environment and container'
 complete -c dlrun -n __fish_use_subcommand -a sweep -d 'Tabulate a sweep`s points, the best first'
 complete -c dlrun -n __fish_use_subcommand -a diff -d 'What was edited in a rendered script, before or after it was submitted'
 complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit a run`s script again, as a new run; of a sweep, the points that Slurm does not have'

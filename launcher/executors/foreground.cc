@@ -18,7 +18,7 @@ namespace {
 
 // Written by the handler, read by wait(): the only process-wide state here, since a handler can reach nothing else.
 volatile sig_atomic_t g_child = -1;
-volatile sig_atomic_t g_forwards = 0;
+volatile sig_atomic_t g_kills = 0;
 volatile sig_atomic_t g_count = 0;
 volatile sig_atomic_t g_first = 0;
 
@@ -26,7 +26,7 @@ extern "C" void on_foreground_signal(int signal) {
   const int saved = errno;
   if (g_first == 0) g_first = signal;
   g_count = g_count + 1;
-  if (g_child > 0 && g_forwards != 0) ::kill(static_cast<pid_t>(g_child), g_count >= 3 ? SIGKILL : SIGTERM);
+  if (g_child > 0) ::kill(static_cast<pid_t>(g_child), g_count >= 3 && g_kills != 0 ? SIGKILL : SIGTERM);
   errno = saved;
 }
 
@@ -134,7 +134,7 @@ void ForegroundProcess::release() {
 Result<ForegroundEnd> ForegroundProcess::wait() {
   g_first = 0;
   g_count = 0;
-  g_forwards = on_signal_ == OnSignal::kTerminate ? 1 : 0;
+  g_kills = on_signal_ == OnSignal::kTerminate ? 1 : 0;
   g_child = pid_;
   const Handlers handlers;
   release();
@@ -181,6 +181,18 @@ std::optional<std::string> local_job_id(pid_t pid) {
   std::array<char, 256> host{};
   if (!start || ::gethostname(host.data(), host.size() - 1) != 0) return std::nullopt;
   return fmt::format("{}:{}:{}", host.data(), pid, *start);
+}
+
+std::string_view host_of_local_job(std::string_view id) {
+  return id.substr(0, id.find(':'));
+}
+
+bool is_gone_from_here(std::string_view id) {
+  const auto parts = split(id, ':');
+  const auto pid = parts.size() == 3 ? parse_int(parts[1]) : std::nullopt;
+  std::array<char, 256> host{};
+  if (!pid || ::gethostname(host.data(), host.size() - 1) != 0 || parts[0] != host.data()) return false;
+  return local_job_id(static_cast<pid_t>(*pid)) != id;
 }
 
 }  // namespace dlrun

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/env.h"
@@ -18,7 +19,7 @@ namespace dlrun {
 /// What the caller does with SIGINT, SIGTERM and SIGHUP while the child lives.
 enum class OnSignal {
   kTerminate,  ///< pass SIGTERM on to the child, once for each signal; SIGKILL on the third
-  kLeave,      ///< do nothing: the child has the terminal and decides
+  kEnd,        ///< pass SIGTERM on for each signal, never more: the child frees what it holds elsewhere
 };
 
 struct ForegroundEnd {
@@ -48,7 +49,7 @@ class ForegroundProcess {
 
   pid_t pid_ = -1;
   UniqueFd gate_;
-  OnSignal on_signal_ = OnSignal::kLeave;
+  OnSignal on_signal_ = OnSignal::kEnd;
 };
 
 /// When the process started, in the kernel's ticks since boot: with the pid it names a process for good. Nothing when
@@ -57,5 +58,11 @@ class ForegroundProcess {
 
 /// HOST:PID:START, the id of a job that runs on this machine.
 [[nodiscard]] std::optional<std::string> local_job_id(pid_t pid);
+
+/// The host of such an id.
+[[nodiscard]] std::string_view host_of_local_job(std::string_view id);
+
+/// The process of that id ran on this machine and is no more: no other process ever has its pid and start.
+[[nodiscard]] bool is_gone_from_here(std::string_view id);
 
 }  // namespace dlrun

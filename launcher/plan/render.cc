@@ -237,7 +237,8 @@ namespace {
 /// srun's words for one task that sees the node as the job's tasks would together.
 [[nodiscard]] std::vector<std::string> session_step(const LaunchPlan& plan, bool has_terminal) {
   std::vector<std::string> step{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--export=ALL", "--mpi=none"};
-  if (has_terminal) step.emplace_back("--pty");
+  // With a terminal Ctrl-C is the program's; else srun would have it twice within a second.
+  step.emplace_back(has_terminal ? "--pty" : "--quit-on-interrupt");
   if (plan.requested.cpus && plan.requested.nodes) {
     step.push_back(fmt::format("--cpus-per-task={}", *plan.requested.cpus / *plan.requested.nodes));
   }

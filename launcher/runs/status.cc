@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "common/text.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/runs/lost_end.h"
 #include "launcher/runs/secrets.h"
 #include "launcher/runs/sweep.h"
 
@@ -145,6 +147,11 @@ RunStatus assess(RunFacts facts) {
     status.detail = f.record.end_message;
     return status;
   }
+  if (f.is_recorded_only) {
+    status.state = RunState::kNotSubmitted;
+    status.detail = "its directory was made, but dlrun was ended before it sent the job, or is about to; submit it again";
+    return status;
+  }
   if (f.submission && f.submission->state == Submission::State::kRefused) {
     status.state = RunState::kRefused;
     status.detail = f.submission->message;
@@ -188,7 +195,8 @@ RunStatus assess(RunFacts facts) {
   if (!f.was_asked) {
     status.detail = "its files name no job";
   } else if (status.job.cluster == kLocalCluster) {
-    status.detail = "its leader is gone and left no word";
+    status.detail =
+        fmt::format("it ran on {}, and only there can be seen whether it goes on", host_of_local_job(status.job.id));
   } else {
     status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end", status.job.id);
     if (!f.accounting.empty()) status.detail += fmt::format(" (accounting: {})", f.accounting);
@@ -229,6 +237,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
         is_marked_cancelled(run) || (facts.submission->task && is_marked_cancelled(run.parent_path()));
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
+    facts.is_recorded_only =
+        std::filesystem::exists(run / "job.sh", error) || std::filesystem::exists(run / "spec.yaml", error);
+    if (facts.is_recorded_only) return facts;
     if (!std::filesystem::exists(run, error) && !error) {
       return fail(Errc::kNotFound, "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it",
                   run.string());
@@ -376,6 +387,26 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
   return result;
 }
 
+namespace {
+
+/// A leader on this machine that is gone without a word will not write the end: whoever notices first does.
+void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
+  const auto job = job_of(facts);
+  if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id)) return;
+  constexpr const char* kMessage = "its leader is gone and left no word";
+  constexpr int kCode = 1;  // which signal it was nobody knows any more
+  if (auto record = write_lost_end(run, kCode, kMessage); record) {
+    facts.record = std::move(*record);
+    return;
+  }
+  facts.record.ended = true;  // another's run: seen all the same, but not for us to write
+  facts.record.end_state = "failed";
+  facts.record.end_code = kCode;
+  facts.record.end_message = kMessage;
+}
+
+}  // namespace
+
 std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::filesystem::path> runs,
                                                            std::chrono::milliseconds max_age) {
   std::map<std::filesystem::path, Result<Submission>> settled_arrays;
@@ -444,6 +475,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
     if (!one->record.ended && one->was_asked && (!one->report || one->report->phase == JobPhase::kEnded)) {
       // The job may have ended between our reading and our asking: its last words count more than its absence.
       if (auto again = read_events(runs[i]); again) one->record = std::move(*again);
+      take_lost_end(runs[i], *one);
     }
     result.emplace_back(assess(std::move(*one)));
     if (is_over(*result.back())) remove_secrets(runs[i]);  // lead does, unless it was killed or never began

@@ -45,6 +45,7 @@ struct RunFacts {
   std::string unreachable;          ///< why the controller did not answer; empty: it did, or was not asked
   std::string accounting;           ///< why accounting did not answer
   bool is_being_submitted = false;  ///< somebody was at it before the job was looked for
+  bool is_recorded_only = false;    ///< its directory is there, and nothing says that anything was sent
   bool was_cancelled = false;       ///< `dlrun cancel` ended it, or its array, before it started
   bool was_asked = false;           ///< the executor was asked for the job and answered
 };

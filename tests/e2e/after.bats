@@ -26,6 +26,15 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
+    [[ $(dl check second.yaml --set 'after.ok=[first]') == *"waits     afterok:$(job first)"* ]]
+    run dl submit second.yaml --dry-run --set 'after.ok=[first]'
+    [[ $output == *"--dependency=afterok:$(job first)"* ]]
+    for words in check "submit --dry-run"; do
+        # shellcheck disable=SC2086 # words
+        run dl $words second.yaml --set 'after.ok=[nosuch]'
+        [ "$status" -eq 2 ]
+        [[ $output == *"--set after.ok=[nosuch]"*"no run 'nosuch'"* ]]
+    done
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     [ "$dir/second" -nt "$dir/first" ]

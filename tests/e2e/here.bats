@@ -70,6 +70,19 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(key .state)" = cancelled ]
 }
 
+@test "a leader that is killed: run and status say the same, and it is on the record, once" {
+    dl run hello.yaml --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    runner=$!
+    wait_until 30 test -e "$dir/up"
+    kill -KILL "$(key .job | cut -d: -f2)"
+    code=0
+    wait "$runner" || code=$?
+    [ "$code" -eq 5 ]
+    grep -q 'failed: the leader was ended by SIGKILL and left no word' "$BATS_TEST_TMPDIR/out"
+    [ "$(key '[.state, .detail, (.code | tostring)] | join("|")')" = "failed|the leader was ended by SIGKILL and left no word|137" ]
+    [[ $(grep -c '"event":"ended"' "$(key .path)/events.jsonl") == 1 ]]
+}
+
 @test "cancel ends a run on this machine from another shell" {
     dl run hello.yaml --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
@@ -96,6 +109,35 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 2 ]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir/runs/.interactive")" ]
+}
+
+@test "SIGTERM, Ctrl-C or a kill of an interactive session ends what it waits for, and what it holds" {
+    start() {
+        as_user bash -c 'cd "$1" && echo $$ >pid && shift && exec dlrun interactive hello.yaml "$@"' - "$dir" "$@" </dev/null &
+        session=$!
+    }
+    ends_with() {
+        code=0
+        wait "$session" || code=$?
+        [[ $code == "$1" ]]
+        wait_until 20 no_jobs
+    }
+    is_queued() { [[ $(squeue -h -u "$DLRUN_TESTBED_USER" -o %T) == "$1" ]]; }
+    for signal in TERM INT; do
+        start --set resources.begin=now+1hour -- true
+        wait_until 30 is_queued PENDING
+        kill -"$signal" "$(cat "$dir/pid")"
+        ends_with 130
+    done
+    start -- bash -c 'touch began; exec sleep 1000'
+    wait_until 30 test -e "$dir/began"
+    kill -TERM "$(cat "$dir/pid")"
+    ends_with 130
+    rm "$dir/began"
+    start -- bash -c 'touch began; exec sleep 1000'
+    wait_until 30 test -e "$dir/began"
+    kill -KILL "$(cat "$dir/pid")"
+    ends_with 137
 }
 
 open_terminal() { tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$testbed/as_user bash --norc"; }
@@ -126,6 +168,14 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     [[ $(key .result.parameters) =~ ^[0-9a-f]{16}$ ]]
 }
 
+one_step() { (($(squeue -h -s -j "$(key .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
+start_attached() {
+    rm -f "$dir/began"
+    as_user bash -c 'cd "$1" && echo $$ >attach && exec dlrun attach last -- bash -c "touch began; exec sleep 1000"' - "$dir" </dev/null &
+    attached=$!
+    wait_until 30 test -e "$dir/began"
+}
+
 @test "attach runs a command beside a job's ranks, on the node that is asked for, in the job's environment; the job goes on" {
     is_running() { [[ $(key .state) == running ]]; }
     run dl submit hello.yaml --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
@@ -137,8 +187,24 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     [[ $(dl attach last -- pwd </dev/null) == *$'\n'"$dir" ]]
     run dl attach last --node n2 -- hostname </dev/null
     [[ $output == *n2 ]]
-    run dl attach last -- false </dev/null
-    [ "$status" -eq 5 ]
+    run dl attach last -- bash -c 'exit 7' </dev/null
+    [ "$status" -eq 7 ] # the command's own
+    run dl attach nosuch </dev/null
+    [ "$status" -eq 6 ]
+    # Ctrl-C ends the command on the node. What a killed dlrun leaves goes with the next.
+    start_attached
+    kill -INT "$(cat "$dir/attach")"
+    code=0
+    wait "$attached" || code=$?
+    [ "$code" -eq 130 ]
+    wait_until 20 one_step
+    start_attached
+    kill -KILL "$(cat "$dir/attach")"
+    wait "$attached" || true
+    wait_until 20 one_step
+    [[ -n $(ls "$dir/runs/.interactive") ]]
+    dl attach last -- true </dev/null
+    [[ -z $(ls "$dir/runs/.interactive") ]]
     run dl attach last --node n4 -- hostname </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"the job runs on n[1-2]"* ]]

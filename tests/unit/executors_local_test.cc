@@ -44,7 +44,7 @@ TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is 
 }
 
 TEST_CASE("a missing program is said before anything is started") {
-  const auto child = ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kLeave);
+  const auto child = ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kEnd);
   REQUIRE_FALSE(child.has_value());
   CHECK(child.error().code == Errc::kNotFound);
 }

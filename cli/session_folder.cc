@@ -1,0 +1,71 @@
+#include "cli/session_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "common/quoting.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// The folder, opened and locked; nothing where another holds it, or has removed it meanwhile. Inherited by programs
+/// that we start.
+UniqueFd locked(const std::filesystem::path& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  if (!fd.is_open() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
+  struct stat ours {
+  }, there{};
+  const bool is_there = ::fstat(fd.get(), &ours) == 0 && ::stat(folder.c_str(), &there) == 0;
+  return is_there && ours.st_ino == there.st_ino ? std::move(fd) : UniqueFd();
+}
+
+/// What nobody holds is left of a session that was killed. Where the file system has no locks nothing is removed.
+void remove_left(const std::filesystem::path& sessions) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator folders(sessions, error);
+       !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
+    const UniqueFd fd = locked(folders->path());
+    std::error_code ignored;
+    if (fd.is_open()) std::filesystem::remove_all(folders->path(), ignored);
+  }
+}
+
+std::filesystem::path mark_of(const SessionFolder& folder) {
+  return folder.path() / "begun";
+}
+
+}  // namespace
+
+Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir) {
+  const auto sessions = runs_dir / ".interactive";
+  remove_left(sessions);
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    const auto path = sessions / random_hex(8);
+    DLRUN_TRY(make_private_directories(path));
+    UniqueFd fd = locked(path);
+    std::error_code error;
+    // Another session may take it for left over in the moment before it is locked; without locks nobody does.
+    if (fd.is_open() || (errno != EWOULDBLOCK && std::filesystem::exists(path, error)))
+      return SessionFolder(path, std::move(fd));
+  }
+  return fail(Errc::kIo, "{}: cannot make a folder there in {} tries", sessions.string(), kTries);
+}
+
+std::string with_begun_mark(const std::string& script, const SessionFolder& folder) {
+  std::string text = script;
+  const auto at = text.find('\n');
+  text.insert(at == std::string::npos ? 0 : at + 1, fmt::format(": > {}\n", shell_quote(mark_of(folder).string())));
+  return text;
+}
+
+bool has_begun(const SessionFolder& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(mark_of(folder), ignored);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,98 @@
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/lost_end.h"
+#include "launcher/runs/status.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A run on this machine, of a leader with that id; its record has a claim.
+struct LocalRun {
+  TemporaryDirectory folder;
+  std::filesystem::path events = folder.path() / "events.jsonl";
+  explicit LocalRun(const std::string& job) {
+    Submission submission;
+    submission.token = std::string(32, 'a');
+    submission.state = Submission::State::kSubmitted;
+    submission.job = {std::string(kLocalCluster), job};
+    REQUIRE(write_submission(folder.path(), submission).has_value());
+    append({{"event", "claimed"}, {"attempt", 0}, {"job", job}});
+  }
+  void append(const Json& event) const { append_text(to_checked_line(event)); }
+  void append_text(const std::string& text) const {
+    REQUIRE(write_file_atomic(events, read_file(events, 1U << 20U).value_or("") + text).has_value());
+  }
+  [[nodiscard]] RunStatus status() const {
+    Env env;
+    env.set("PATH", "/nowhere");
+    auto status = RunInspector(env).inspect(folder.path());
+    REQUIRE(status.has_value());
+    return std::move(*status);
+  }
+  [[nodiscard]] std::string text() const { return read_file(events, 1U << 20U).value_or(""); }
+};
+
+/// The id of a process that was: ours has another start.
+std::string gone() {
+  return local_job_id(::getpid()).value() + "1";
+}
+
+}  // namespace
+
+TEST_CASE("a leader that is gone without a word: whoever notices first writes the end, once") {
+  const LocalRun run(gone());
+  run.append_text("{\"event\":\"prog");  // it was killed while it wrote
+  CHECK(run.status().state == RunState::kFailed);
+  const std::string written = run.text();
+  const auto lines = parse_checked_lines(written);
+  CHECK(lines.objects.size() == 2);
+  CHECK_FALSE(lines.has_torn_tail);
+  const RunStatus again = run.status();
+  CHECK(again.state == RunState::kFailed);
+  CHECK(again.detail == "its leader is gone and left no word");
+  CHECK(run.text() == written);
+}
+
+TEST_CASE("the leader's own end counts more, and a leader that lives is left to write it") {
+  const LocalRun ended(gone());
+  ended.append({{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}, {"message", "done"}});
+  const auto record = write_lost_end(ended.folder.path(), 137, "killed");
+  REQUIRE(record.has_value());
+  CHECK(record->end_state == "completed");
+  CHECK(ended.status().state == RunState::kCompleted);
+  const LocalRun alive(local_job_id(::getpid()).value());
+  CHECK(alive.status().state == RunState::kRunning);
+  CHECK(parse_checked_lines(alive.text()).objects.size() == 1);
+}
+
+TEST_CASE("of a run on another machine nobody here can say that it is over") {
+  const LocalRun run("some-other-host:1:1");
+  const RunStatus status = run.status();
+  CHECK(status.state == RunState::kUnknown);
+  CHECK(status.detail == "it ran on some-other-host, and only there can be seen whether it goes on");
+  CHECK(parse_checked_lines(run.text()).objects.size() == 1);
+}
+
+TEST_CASE("a run whose dlrun was killed before its journal was written was not submitted, and is no fault") {
+  const TemporaryDirectory run;
+  REQUIRE(write_file_atomic(run.path() / "job.sh", "#!/bin/bash\n").has_value());
+  Env env;
+  env.set("PATH", "/nowhere");
+  const auto status = RunInspector(env).inspect(run.path());
+  REQUIRE(status.has_value());
+  CHECK(status->state == RunState::kNotSubmitted);
+  CHECK(status->detail.find("dlrun was ended before it sent the job") != std::string::npos);
+  const TemporaryDirectory other;  // any folder
+  CHECK_FALSE(RunInspector(env).inspect(other.path()).has_value());
+}
+
+}  // namespace dlrun
