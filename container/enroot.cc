@@ -93,6 +93,7 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 
 /// Runs in place of the image's entry point. In a file, since enroot closes every descriptor beyond the third.
 constexpr std::string_view kCommandAlone = R"sh(
+  # The command alone is started, not the image's entry point: container.entrypoint.
   local own=/tmp/dlrun-$UID
   mkdir -m 700 "$own" 2>/dev/null || true
   if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
@@ -101,18 +102,20 @@ constexpr std::string_view kCommandAlone = R"sh(
 
 constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local name options=()@RC@
-  export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@
+  export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
   if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  # enroot takes nothing of the task's environment along but what is named.
   for name in $(compgen -e); do
     case $name in
     @PASSED@) options+=(--env "$name") ;;
     esac
   done
+  # The task's own MPI server.
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   exec enroot start "${options[@]}" @NAME@ "${@:2}"

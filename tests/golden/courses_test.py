@@ -67,7 +67,17 @@ LRZ = {
     "program": ["python", "train.py"],
 }
 
-COURSES = [JUWELS, GWDG, LRZ]
+# The same container without pyxis: `enroot create`, then `enroot start --mount ./data-test:/mnt/data-test ubuntu` under srun.
+LRZ_BY_HAND = {
+    "golden": "lrz-enroot.sh",
+    "sbatch": {"--partition": "dgx", "--ntasks": "8", "--gres": "gpu:8"},
+    "lines": [],
+    "srun": {},
+    "enter": {"--mount": "./data-test:/mnt/data-test"},
+    "program": ["python3", "train.py"],
+}
+
+COURSES = [JUWELS, GWDG, LRZ, LRZ_BY_HAND]
 
 
 def split_option(word):
@@ -126,6 +136,33 @@ def same(script, asked, value):
     return asked == script.relative(value or "")
 
 
+def function(script, name):
+    match = re.search(rf"^{name}\(\) \{{.*?\n(.*?)^\}}$", script, re.S | re.M)
+    return match.group(1).splitlines() if match else []
+
+
+def enroot_differences(course, script):
+    """enroot's own commands: which container is made and entered, with which mounts, and why it is told anything else."""
+    found = []
+    lines = [line for line in array(script.text, "enter") if line.strip().startswith("--mount ")]
+    # enroot reads mounts as lines of an fstab: a blank is \040 there.
+    mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")), comment_of(line)) for line in lines]
+    asked = course["enter"]["--mount"].removeprefix("./")
+    if [mount for mount, _ in mounts].count(asked) != 1:
+        found.append(f"enroot start --mount is {mounts}, the slide has {asked}")
+    found += [f"enroot start --mount {mount} is not on the slide, and no comment says why" for mount, comment in mounts if not comment]
+    made, entered = function(script.text, "hold_container"), function(script.text, "enter_container")
+    if not any('enroot create --name "$name" "$1"' in line for line in made) or not any("local name=ubuntu " in line for line in made):
+        found.append("the container ubuntu is not made")
+    if not any(line.strip() == 'exec enroot start "${options[@]}" ubuntu "${@:2}"' for line in entered):
+        found.append("the container ubuntu is not entered with what the script tells enroot, and that alone")
+    for i, line in enumerate(entered):  # what enroot is told in a loop has its reason some lines above it
+        tells = re.match(r"\s*(export |options\+=|if .*options\+=|.*\) options\+=)", line)
+        if tells and not any(comment_of(above) for above in entered[max(0, i - 6) : i + 1]):
+            found.append(f"'{line.strip()}' is not on the slide, and no comment says why")
+    return found
+
+
 def differences(course, text):
     """All that keeps a script from being what the course asks for, explained beyond that."""
     script = Script(text)
@@ -146,6 +183,7 @@ def differences(course, text):
     if [line for line in spoken if line in course["lines"]] != course["lines"]:
         found.append("the lines are not in the slide's order")
     found += [f"'{' '.join(words)}' is not on the slide, and no comment says why" for words, comment in lines if " ".join(words) not in course["lines"] and not comment]
+    found += enroot_differences(course, script) if "enter" in course else []
     if script.program != course["program"]:
         found.append(f"the program is {script.program}")
     return found
@@ -173,6 +211,36 @@ class Courses(unittest.TestCase):
         for name, value in LRZ["srun"].items():
             self.assertTrue(same(script, value, options.get(name)), name)
         self.assertIn("bash -i", inner)
+
+    def test_the_session_by_hand_is_salloc_srun_with_a_terminal_and_enroot_start_in_it(self):
+        text = (SCRIPTS / "lrz-enroot.interactive.sh").read_text()
+        words = [line.removeprefix("# ") for line in text.split("# called by:\n")[1].splitlines()]
+        self.assertEqual(words[0], "salloc")
+        allocation = dict(split_option(word) for word in words[1 : words.index("srun")])
+        for name, value in LRZ_BY_HAND["sbatch"].items():
+            self.assertEqual(allocation.get(name), value)
+        self.assertIn("--pty", words[words.index("srun") :])
+        script = Script(text)
+        script.folder = allocation["--chdir"]
+        self.assertEqual(enroot_differences(LRZ_BY_HAND, script), [])
+        self.assertRegex(text, r'(?m)^"\$\{enter\[@\]\}" .*bash -i')
+
+    def test_the_comparison_with_enroot_sees_what_is_missing_changed_or_unexplained(self):
+        text = (SCRIPTS / "lrz-enroot.sh").read_text()
+        self.assertEqual(enroot_differences(LRZ_BY_HAND, Script(text)), [])
+        mount = next(line for line in text.splitlines() if "data-test:/mnt/data-test" in line)
+        for changed in (
+            text.replace(mount + "\n", ""),
+            text.replace(mount, mount + "\n" + mount),
+            text.replace(":/mnt/data-test", ":/mnt/data"),
+            text.replace("name=ubuntu ", "name=debian "),
+            text.replace("enroot create --name", "enroot import --name"),
+            text.replace('"${options[@]}" ubuntu', '"${options[@]}" debian'),
+            text.replace("  --\n)", "  --mount /etc:/etc\n  --\n)"),
+            re.sub(r"(?m)^  # .*\n|  # container\.mount_home.*$", "", text),
+        ):
+            self.assertNotEqual(changed, text)
+            self.assertTrue(enroot_differences(LRZ_BY_HAND, Script(changed)))
 
     def test_the_comparison_sees_each_option_that_is_missing_changed_or_unexplained(self):
         for course in COURSES:

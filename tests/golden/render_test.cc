@@ -132,8 +132,9 @@ TEST_CASE("local scripts and interactive sessions have goldens") {
     golden::check(script_of(name, ".local.sh"), render_local_script(plan_of(load(examples / name), Target::kLocal)));
   }
   const auto specs = golden::folder() / "specs";
-  for (const auto& file : {examples / "grete-conda.yaml", examples / "lrz-horovod.yaml", examples / "torch-ddp.yaml",
-                           specs / "enroot.yaml", specs / "enroot-named.yaml", specs / "apptainer.yaml"}) {
+  for (const auto& file :
+       {examples / "grete-conda.yaml", examples / "lrz-enroot.yaml", examples / "lrz-horovod.yaml",
+        examples / "torch-ddp.yaml", specs / "enroot.yaml", specs / "enroot-named.yaml", specs / "apptainer.yaml"}) {
     const auto shell = render_interactive(plan_of(load(file), Target::kSlurm), {}, "/scratch/runs/s.sh");
     std::string text = shell.script + "# called by:\n";
     for (const std::string& word : shell.argv) text += "# " + word + "\n";

@@ -4,18 +4,20 @@ set -eo pipefail
 image=/images/a.sqsh  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local name options=()
-  export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n
+  export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
   if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  # enroot takes nothing of the task's environment along but what is named.
   for name in $(compgen -e); do
     case $name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
     esac
   done
+  # The task's own MPI server.
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   exec enroot start "${options[@]}" keep "${@:2}"

@@ -57,23 +57,26 @@ hold_container() { # IMAGE
 }
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local name options=()
+  # The command alone is started, not the image's entry point: container.entrypoint.
   local own=/tmp/dlrun-$UID
   mkdir -m 700 "$own" 2>/dev/null || true
   if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
   if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
   options+=(--rc "$own/rc")
-  export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y
+  export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
   if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  # enroot takes nothing of the task's environment along but what is named.
   for name in $(compgen -e); do
     case $name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | PLAIN) options+=(--env "$name") ;;
     esac
   done
+  # The task's own MPI server.
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   exec enroot start "${options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"

@@ -1,0 +1,105 @@
+#!/bin/bash
+#SBATCH --job-name=lrz-enroot             # name
+#SBATCH --partition=dgx                   # resources.partition
+#SBATCH --ntasks=8                        # resources.ntasks
+#SBATCH --gres=gpu:8                      # resources.gres
+#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/lrz-enroot-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+
+agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $agent ]]; then
+  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+trap 'exec "$agent" lead --runs /scratch/runs --name lrz-enroot --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: mpi
+export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+
+# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
+# task enters it.
+image='/home/user/exp 1/ubuntu.sqsh'  # container.image
+hold_container() { # IMAGE
+  local name=ubuntu locks=/tmp/dlrun-$UID
+  mkdir -m 700 "$locks" 2>/dev/null || true
+  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
+  exec 9>"$locks/container-$name"
+  flock 9
+  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
+    enroot remove --force "$name" </dev/null >/dev/null 2>&1
+    echo "failed on $SLURMD_NODENAME" && exit 1
+  fi
+  exec 9>&-
+  echo ready
+}
+enter_container() { # ENROOT-OPTIONS... -- COMMAND...
+  local name options=()
+  # The command alone is started, not the image's entry point: container.entrypoint.
+  local own=/tmp/dlrun-$UID
+  mkdir -m 700 "$own" 2>/dev/null || true
+  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
+  options+=(--rc "$own/rc")
+  export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
+  # The host's files that say this to PMIx are not in the image.
+  if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
+  if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
+  if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
+  # Each task has a user namespace of its own: none may read another's memory.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  # enroot takes nothing of the task's environment along but what is named.
+  for name in $(compgen -e); do
+    case $name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
+    esac
+  done
+  # The task's own MPI server.
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  exec enroot start "${options[@]}" ubuntu "${@:2}"
+}
+coproc holders {
+  exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$image"
+}
+# Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
+# shellcheck disable=SC2034
+exec {made_on}<&"${holders[0]}" {held}>"/proc/self/fd/${holders[1]}"
+for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
+  made=''
+  read -r -u "$made_on" made || made='srun ended'
+  if [[ $made != ready ]]; then echo "dlrun: the container could not be made: $made" >&2 && exit 1; fi
+done
+exec {made_on}<&-
+
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
+step=(
+  srun
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --mpi=pmix                              # launch.preset: mpi
+  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
+)
+enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
+  --mount '/home/user/exp\0401/data-test:/mnt/data-test'  # container.mounts
+  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --
+)
+rank=(
+  "$agent" rank
+)
+program=(
+  python3 train.py                        # launch.command
+)
+exec "$agent" lead --runs /scratch/runs --name lrz-enroot -- "${step[@]}" "${enter[@]}" "${rank[@]}" -- "${program[@]}"
