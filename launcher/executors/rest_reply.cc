@@ -41,13 +41,34 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
   return found != object.end() && found->is_array() ? *found : nothing;
 }
 
-/// 42, a task's 42_7, those of an array that wait 42_[1-3].
-[[nodiscard]] std::string id_of(const Json& job) {
+constexpr std::int64_t kMostTasks = 100'000;
+
+/// "0-3,7,9-15:2%4": the tasks. Of a list that Slurm has cut off with "..." those that stand there.
+[[nodiscard]] std::vector<std::int64_t> tasks_of(std::string_view list) {
+  std::vector<std::int64_t> tasks;
+  for (const auto part : split(list.substr(0, list.find('%')), ',')) {
+    const auto colon = part.find(':');
+    const auto range = part.substr(0, colon);
+    const auto dash = range.find('-');
+    const auto first = parse_int(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
+    const auto step = colon == std::string_view::npos ? 1 : parse_int(part.substr(colon + 1)).value_or(0);
+    if (!first || !last || *first < 0 || step < 1) continue;
+    for (std::int64_t task = *first; task <= *last && std::ssize(tasks) < kMostTasks; task += step)
+      tasks.push_back(task);
+  }
+  return tasks;
+}
+
+/// 42, a task's 42_7; one record stands for all tasks of an array that wait, or that ended before they began.
+[[nodiscard]] std::vector<std::string> ids_of(const Json& job) {
   const auto id = number_at(job, "job_id").value_or(0), array = number_at(job, "array_job_id").value_or(0);
-  if (array == 0) return fmt::format("{}", id);
-  if (const auto task = number_at(job, "array_task_id")) return fmt::format("{}_{}", array, *task);
-  const std::string tasks = text_at(job, "array_task_string");
-  return tasks.empty() ? fmt::format("{}", id) : fmt::format("{}_[{}]", array, tasks);
+  if (array == 0) return {fmt::format("{}", id)};
+  if (const auto task = number_at(job, "array_task_id")) return {fmt::format("{}_{}", array, *task)};
+  std::vector<std::string> ids;
+  for (const auto task : tasks_of(text_at(job, "array_task_string"))) ids.push_back(fmt::format("{}_{}", array, task));
+  if (ids.empty()) ids.push_back(fmt::format("{}", id));
+  return ids;
 }
 
 [[nodiscard]] std::string local_time(std::int64_t seconds) {
@@ -60,7 +81,6 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 
 [[nodiscard]] JobReport report_of(const Json& job) {
   JobReport report;
-  report.job.id = id_of(job);
   report.state = state_word(text_at(job, "job_state"));
   report.phase = phase_of(report.state);
   report.reason = text_at(job, "state_reason");
@@ -146,7 +166,12 @@ Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid
     return fail(Errc::kInternal, "slurmrestd's answer holds no list of jobs: '{}'", printable(body.substr(0, 200)));
   std::vector<JobReport> reports;
   for (const Json& job : list_at(answer, "jobs")) {
-    if (is_of_user(job, uid)) reports.push_back(report_of(job));
+    if (!is_of_user(job, uid)) continue;
+    JobReport report = report_of(job);
+    for (std::string& id : ids_of(job)) {
+      report.job.id = std::move(id);
+      reports.push_back(report);
+    }
   }
   return reports;
 }

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "common/files.h"
@@ -79,7 +81,7 @@ class Slurmrestd final : public Executor {
     const auto reports = rest_jobs(answer->body, ::getuid());
     if (!reports) return tl::unexpected(reports.error());
     for (const auto& report : *reports) {
-      if (is_comment_of(report.comment, comment)) return report.job;
+      if (is_comment_of(report.comment, comment)) return JobId{"", whole(report.job.id)};
     }
     return std::nullopt;
   }
@@ -87,11 +89,13 @@ class Slurmrestd final : public Executor {
   Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
     answer.accounting = "slurmrestd was not asked for it";
-    if (max_age.count() == 0 && jobs.size() <= kFewJobs) {
-      for (const auto& job : jobs) {
-        const auto reply = ask("job/" + job.id.substr(0, job.id.find('_')), AcceptUnknownJob::kYes);
+    std::set<std::string> asked;  // an array once for all its tasks
+    for (const auto& job : jobs) asked.insert(whole(job.id));
+    if (max_age.count() == 0 && asked.size() <= kFewJobs) {
+      for (const auto& id : asked) {
+        const auto reply = ask("job/" + id, AcceptUnknownJob::kYes);
         if (!reply) return tl::unexpected(reply.error());
-        DLRUN_TRY(take(answer, reply->body, {&job, 1}));
+        DLRUN_TRY(take(answer, reply->body, jobs));
       }
       return answer;
     }
@@ -115,6 +119,9 @@ class Slurmrestd final : public Executor {
 
  private:
   enum class AcceptUnknownJob { kNo, kYes };
+
+  /// A task's id without the task: what its array was submitted as.
+  static std::string whole(const std::string& id) { return id.substr(0, id.find('_')); }
 
   static std::string path(std::string_view what) { return fmt::format("/slurm/{}/{}", kRestVersion, what); }
 
@@ -226,9 +233,10 @@ class Slurmrestd final : public Executor {
   Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       const auto reports = rest_jobs(text, ::getuid());
-      return reports && std::all_of(jobs.begin(), jobs.end(), [&](const JobId& job) {
-               return std::any_of(reports->begin(), reports->end(), [&](const auto& r) { return r.job == job; });
-             });
+      if (!reports) return false;
+      std::set<std::string> known;
+      for (const auto& report : *reports) known.insert(report.job.id);
+      return std::all_of(jobs.begin(), jobs.end(), [&](const JobId& job) { return known.contains(job.id); });
     };
     const auto ask_all = [&]() -> Result<std::string> {
       const auto answer = ask("jobs");
@@ -243,11 +251,12 @@ class Slurmrestd final : public Executor {
   static Result<> take(QueryAnswer& answer, std::string_view body, std::span<const JobId> jobs) {
     auto reports = rest_jobs(body, ::getuid());
     if (!reports) return tl::unexpected(reports.error());
+    std::map<std::string_view, const JobId*> wanted;
+    for (const JobId& job : jobs) wanted.emplace(job.id, &job);
     for (auto& report : *reports) {
-      const auto found =
-          std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) { return job.id == report.job.id; });
-      if (found == jobs.end()) continue;
-      report.job = *found;
+      const auto found = wanted.find(report.job.id);
+      if (found == wanted.end()) continue;
+      report.job = *found->second;
       answer.reports.push_back(std::move(report));
     }
     return {};

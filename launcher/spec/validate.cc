@@ -373,9 +373,6 @@ class Validator {
         error("submit.url", "submit.url: " + address.error().message);
     }
     if (s.via.value_or("sbatch") != "slurmrestd") return;
-    if (spec_.sweep.is_given())
-      error("submit.via",
-            "submit.via: a sweep's arrays are submitted by sbatch only, for now; give --set submit.via=sbatch");
     if (!s.url) {
       error("submit.via", "submit.via is slurmrestd, but submit.url does not say where it listens");
     } else if (!s.url->starts_with("unix:") && !s.token_file) {

@@ -151,7 +151,8 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     wait_until 30 shows 'set up on n1'
     type_line 'echo "$(hostname): $GREETING" $(stty size)'
     wait_until 10 shows "^n1: it's; \$(id) \"here\" 40 120"
-    type_line 'sleep 1000'
+    type_line 'bash -c "echo \$((6 * 7)) up; exec sleep 1000"' # typed ahead, Ctrl-C could be there before it
+    wait_until 10 shows '^42 up'
     tmux -S "$socket" send-keys C-c
     type_line 'echo still on $(hostname)'
     wait_until 10 shows '^still on n1'

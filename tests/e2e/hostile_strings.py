@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """More than 300 hostile strings in every key of the spec, through the binary and real sbatch, and without Slurm.
 
-usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all]
+usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all] [--rest SOCKET]
 
 Half of the strings are made: each way out of a quotation with each way of running something. Of these each key gets every fourth, the keys
 taking turns; with --all it gets all.
@@ -16,9 +16,11 @@ Strings try to create a file whose name starts with "canary"; none may exist at 
 """
 
 import argparse
+import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -239,9 +241,10 @@ NORMALISED = {"resources.time", "resources.mem", "resources.mem_per_cpu", "resou
               "resources.hint", "resources.distribution", "resources.licenses", "resources.threads_per_core"}
 
 
-def job_spec(number, text):
+def job_spec(number, text, more=()):
     values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch", "launch.preset": "plain",
               "launch.command": ["python3", f"{HOME}/dump.py", text], "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
+    values.update(more)
     make_spec(values, f"j{number}.yaml")
     return f"j{number}.yaml"
 
@@ -276,13 +279,65 @@ def check_local(failures):
     return len(expected)
 
 
-def check_jobs(failures):
+def described(url, job):
+    """Every text in what slurmrestd says of a job."""
+    connection = http.client.HTTPConnection("localhost", timeout=30)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(url.removeprefix("unix:"))
+    connection.request("GET", f"/slurm/v0.0.38/job/{job}")
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return [value for value in answer["jobs"][0].values() if isinstance(value, str)]
+
+
+def check_rest(url, every_one, failures):
+    """What sbatch gets as #SBATCH lines slurmrestd gets as a job's description: refused before or by Slurm, or there byte for byte. Then
+    environment.vars and launch.command in real jobs. No job is lost: as many wait as were submitted."""
+    through = {"submit.via": "slurmrestd", "submit.url": url}
+    keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm" or (key.startswith("resources.") and option and key != "resources.clusters")]
+    accepted = refused = 0
+    for turn, key in enumerate(keys):
+        for number, text in enumerate(ALL):
+            if not every_one and (number + turn) % 25 != 0:
+                continue
+            values = {**BASE, "resources.begin": "now+1hour", **through}
+            values[key] = placed(key, text)
+            make_spec(values, "r.yaml")
+            done = run(["dlrun", "submit", "r.yaml", "--json"])
+            if done.returncode in (2, 3):
+                refused += 1
+                if b"error:" not in done.stderr:
+                    failures.add(key, text, f"refused without a word: {done.stderr[:300]!r}")
+                continue
+            if done.returncode != 0:
+                failures.add(key, text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+                continue
+            accepted += 1
+            # Without a database Slurm keeps no QOS.
+            if key in NORMALISED or key == "resources.qos" or KEY_OPTIONS.get(key) in ("--exclusive", "--requeue"):
+                continue
+            texts = described(url, json.loads(done.stdout)["job"])
+            if key == "resources.account":
+                text = text.lower()  # Slurm's own way with accounts
+            if text not in texts and not any(one.startswith("dlrun:") and one.endswith(" " + text) for one in texts):
+                failures.add(key, text, f"slurmrestd has none such: {texts!r:.300}")
+    waiting = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
+    if waiting != accepted or accepted < 30:
+        failures.add("jobs", "", f"{accepted} were submitted, {waiting} wait")
+    run(["scancel", "--me"])
+    if not wait_for_jobs(60):
+        failures.add("jobs", "", "still in the queue after 60 s")
+    jobs = check_jobs(failures, through, 1 if every_one else 4)
+    print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for environment.vars and launch.command", flush=True)
+
+
+def check_jobs(failures, more=(), step=1):
     """environment.vars and launch.command in real jobs behind the real srun and agent: argv and environment of the program."""
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
-    for number, text in enumerate(STRINGS):
-        file = job_spec(number, text)
+    for number, text in list(enumerate(STRINGS))[::step]:
+        file = job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun takes" in done.stderr:
             continue  # srun's own separator
@@ -345,11 +400,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--keys", required=True)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--rest", metavar="SOCKET")
     args = parser.parse_args()
     KEY_OPTIONS.update(read_keys(args.keys))
     if len(KEY_OPTIONS) < 50:
         sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
     failures = Failures()
+    if args.rest:
+        check_rest(args.rest, args.all, failures)
+        return tell(failures)
     keys = [key for key in KEY_OPTIONS if key not in ("environment.setup", "environment.vars", "launch.command")]
     accepted, refused, other = check_directives(keys, args.all, failures)
     print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
@@ -361,6 +420,10 @@ def main():
     print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths", flush=True)
     print(f"{check_jobs(failures)} jobs for environment.vars and launch.command", flush=True)
     print(f"{check_local(failures)} runs on this machine", flush=True)
+    return tell(failures)
+
+
+def tell(failures):
     canaries = [name for name in os.listdir(HOME) if name.startswith("canary")]
     for name in canaries:
         failures.add("executed", name, "a hostile string ran")

@@ -242,3 +242,52 @@ refused() {
     [ "$status" -eq 0 ]
     [[ $output == *"slurmrestd of Slurm 22.05"* ]]
 }
+
+@test "a sweep is one array: every point a run of its own, the throttle holds, a point alone and all are cancelled" {
+    parent=last
+    points() { dl sweep "$parent" --sort point --json 2>/dev/null | jq -r ".[] | $1" | xargs; }
+    points_are() { [[ $(points .state | tr ' ' '\n' | sort | uniq -c | xargs) == "$1" ]]; }
+    cat >"$dir/sweep.yaml" <<YAML
+name: swept
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [bash, -c, 'touch began-\$X; until [[ -e go ]]; do sleep 0.1; done; echo \$X >>ran']}
+environment: {vars: {PATH: /usr/bin:/bin, X: ""}}
+submit: {via: slurmrestd, url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
+sweep: {parameters: {environment.vars.X: [a, b, c, d, e, f]}, max_parallel: 2}
+YAML
+    dl check sweep.yaml
+    run dl submit sweep.yaml --json
+    [ "$status" -eq 0 ]
+    job=$(jq -r '.jobs | join(" ")' <<<"$output")
+    [[ $job =~ ^[0-9]+$ ]]
+    [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
+    wait_until 60 points_are "4 pending 2 running"
+    [[ $(points .job) == "${job}_0 ${job}_1 ${job}_2 ${job}_3 ${job}_4 ${job}_5" ]]
+    dl cancel last/5
+    wait_until 60 points_are "1 cancelled 3 pending 2 running"
+    as_user touch "$dir/go"
+    wait_until 90 points_are "1 cancelled 5 completed"
+    [[ $(sort "$dir/ran" | xargs) == "a b c d e" ]]
+    parent=$(dl status last --json | jq -r .run)
+    dl resubmit "$parent/5" --watch
+    [[ $(points .state | tr ' ' '\n' | sort -u) == completed ]]
+    rm "$dir"/{go,ran} "$dir"/began-*
+    dl submit sweep.yaml
+    parent=last
+    wait_until 60 test -e "$dir/began-a"
+    dl cancel last
+    wait_until 60 points_are "6 cancelled"
+    [ ! -e "$dir/ran" ]
+}
+
+@test "hostile strings through slurmrestd: refused, or in the job byte for byte; none is executed, none is lost" {
+    work=$dir/hostile
+    as_user mkdir "$work"
+    install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
+    install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
+    run as_user bash -c 'cd "$1/hostile" && exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \
+        ${DLRUN_TEST_ALL_STRINGS:+--all}
+    echo "$output" | tail -n 70
+    [ "$status" -eq 0 ]
+    [ -z "$(find "$dir" -name 'canary*' -print -quit)" ]
+}
