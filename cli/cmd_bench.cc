@@ -1,4 +1,5 @@
-// dlrun bench collectives: what all-reduce and its companions cost here, backend by backend.
+// dlrun bench collectives: what all-reduce and its companions cost here, backend by backend. dlrun bench scaling:
+// bench_scaling.h.
 
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_scaling.h"
 #include "cli/cli.h"
 #include "cli/collectives_chart.h"
 #include "cli/command_line.h"
@@ -31,6 +33,7 @@ struct Options {
   std::string backends = "mpi,gloo,shm,nccl", workers = "2,4,8";
   std::optional<std::string> svg;
   bool json = false;
+  ScalingOptions scaling;
 };
 
 struct LeftOut {
@@ -126,7 +129,14 @@ Json json_of(const Options& options, const std::vector<CollectiveFigure>& figure
 }
 
 Result<int> bench(Cli& cli, const Options& options) {
-  if (options.what != "collectives") return fail(Errc::kUsage, "expected `dlrun bench collectives`");
+  if (options.what == "scaling") {
+    ScalingOptions scaling = options.scaling;
+    scaling.svg = options.svg;
+    scaling.json = options.json;
+    return bench_scaling(cli, scaling);
+  }
+  if (options.what != "collectives" || !options.scaling.spec.file.empty())
+    return fail(Errc::kUsage, "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
   const auto workers = parse_workers(options.workers);
   if (!workers) return tl::unexpected(workers.error());
   std::vector<CollectiveFigure> figures;
@@ -168,8 +178,14 @@ Result<int> bench(Cli& cli, const Options& options) {
 
 void add_bench(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "bench", "Measure what collectives cost on this machine");
-  command.option("VERB", options->what, "collectives").required();
+  Subcommand command(root, "bench", "Measure what collectives cost on this machine, or how an experiment scales");
+  command.option("VERB", options->what, "collectives, or scaling").required();
+  command.option("SPEC", options->scaling.spec.file, "scaling: the experiment");
+  command.option("--nodes", options->scaling.nodes, "scaling: numbers of nodes, each a job (1,2,4)").type_name("LIST");
+  command.option("--local", options->scaling.local, "scaling: without Slurm, numbers of ranks on this machine")
+      .type_name("LIST");
+  add_set_option(command, options->scaling.spec);
+  command.option("--runs", options->scaling.spec.runs, "scaling: where run directories are made").type_name("DIR");
   command.option("--backends", options->backends, "Of mpi, gloo, shm and nccl (all; what is not here is left out)")
       .type_name("LIST");
   command.option("--workers", options->workers, "Numbers of ranks (2,4,8)").type_name("LIST");
@@ -177,7 +193,7 @@ void add_bench(CLI::App& root, Action& action) {
       .type_name("LIST");
   command.option("--operation", options->operation, "all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
       .type_name("WORD");
-  command.option("--svg", options->svg, "Draw time and bus bandwidth over the size into this file").type_name("FILE");
+  command.option("--svg", options->svg, "Draw it into this file").type_name("FILE");
   command.flag("--json", options->json, "Print JSON");
   command.on_call([options, &action] { action = [options](Cli& cli) { return bench(cli, *options); }; });
 }

@@ -37,3 +37,38 @@ setup() { dir=$(fresh_dir); }
     [ "$status" -eq 2 ]
     [[ $output == *"'tiny' is no size"* ]]
 }
+
+@test "bench scaling runs a spec at every size, on the cluster and here, and calls modelled what it did not measure" {
+    as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
+name: scaled
+resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}
+train: {data: {dataset: digits}, model: mlp, hidden: [16], epochs: 1, seed: 1}
+YAML
+    run --separate-stderr dl bench scaling job.yaml --nodes 2,1 --svg out.svg --json
+    echo "$output$stderr"
+    [ "$status" -eq 0 ]
+    [ "$(jq -c '[.results[] | [.nodes, .ranks]]' <<<"$output")" = '[[1,1],[2,2]]' ]
+    jq -e '.results[0].efficiency == 1 and (.results | all(.samples_per_s > 0)) and .left_out == []' <<<"$output"
+    # Every size is a run of its own, and the figure is its record's.
+    for i in 0 1; do
+        run_id=$(jq -r ".results[$i].run" <<<"$output")
+        [ "$(jq ".results[$i].samples_per_s" <<<"$output")" = "$(dl status "$run_id" --json | jq .result.samples_per_s)" ]
+    done
+    jq -e '.modelled[-1].ranks == 1024 and (.modelled | all(.samples_per_s_low <= .samples_per_s_high))' <<<"$output"
+    grep -q '>modelled<' "$dir/out.svg"
+
+    run --separate-stderr dl bench scaling job.yaml --local 1,2
+    echo "$output$stderr"
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} == *NODES*RANKS*SAMPLES/S*SPEED-UP*EFFICIENCY*RUN ]]
+    [[ $output == *"modelled, not measured: n ranks take for a step"*" 1024 ranks "*" modelled"* ]]
+
+    run dl bench scaling job.yaml --nodes 1 --set resources.partition=nosuch
+    [ "$status" -eq 5 ]
+    [[ $output == *"1 node is left out: "*"Invalid partition"* ]]
+    for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" "--nodes 1 --set resources.tme=1"; do
+        # shellcheck disable=SC2086 # words
+        run dl bench scaling job.yaml $words
+        [ "$status" -eq 2 ]
+    done
+}

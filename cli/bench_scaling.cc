@@ -1,0 +1,206 @@
+#include "cli/bench_scaling.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/interrupt.h"
+#include "cli/json_or_null.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "cli/scaling_chart.h"
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::hours kAtMost{24 * 7};  // a queue is patient
+constexpr int kMostNodes = 10'000;
+constexpr std::int64_t kTrainersBatch = 32;  // train.batch where it is not given
+
+struct LeftOut {
+  int size;
+  std::string reason;
+};
+
+struct Measured {
+  std::vector<ScalingFigure> figures;
+  std::vector<LeftOut> left_out;
+};
+
+Result<std::vector<int>> parse_sizes(const std::string& text, const char* option) {
+  std::vector<int> sizes;
+  for (const std::string_view word : split(text, ',')) {
+    const auto number = parse_int(word);
+    if (!number || *number < 1 || *number > kMostNodes)
+      return fail(Errc::kUsage, "{}: '{}' is not a number from 1 to {}", option, printable(word), kMostNodes);
+    sizes.push_back(static_cast<int>(*number));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+/// The experiment at one size, as a person would call it: one way of submitting and of recording for all.
+Command command_of(const Cli& cli, const ScalingOptions& options, int size) {
+  Command command;
+  command.env = cli.env;
+  command.timeout = kAtMost;
+  command.argv = {(cli.bin_dir / "dlrun").string(), options.local ? "run" : "submit", options.spec.file, "--json"};
+  if (options.spec.runs) command.argv.insert(command.argv.end(), {"--runs", *options.spec.runs});
+  for (const std::string& set : options.spec.sets) command.argv.insert(command.argv.end(), {"--set", set});
+  if (options.local) {
+    command.argv.insert(command.argv.end(),
+                        {"--set", "resources.nodes=1", "--set", fmt::format("resources.tasks_per_node={}", size)});
+  } else {
+    command.argv.insert(command.argv.end(), {"--watch", "--set", fmt::format("resources.nodes={}", size)});
+  }
+  return command;
+}
+
+/// The last of the objects that a command printed, one behind the other.
+Json last_object(std::string_view out) {
+  const auto at = out.rfind("\n{\n");
+  auto json = json_read::object_of(at == std::string_view::npos ? out : out.substr(at + 1));
+  return json ? std::move(*json) : Json::object();
+}
+
+/// What a command said at last: why it failed.
+std::string last_line(const std::string& err) {
+  std::string last = "it said nothing";
+  for (const std::string_view line : split(err, '\n')) {
+    if (!trim(line).empty()) last = printable(trim(line));
+  }
+  for (const std::string_view prefix : {"dlrun: ", "error: "}) {
+    if (last.starts_with(prefix)) last.erase(0, prefix.size());
+  }
+  return last;
+}
+
+/// What the run's record says; the trainer's own rate for all of its steps, of any other program the last it told.
+std::optional<double> rate_of(const Json& status) {
+  for (const char* key : {"result", "progress"}) {
+    const auto part = status.find(key);
+    if (part == status.end()) continue;
+    if (const auto rate = json_read::number(*part, "samples_per_s"); rate && *rate > 0) return rate;
+  }
+  return std::nullopt;
+}
+
+std::string size_text(const ScalingOptions& options, int size) {
+  return fmt::format("{} {}{}", size, options.local ? "rank" : "node", size == 1 ? "" : "s");
+}
+
+Result<> measure(const Cli& cli, const ScalingOptions& options, int size, Measured& measured) {
+  const Interrupt interrupt;
+  const auto finished = run_command(command_of(cli, options, size));
+  if (!finished) return tl::unexpected(finished.error());
+  const Json status = last_object(finished->out);
+  const std::string run = json_read::text(status, "run");
+  if (interrupt.requested() || finished->exit_code == kExitInterrupted) {
+    if (!options.local && !run.empty()) {
+      Command cancel;
+      cancel.env = cli.env;
+      cancel.argv = {(cli.bin_dir / "dlrun").string(), "cancel", run};
+      if (!run_command(cancel)) print_warning(cli, fmt::format("`dlrun cancel {}` ends what was submitted", run));
+    }
+    return fail(Errc::kInterrupted, "interrupted");
+  }
+  if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
+  const auto rate = rate_of(status);
+  const auto ranks = json_read::integer(status, "ranks");
+  if (finished->exit_code == 0 && rate && ranks && *ranks > 0) {
+    measured.figures.push_back({options.local ? 1 : size, static_cast<int>(*ranks), *rate, run});
+    print_note(cli, fmt::format("{}: {:.0f} samples/s ({})", size_text(options, size), *rate, run));
+    return {};
+  }
+  const std::string reason =
+      finished->exit_code == 0 ? "the program reported no samples a second" : last_line(finished->err);
+  measured.left_out.push_back({size, reason});
+  print_warning(cli, fmt::format("{} is left out: {}", size_text(options, size), reason));
+  return {};
+}
+
+Json json_of(const ScalingOptions& options, const Measured& measured, const std::vector<ScalingModel>& models,
+             const std::vector<ModelledFigure>& modelled) {
+  const auto& figures = measured.figures;
+  Json json;
+  json["spec"] = options.spec.file;
+  Json& results = json["results"] = Json::array();
+  for (const ScalingFigure& f : figures) {
+    results.push_back({{"nodes", f.nodes},
+                       {"ranks", f.ranks},
+                       {"samples_per_s", f.samples_per_s},
+                       {"speed_up", speed_up(figures, f.samples_per_s)},
+                       {"efficiency", efficiency(figures, f.ranks, f.samples_per_s)},
+                       {"run", f.run}});
+  }
+  Json& missing = json["left_out"] = Json::array();
+  for (const LeftOut& one : measured.left_out)
+    missing.push_back({{options.local ? "ranks" : "nodes", one.size}, {"reason", one.reason}});
+  Json& fits = json["models"] = Json::array();
+  for (const ScalingModel& m : models)
+    fits.push_back({{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
+  Json& more = json["modelled"] = Json::array();
+  for (const ModelledFigure& f : modelled) {
+    more.push_back({{"ranks", f.ranks},
+                    {"samples_per_s_low", f.low},
+                    {"samples_per_s_high", f.high},
+                    {"efficiency_low", efficiency(figures, f.ranks, f.low)},
+                    {"efficiency_high", efficiency(figures, f.ranks, f.high)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
+  if (options.spec.file.empty() || options.spec.file == "-")
+    return fail(Errc::kUsage,
+                "expected `dlrun bench scaling SPEC --nodes 1,2,4`: a file, since it is read for each size");
+  if (options.nodes.has_value() == options.local.has_value())
+    return fail(Errc::kUsage, "give --nodes 1,2,4 (through Slurm), or --local 1,2 (so many ranks on this machine)");
+  const auto sizes = options.nodes ? parse_sizes(*options.nodes, "--nodes") : parse_sizes(*options.local, "--local");
+  if (!sizes) return tl::unexpected(sizes.error());
+  const auto prepared = prepare(cli, options.spec, options.local ? Target::kLocal : Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const JobSpec& spec = prepared->loaded.spec;
+  if (prepared->is_sweep())
+    return fail(Errc::kUsage, "{}: is a sweep; what is measured is one experiment at several sizes", options.spec.file);
+  if (spec.resources.ntasks) {
+    return fail(Errc::kUsage, "{}: resources.ntasks gives every size the same ranks; give resources.tasks_per_node",
+                options.spec.file);
+  }
+  const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
+  const double batch = is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
+
+  Measured measured;
+  for (const int size : *sizes) DLRUN_TRY(measure(cli, options, size, measured));
+  auto& figures = measured.figures;
+  std::stable_sort(figures.begin(), figures.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+  const auto models = fit_scaling(figures, batch);
+  const auto modelled = continue_scaling(figures, models, batch);
+  if (options.svg && !figures.empty()) {
+    const std::string title = fmt::format("{}: samples a second", prepared->plan.name);
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, scaling_svg(figures, modelled, title)));
+  }
+  if (options.json) {
+    print_json(json_of(options, measured, models, modelled));
+  } else if (!figures.empty()) {
+    fmt::print("{}\n{}", scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each", cli.colour_out),
+               scaling_bars(figures, modelled));
+    print_note(cli,
+               "one run of each size; what is modelled is a ring all-reduce that nothing overlaps, fitted to them");
+  }
+  return figures.empty() ? kExitRunFailed : kExitOk;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,110 @@
+// What is made of measured runs at several sizes.
+
+#include "cli/scaling_chart.h"
+
+#include <doctest/doctest.h>
+
+using namespace dlrun;
+
+namespace {
+
+constexpr double kBatch = 32;
+
+/// Runs that behave exactly as a model does.
+std::vector<ScalingFigure> figures_of(const ScalingModel& model, std::initializer_list<int> ranks) {
+  std::vector<ScalingFigure> figures;
+  for (const int n : ranks) figures.push_back({n, n, model.samples_per_s(n, kBatch), "r"});
+  return figures;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a step costs compute, and of a ring all-reduce 2(n-1) latencies and 2(n-1)/n transfers") {
+  const ScalingModel model{1e-3, 1e-5, 4e-4};
+  CHECK(model.step_s(1) == doctest::Approx(1e-3));
+  CHECK(model.step_s(4) == doctest::Approx(1e-3 + 6e-5 + 6e-4));
+  CHECK(model.samples_per_s(4, kBatch) == doctest::Approx(4 * 32 / 1.66e-3));
+}
+
+TEST_CASE("three numbers of ranks give back the model that made them") {
+  const ScalingModel model{1e-3, 1e-5, 4e-4};
+  const auto fits = fit_scaling(figures_of(model, {1, 2, 4, 8}), kBatch);
+  REQUIRE(fits.size() == 1);
+  CHECK(fits[0].compute_s == doctest::Approx(model.compute_s).epsilon(1e-6));
+  CHECK(fits[0].latency_s == doctest::Approx(model.latency_s).epsilon(1e-6));
+  CHECK(fits[0].transfer_s == doctest::Approx(model.transfer_s).epsilon(1e-6));
+}
+
+TEST_CASE(
+    "two numbers of ranks leave open what is latency and what is transfer: both ends are told; one tells nothing") {
+  const ScalingModel model{1e-3, 1e-5, 4e-4};
+  const auto figures = figures_of(model, {1, 2});
+  const auto fits = fit_scaling(figures, kBatch);
+  REQUIRE(fits.size() == 2);
+  const auto modelled = continue_scaling(figures, fits, kBatch);
+  REQUIRE(modelled.size() == 9);  // 4, 8, ... 1024
+  CHECK(modelled.front().ranks == 4);
+  CHECK(modelled.back().ranks == 1024);
+  for (const ModelledFigure& one : modelled) {
+    const double truth = model.samples_per_s(one.ranks, kBatch);
+    CHECK(one.low <= truth);
+    CHECK(truth <= one.high);
+  }
+  CHECK(fit_scaling(figures_of(model, {2}), kBatch).empty());
+  CHECK(continue_scaling(figures_of(model, {2}), {}, kBatch).empty());
+}
+
+TEST_CASE("no cost is negative: what runs faster than it should is modelled without cost") {
+  const std::vector<ScalingFigure> figures{{1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
+  const auto fits = fit_scaling(figures, kBatch);
+  REQUIRE(fits.size() == 1);
+  CHECK(fits[0].latency_s == 0);
+  CHECK(fits[0].transfer_s == 0);
+  CHECK(fits[0].samples_per_s(1024, kBatch) == doctest::Approx(1024 * 105.5).epsilon(0.03));
+}
+
+TEST_CASE("speed-up and efficiency are beside the fewest ranks, also where these are several") {
+  const std::vector<ScalingFigure> figures{{1, 4, 400, "a"}, {2, 8, 600, "b"}};
+  CHECK(speed_up(figures, 600) == doctest::Approx(1.5));
+  CHECK(efficiency(figures, 8, 600) == doctest::Approx(0.75));
+}
+
+TEST_CASE("the table calls modelled what is, and says why there is a span") {
+  const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
+  const auto fits = fit_scaling(figures, kBatch);
+  const auto modelled = continue_scaling(figures, fits, kBatch);
+  const std::string text = scaling_table(figures, fits, modelled, "step", false);
+  CHECK(text.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
+  CHECK(text.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
+  CHECK(text.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
+  CHECK(text.find("do not tell latency and transfer apart") != std::string::npos);
+  CHECK(text.find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
+  const std::string bars = scaling_bars(figures, modelled);
+  CHECK(count(bars, "░") > 0);
+  CHECK(count(bars, " modelled\n") == modelled.size());
+  CHECK(scaling_table(figures, {}, {}, "step", false).find("modelled") == std::string::npos);
+}
+
+TEST_CASE("the drawing has what was measured, what is modelled, dashed and named, and a line of no cost") {
+  const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
+  const auto modelled = continue_scaling(figures, fit_scaling(figures, kBatch), kBatch);
+  const std::string svg = scaling_svg(figures, modelled, "a <b> & c");
+  CHECK(svg.starts_with("<svg xmlns="));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);
+  CHECK(count(svg, "class=\"modelled\"/>") == 2);  // both ends of the span
+  CHECK(count(svg, "class=\"measured\"/>") == 1);
+  CHECK(count(svg, ">modelled<") == 1);
+  CHECK(count(svg, "<circle") == 2);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+  const std::string alone = scaling_svg({figures[0]}, {}, "one");
+  CHECK(alone.find("modelled\"/>") == std::string::npos);
+  CHECK(alone.find("nan") == std::string::npos);
+}
