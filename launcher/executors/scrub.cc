@@ -18,7 +18,7 @@ const std::vector<std::string_view>& denied() {
       // The same of an outer dlrun job; DLRUN_RUNS and DLRUN_SITE are the user's and stay.
       "DLRUN_RUN", "DLRUN_TOKEN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD", "DLRUN_SECRET", "DLRUN_RANK",
       "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_RANK", "DLRUN_LOCAL_WORLD_SIZE", "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR",
-      "DLRUN_MASTER_ADDR", "DLRUN_MASTER_PORT", "DLRUN_STORE"};
+      "DLRUN_MASTER_ADDR", "DLRUN_MASTER_PORT", "DLRUN_STORE", "DLRUN_PROGRESS"};
   return patterns;
 }
 
