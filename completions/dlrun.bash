@@ -69,12 +69,12 @@ _dlrun() {
     init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --module --conda --venv --preset -o --output --force -y --yes' ;;
     doctor) options='-h --help -M --cluster --site-file --json' ;;
     container) options='-h --help --refresh --json' ;;
-    bench) options='-h --help --backends --workers --sizes --operation --svg --json' ;;
+    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json' ;;
     completion) options='-h --help --list' words='bash zsh fish' ;;
   esac
   case $command:$previous in
-    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | init:--venv | init:-o | init:--output | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set)
+    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | init:--venv | init:-o | init:--output | bench:--runs | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set | bench:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="
       else
