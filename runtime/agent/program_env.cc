@@ -18,7 +18,9 @@ bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
 
 Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields) {
   auto env = own;
-  env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS", "DLRUN_ADDR", "DLRUN_MASTER_*"}, {});
+  env.remove_matching(
+      {"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS", "DLRUN_ADDR", "DLRUN_MASTER_*"},
+      {});
   const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
   set("DLRUN_RANK", fields.world.rank);
   set("DLRUN_WORLD_SIZE", fields.world.size);
