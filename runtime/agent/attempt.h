@@ -128,6 +128,8 @@ class Attempt {
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
   /// A rank has printed something since its last beat.
   void on_output(Clock::time_point now) { hang_watch_.on_output(now); }
+  /// This process was stopped for so long.
+  void on_asleep(Clock::duration time) { hang_watch_.on_asleep(time); }
   /// The time limit is near, and the job is to be requeued before it: ends when a checkpoint is saved, or within
   /// time_left.
   void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);

@@ -34,6 +34,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery{3000};
 constexpr milliseconds kTickEvery{500};
+constexpr milliseconds kAsleep{2000};                  ///< longer between two ticks: this process was stopped
 constexpr std::chrono::seconds kSignalComesEarly{90};  ///< Slurm looks at time limits twice a minute, and rounds
 constexpr std::chrono::seconds kRequeueTakes{15};  ///< from the order to end the ranks to Slurm's having queued the job
 constexpr milliseconds kLastSnapshotLimit{1000};
@@ -159,6 +160,7 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   std::unordered_map<int, PeerId> peer_of_rank_;
   std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
   Clock::time_point next_beat_{};
+  Clock::time_point last_tick_ = Clock::now();
   bool is_superseded_ = false;
 };
 
@@ -345,6 +347,8 @@ void Lead::answer(const std::vector<Store::Answer>& answers) {
 
 void Lead::tick() {
   const auto now = Clock::now();
+  if (now - last_tick_ > kAsleep) attempt_->on_asleep(now - last_tick_);
+  last_tick_ = now;
   gate_->tick(now);
   answer(store_.expire(now));
   if (step_) step_->tick();

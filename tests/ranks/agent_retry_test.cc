@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -101,6 +102,22 @@ TEST_CASE("a rank stopped for 3 s is left alone; for good it is named, ended and
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
   CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") != std::string::npos);
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
+}
+
+TEST_CASE("a job that is suspended as a whole does not hang") {
+  Run run;
+  run.start(2, kUp + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done", {"--hang-after", "1"});
+  run.wait_for_programs(2);
+  const auto all = processes_of(run.run);
+  run.signal(SIGSTOP);
+  for (const auto pid : all) ::kill(pid, SIGSTOP);
+  ::usleep(8'000'000);  // more than the limit and the lag of what is printed
+  for (const auto pid : all) ::kill(pid, SIGCONT);
+  run.signal(SIGCONT);
+  const auto size = run.file("logs/attempt-0/rank-0000.log").size();
+  CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0000.log").size() > size + 20; }));
+  std::ofstream(run.run / "stop") << "";
+  CHECK(run.wait() == 0);
 }
 
 TEST_CASE("a wrapper that waits for a stopped program hangs as the program does") {

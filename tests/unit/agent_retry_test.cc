@@ -224,6 +224,14 @@ TEST_CASE("a silent program without a limit never hangs; one that reports, or ha
     watch.on_output(now + seconds(10));
     CHECK(watch.due(now + seconds(15)));
   }
+  SUBCASE("it was suspended, and lead with it") {
+    HangWatch watch(seconds(15));
+    watch.on_start(now);
+    watch.on_progress(now, "");
+    watch.on_asleep(std::chrono::hours(1));
+    CHECK_FALSE(watch.due(now + std::chrono::hours(1) + seconds(14)));
+    CHECK(watch.due(now + std::chrono::hours(1) + seconds(15)));
+  }
   SUBCASE("its last word is said") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
