@@ -16,6 +16,10 @@ std::string_view to_string(DataType type) {
       return "float32";
     case DataType::kFloat64:
       return "float64";
+    case DataType::kFloat16:
+      return "float16";
+    case DataType::kBfloat16:
+      return "bfloat16";
   }
   return "unknown type";
 }

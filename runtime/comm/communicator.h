@@ -21,10 +21,11 @@
 #include <utility>
 
 #include "common/result.h"
+#include "runtime/comm/half.h"
 
 namespace dlrun {
 
-enum class DataType : std::uint8_t { kUint8, kInt64, kUint64, kFloat32, kFloat64 };
+enum class DataType : std::uint8_t { kUint8, kInt64, kUint64, kFloat32, kFloat64, kFloat16, kBfloat16 };
 enum class ReduceOp : std::uint8_t { kSum, kMin, kMax };
 
 [[nodiscard]] std::string_view to_string(DataType type);
@@ -33,6 +34,9 @@ enum class ReduceOp : std::uint8_t { kSum, kMin, kMax };
   switch (type) {
     case DataType::kUint8:
       return 1;
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return 2;
     case DataType::kFloat32:
       return 4;
     case DataType::kInt64:
@@ -45,13 +49,15 @@ enum class ReduceOp : std::uint8_t { kSum, kMin, kMax };
 
 template <typename T>
 concept Element = std::same_as<T, std::uint8_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> ||
-    std::same_as<T, float> || std::same_as<T, double>;
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, Float16> || std::same_as<T, Bfloat16>;
 
 template <Element T>
 inline constexpr DataType kDataTypeOf = std::same_as<T, std::uint8_t>    ? DataType::kUint8
                                         : std::same_as<T, std::int64_t>  ? DataType::kInt64
                                         : std::same_as<T, std::uint64_t> ? DataType::kUint64
                                         : std::same_as<T, float>         ? DataType::kFloat32
+                                        : std::same_as<T, Float16>       ? DataType::kFloat16
+                                        : std::same_as<T, Bfloat16>      ? DataType::kBfloat16
                                                                          : DataType::kFloat64;
 
 /// count elements of one type that the caller owns. Made from a span by itself, or from a device pointer by hand.
@@ -128,7 +134,8 @@ class Communicator {
   virtual void set_compute_stream(void* /*stream*/) {}
 
   /// Every rank's data, element by element combined by op, in data on every rank. A sum of floats is the same bytes on
-  /// every rank, but its order of additions depends on backend and size. count == 0 does nothing.
+  /// every rank, but its order of additions depends on backend and size; of 16-bit floats each partial sum is rounded
+  /// to 16 bits. count == 0 does nothing.
   [[nodiscard]] virtual Result<> all_reduce(Buffer data, ReduceOp op) = 0;
 
   /// The same without waiting, so that communication overlaps with what the caller does next. Several may be under way;

@@ -17,6 +17,7 @@
 #include <mpi.h>
 
 #include "runtime/comm/module.h"
+#include "runtime/comm/reduce.h"
 
 namespace dlrun {
 
@@ -42,6 +43,9 @@ MPI_Datatype mpi_type(DataType type) {
       return MPI_FLOAT;
     case DataType::kFloat64:
       return MPI_DOUBLE;
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return MPI_UINT16_T;  // MPI has no such types: HalfOps adds them
   }
   return MPI_DATATYPE_NULL;
 }
@@ -57,6 +61,36 @@ MPI_Op mpi_op(ReduceOp op) {
   }
   return MPI_OP_NULL;
 }
+
+/// Reductions of the 16-bit types, which MPI 3 has not.
+class HalfOps {
+ public:
+  HalfOps() {
+    MPI_Op_create(&apply<Float16, ReduceOp::kSum>, 1, &ops_[0]);
+    MPI_Op_create(&apply<Float16, ReduceOp::kMin>, 1, &ops_[1]);
+    MPI_Op_create(&apply<Float16, ReduceOp::kMax>, 1, &ops_[2]);
+    MPI_Op_create(&apply<Bfloat16, ReduceOp::kSum>, 1, &ops_[3]);
+    MPI_Op_create(&apply<Bfloat16, ReduceOp::kMin>, 1, &ops_[4]);
+    MPI_Op_create(&apply<Bfloat16, ReduceOp::kMax>, 1, &ops_[5]);
+  }
+  void release() {
+    for (MPI_Op& op : ops_) MPI_Op_free(&op);
+  }
+
+  [[nodiscard]] MPI_Op op(DataType type, ReduceOp op) const {
+    if (type != DataType::kFloat16 && type != DataType::kBfloat16) return mpi_op(op);
+    return ops_[(type == DataType::kFloat16 ? 0 : 3) + static_cast<std::size_t>(op)];
+  }
+
+ private:
+  template <typename T, ReduceOp kOp>
+  static void apply(void* in, void* in_and_out, int* count, MPI_Datatype* /*type*/) {
+    auto* const out = static_cast<T*>(in_and_out);
+    combine(kOp, out, out, static_cast<const T*>(in), static_cast<std::size_t>(*count));
+  }
+
+  std::array<MPI_Op, 6> ops_{};
+};
 
 Result<> checked(int code, const char* call) {
   if (code == MPI_SUCCESS) return {};
@@ -114,7 +148,9 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(std::shared_ptr<Session> session, MPI_Comm comm, int rank, int size)
       : session_(std::move(session)), comm_(comm), rank_(rank), size_(size) {}
   ~MpiCommunicator() override {
-    if (!is_abandoned_) MPI_Comm_free(&comm_);
+    if (is_abandoned_) return;
+    half_ops_.release();
+    MPI_Comm_free(&comm_);
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -130,7 +166,8 @@ class MpiCommunicator final : public Communicator {
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return in_pieces(data, [&](void* at, int count) {
-      return checked(MPI_Allreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), mpi_op(op), comm_), "MPI_Allreduce");
+      return checked(MPI_Allreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), half_ops_.op(data.type, op), comm_),
+                     "MPI_Allreduce");
     });
   }
 
@@ -138,8 +175,9 @@ class MpiCommunicator final : public Communicator {
     auto pending = std::make_unique<Pending>(*this);
     DLRUN_TRY(in_pieces(data, [&](void* at, int count) {
       MPI_Request request = MPI_REQUEST_NULL;
-      auto started = checked(MPI_Iallreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), mpi_op(op), comm_, &request),
-                             "MPI_Iallreduce");
+      auto started = checked(
+          MPI_Iallreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), half_ops_.op(data.type, op), comm_, &request),
+          "MPI_Iallreduce");
       if (started) pending->requests.push_back(request);
       return started;
     }));
@@ -172,7 +210,7 @@ class MpiCommunicator final : public Communicator {
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     if (auto fits = fits_int(mine.count); !fits) return fits;
     return checked(MPI_Reduce_scatter_block(all.data, mine.data, static_cast<int>(mine.count), mpi_type(mine.type),
-                                            mpi_op(op), comm_),
+                                            half_ops_.op(mine.type, op), comm_),
                    "MPI_Reduce_scatter_block");
   }
 
@@ -230,6 +268,7 @@ class MpiCommunicator final : public Communicator {
   int rank_;
   int size_;
   bool is_abandoned_ = false;
+  HalfOps half_ops_;
   std::vector<Pending*> under_way_;  ///< oldest first
 };
 

@@ -41,6 +41,10 @@ ncclDataType_t nccl_type(DataType type) {
       return ncclFloat32;
     case DataType::kFloat64:
       return ncclFloat64;
+    case DataType::kFloat16:
+      return ncclFloat16;
+    case DataType::kBfloat16:
+      return ncclBfloat16;
   }
   return ncclNumTypes;
 }

@@ -21,6 +21,10 @@ decltype(auto) with_type(DataType type, Function&& function) {
       return function(std::uint64_t{});
     case DataType::kFloat32:
       return function(float{});
+    case DataType::kFloat16:
+      return function(Float16{});
+    case DataType::kBfloat16:
+      return function(Bfloat16{});
     case DataType::kFloat64:
       break;
   }

@@ -82,6 +82,20 @@ std::optional<Sharding> parse_sharding(std::string_view value) {
   return std::nullopt;
 }
 
+std::optional<GradientReducer::Compression> parse_compression(std::string_view value) {
+  if (value == "none") return GradientReducer::Compression::kNone;
+  if (value == "bf16") return GradientReducer::Compression::kBfloat16;
+  if (value == "fp16") return GradientReducer::Compression::kFloat16;
+  return std::nullopt;
+}
+
+/// Is the optimizer's state sharded?
+std::optional<bool> parse_state(std::string_view value) {
+  if (value == "whole") return false;
+  if (value == "sharded") return true;
+  return std::nullopt;
+}
+
 std::optional<Loss> parse_loss(std::string_view value) {
   if (value == "softmax") return Loss::kSoftmax;
   if (value == "sigmoid") return Loss::kSigmoid;
@@ -184,6 +198,13 @@ const std::vector<Flag<Options>>& flags() {
       {"--trust", "X", "of lars: its coefficient (0.001)",
        real(
            [](O & o) -> auto& { return o.train.optimizer.trust; }, 0, kLargest)},
+      {"--optimizer-state", "whole|sharded",
+       "each rank keeps all of its arrays, or its part of them only: ZeRO-1 (whole)",
+       one_of(
+           [](O & o) -> auto& { return o.train.has_sharded_state; }, parse_state, "whole|sharded")},
+      {"--compression", "none|bf16|fp16", "gradients travel and are added in 16 bits (none)",
+       one_of(
+           [](O & o) -> auto& { return o.train.buckets.compression; }, parse_compression, "none|bf16|fp16")},
       {"--clip-norm", "X", "hold the gradients' global norm to X; 0: leave it (0)",
        real(
            [](O & o) -> auto& { return o.train.clip_norm; }, 0, kLargest)},

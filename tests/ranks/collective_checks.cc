@@ -1,6 +1,7 @@
 #include "tests/ranks/collective_checks.h"
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <span>
 
@@ -13,16 +14,26 @@ namespace {
 constexpr std::array<std::size_t, 8> kCounts{0, 1, 2, 7, 64, 1000, 4097, 200'003};
 constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
 
+/// A small whole number, which all types hold.
+template <typename T>
+T of_number(std::size_t number) {
+  if constexpr (std::integral<T> || std::floating_point<T>) {
+    return static_cast<T>(number);
+  } else {
+    return T(static_cast<float>(number));
+  }
+}
+
 template <typename T>
 T value_at(int rank, std::size_t i) {
-  return static_cast<T>(static_cast<std::size_t>(rank + 1) * (i % 5 + 1));
+  return of_number<T>(static_cast<std::size_t>(rank + 1) * (i % 5 + 1));
 }
 
 template <typename T>
 T reduced_at(int size, ReduceOp op, std::size_t i) {
   switch (op) {
     case ReduceOp::kSum:
-      return static_cast<T>(static_cast<std::size_t>(size * (size + 1) / 2) * (i % 5 + 1));
+      return of_number<T>(static_cast<std::size_t>(size * (size + 1) / 2) * (i % 5 + 1));
     case ReduceOp::kMin:
       return value_at<T>(0, i);
     case ReduceOp::kMax:
@@ -69,8 +80,8 @@ class Checker {
   void expect_values(std::span<const T> values, const std::string& what, Expected&& expected) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] == expected(i)) continue;
-      failures.push_back(
-          fmt::format("{}: element {} of {} is {}, expected {}", what, i, values.size(), values[i], expected(i)));
+      failures.push_back(fmt::format("{}: element {} of {} is {}, expected {}", what, i, values.size(),
+                                     static_cast<double>(values[i]), static_cast<double>(expected(i))));
       return;
     }
   }
@@ -164,6 +175,8 @@ std::vector<std::string> check_collectives(Communicator& comm) {
   checker.check_type<std::int64_t>();
   checker.check_type<std::uint64_t>();
   checker.check_type<std::uint8_t>();
+  checker.check_type<Float16>();
+  checker.check_type<Bfloat16>();
   checker.check_barrier();
   return std::move(checker.failures);
 }

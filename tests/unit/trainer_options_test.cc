@@ -81,6 +81,11 @@ TEST_CASE("layers are the whole model, in words") {
         "--layers is the whole model: --model and --hidden have no part in it");
   CHECK(parse_options(Words{"--model=cnn"}, Env())->train.model == "cnn");
   CHECK(parse_options(Words{"--micro-batch=8"}, Env())->train.micro_batch == 8);
+  CHECK(parse_options(Words{"--compression=fp16"}, Env())->train.buckets.compression ==
+        GradientReducer::Compression::kFloat16);
+  CHECK(parse_options(Words{"--compression=bf16"}, Env())->train.buckets.compression ==
+        GradientReducer::Compression::kBfloat16);
+  CHECK(parse_options(Words{"--optimizer-state=sharded"}, Env())->train.has_sharded_state);
   CHECK(parse_options(Words{"--loss=sigmoid"}, Env())->train.loss == Loss::kSigmoid);
   const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
   REQUIRE(by_file.has_value());

@@ -17,6 +17,7 @@
 #include "runtime/trainer/nn/network.h"
 #include "runtime/trainer/parallel/agreement.h"
 #include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/sharded_step.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -67,7 +68,8 @@ struct Trainer::Parts {
   Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
         std::unique_ptr<Optimizer<float>> rule, const std::vector<std::size_t>& rank_samples)
       : most(room(options, layers)),
-        network(session.kernels, std::move(layers), data.train.features, most, kWords),
+        network(session.kernels, std::move(layers), data.train.features, most, kWords,
+                options.has_sharded_state ? static_cast<std::size_t>(session.communicator.size()) : 0),
         optimizer(std::move(rule)),
         sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
                  options.sharding, options.seed, rank_samples}),
@@ -84,8 +86,13 @@ struct Trainer::Parts {
           waited += Clock::now() - since;
         }) {
     for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
+    std::size_t length = network.parameters().size();
+    if (options.has_sharded_state) {
+      sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, parts);
+      length = sharded->part();
+    }
     for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
-      states.emplace_back(session.kernels, network.parameters().size());
+      states.emplace_back(session.kernels, length);
       state_pointers.push_back(states.back().data());
     }
   }
@@ -93,7 +100,8 @@ struct Trainer::Parts {
   std::size_t most;  // samples that the network has room for
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
-  std::vector<Array<float>> states;  // the optimizer's, each in the layout of the parameters
+  std::unique_ptr<ShardedStep> sharded;  // nullptr: this rank keeps all of the states
+  std::vector<Array<float>> states;      // the optimizer's, each in the layout of the parameters, or this rank's part
   std::vector<float*> state_pointers;
   std::vector<TensorPart> parts;  // the tensors of the flat arrays
   Sampler sampler;
@@ -165,6 +173,21 @@ Result<> Trainer::survey() {
   return {};
 }
 
+Result<> Trainer::check_parallelism(const std::string& rule) const {
+  if (options_.has_sharded_state && (rule == "lars" || rule == "lamb")) {
+    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs", rule);
+  }
+  const std::string_view backend = session_.communicator.name();
+  if (options_.buckets.compression != GradientReducer::Compression::kNone &&
+      (options_.has_sharded_state || backend == "nccl")) {
+    return fail(Errc::kUsage, "--compression goes with neither --backend nccl nor --optimizer-state sharded");
+  }
+  if (options_.has_sharded_state && !reads_device_memory(session_.communicator, session_.kernels)) {
+    return fail(Errc::kUsage, "--optimizer-state sharded with --device cuda needs --backend nccl, not {}", backend);
+  }
+  return {};
+}
+
 Result<> Trainer::build() {
   DLRUN_TRY(survey());
   const bool is_multiple = data_.train.label_width > 1;
@@ -199,6 +222,7 @@ Result<> Trainer::build() {
   }
   const auto rule = resolve(options_.optimizer);
   if (!rule) return tl::unexpected(rule.error());
+  DLRUN_TRY(check_parallelism(rule->name));
   auto optimizer = make_optimizer<float>(*rule);
   if (!optimizer) return tl::unexpected(optimizer.error());
   parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
@@ -217,14 +241,15 @@ Result<> Trainer::build() {
 
   // Ranks that were started differently would train a nonsense, or wait for each other forever.
   const std::string same = fmt::format(
-      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {}", fmt::join(*words, ","),
-      rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2, *rule->epsilon, rule->alpha,
-      rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling), static_cast<int>(options_.lr_decay),
-      options_.warmup_epochs, fmt::join(options_.lr_steps, ","), options_.lr_step_factor, options_.lr_power,
-      options_.clip_norm, options_.batch, options_.epochs, options_.seed, static_cast<int>(options_.sharding),
-      options_.checkpoint_every, options_.checkpoint_keep, options_.resume, train_samples_, data_.test.size(),
-      data_.train.features, data_.train.label_width, options_.buckets.first_bucket_bytes,
-      options_.buckets.bucket_bytes);
+      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {} {} {} {}",
+      fmt::join(*words, ","), rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2,
+      *rule->epsilon, rule->alpha, rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling),
+      static_cast<int>(options_.lr_decay), options_.warmup_epochs, fmt::join(options_.lr_steps, ","),
+      options_.lr_step_factor, options_.lr_power, options_.clip_norm, options_.batch, options_.epochs, options_.seed,
+      static_cast<int>(options_.sharding), options_.checkpoint_every, options_.checkpoint_keep, options_.resume,
+      train_samples_, data_.test.size(), data_.train.features, data_.train.label_width,
+      options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes,
+      static_cast<int>(options_.buckets.compression), options_.has_sharded_state);
   auto equal = equal_on_all_ranks(session_.communicator, "options or data",
                                   {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
   if (!equal) return tl::unexpected(equal.error());
@@ -270,14 +295,14 @@ Result<> Trainer::start_or_resume() {
 
   // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the checkpoint folder.
   p.network.initialise(options_.seed);
-  std::array<std::uint64_t, 3> place{};
+  std::array<std::uint64_t, 4> place{};
   if (saved) {
-    place = {saved->position.step, saved->position.epoch, saved->position.offset};
+    place = {saved->position.step, saved->position.epoch, saved->position.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
     session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
                                     p.network.running().size_bytes());
-    for (std::size_t i = 0; i < p.states.size(); ++i) {
+    for (std::size_t i = 0; i < p.states.size() && p.sharded == nullptr; ++i) {
       session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(), p.states[i].span().size_bytes());
     }
     session_.reporter.note(
@@ -287,7 +312,16 @@ Result<> Trainer::start_or_resume() {
   p.position = {place[0], place[1], place[2]};
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
-  for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
+  if (p.sharded == nullptr) {
+    for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
+    return {};
+  }
+  for (std::size_t i = 0; i < p.states.size() && place[3] == 1; ++i) {  // without a checkpoint they are zeros
+    std::vector<float> whole = saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
+    DLRUN_TRY(communicator.broadcast(std::span(whole), 0));
+    p.sharded->take(whole, p.states[i].span());
+    DLRUN_TRY(session_.kernels.synchronise());  // before `whole` goes
+  }
   return {};
 }
 
@@ -330,25 +364,15 @@ Result<> Trainer::step() {
         kernels.add_scaled(gradients, 1, p.accumulated.data() + first, count);
         kernels.zero(p.accumulated.data() + first, count);
       }
-      p.reducer.layer_done(layer);
+      if (p.sharded == nullptr) p.reducer.layer_done(layer);
     });
   }
   DLRUN_TRY(p.summed);
-  const Clock::time_point waits_since = Clock::now();
-  DLRUN_TRY(p.reducer.wait());
-  p.waited += Clock::now() - waits_since;
-  p.network.keep_observed();
-
   const double epochs_done = static_cast<double>(p.position.epoch) +
                              static_cast<double>(p.position.offset) / static_cast<double>(p.sampler.epoch_length());
   p.position.step += 1;
-  const std::size_t count = p.network.parameters().size();
-  StepInfo info{learning_rate(p.schedule, epochs_done), p.position.step, 1};
-  if (options_.clip_norm > 0) {
-    info.gradient_scale = clipping_scale(kernels, p.network.gradients().data(), count, options_.clip_norm);
-  }
-  p.optimizer->step(
-      kernels, {p.network.parameters().data(), p.network.gradients().data(), p.state_pointers, count, p.parts}, info);
+  DLRUN_TRY(update({learning_rate(p.schedule, epochs_done), p.position.step, 1}));
+  p.network.keep_observed();
 
   std::array<float, kWords> sums{};
   kernels.copy_to_host(sums.data(), words, sizeof sums);
@@ -384,6 +408,28 @@ Result<> Trainer::step() {
   return {};
 }
 
+Result<> Trainer::update(StepInfo info) {
+  Parts& p = *parts_;
+  Kernels<float>& kernels = session_.kernels;
+  const std::size_t count = p.network.parameters().size();
+  float* const parameters = p.network.parameters().data();
+  float* const gradients = p.network.gradients().data();
+  const Clock::time_point start = Clock::now();
+  if (p.sharded != nullptr) {
+    const std::span<float> words = p.network.gradients_and_extra().subspan(count);
+    DLRUN_TRY(session_.communicator.all_reduce(words, ReduceOp::kSum));
+    p.waited += Clock::now() - start;
+    DLRUN_TRY(p.sharded->step(*p.optimizer, parameters, gradients, p.state_pointers, info, options_.clip_norm));
+    p.waited += p.sharded->waited();
+    return {};
+  }
+  DLRUN_TRY(p.reducer.wait());
+  p.waited += Clock::now() - start;
+  if (options_.clip_norm > 0) info.gradient_scale = clipping_scale(kernels, gradients, count, options_.clip_norm);
+  p.optimizer->step(kernels, {parameters, gradients, p.state_pointers, count, p.parts}, info);
+  return {};
+}
+
 void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
   Parts& p = *parts_;
   if (options_.loss == Loss::kSigmoid) {
@@ -397,16 +443,24 @@ void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
 Result<> Trainer::save() {
   if (options_.checkpoint_keep == 0) return {};
   Parts& p = *parts_;
+  TrainingState state;
+  if (p.sharded != nullptr) {
+    for (Array<float>& array : p.states) {
+      auto whole = p.sharded->whole(array.span());
+      if (!whole) return tl::unexpected(whole.error());
+      if (session_.communicator.rank() == 0) state.states.push_back(std::move(*whole));
+    }
+  }
   Result<> mine;
   if (session_.communicator.rank() == 0) {
-    TrainingState state;
     state.position = p.position;
     state.seed = options_.seed;
     state.optimizer = options_.optimizer.name;
     state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
     state.parameters = parameters();
     state.running = to_host(session_.kernels, p.network.running());
-    for (Array<float>& array : p.states) state.states.push_back(to_host(session_.kernels, array.span()));
+    for (std::size_t i = state.states.size(); i < p.states.size(); ++i)
+      state.states.push_back(to_host(session_.kernels, p.states[i].span()));
     mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
   }
   DLRUN_TRY(agree(session_.communicator, session_.host, mine));

@@ -48,6 +48,7 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
+  bool has_sharded_state = false;  ///< ZeRO-1: parallel/sharded_step.h
 
   std::filesystem::path checkpoint_dir;  ///< used on rank 0
   std::size_t checkpoint_every = 0;      ///< steps; 0: at the end of each epoch. The end of training is always saved
@@ -95,6 +96,10 @@ class Trainer {
   [[nodiscard]] Result<> build();
   /// What all ranks' data are together, where each has its own.
   [[nodiscard]] Result<> survey();
+  /// What this build of backend, device and rule cannot do together.
+  [[nodiscard]] Result<> check_parallelism(const std::string& rule) const;
+  /// The gradients of all ranks together, and the optimizer's step by them.
+  [[nodiscard]] Result<> update(StepInfo info);
   /// Of the network's output for n samples and their labels: totals += loss and right answers; with gradient, its
   /// derivative, times scale, is the network's output gradient.
   void loss(std::size_t n, float scale, float* gradient, float* totals);

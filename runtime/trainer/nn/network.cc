@@ -5,7 +5,8 @@
 namespace dlrun::trainer {
 
 template <typename T>
-Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra)
+Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra,
+                    std::size_t padding)
     : kernels_(kernels), layers_(std::move(layers)), inputs_(inputs), max_batch_(max_batch), extra_(extra) {
   std::size_t offset = 0;
   std::size_t running = 0;
@@ -31,9 +32,9 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
     workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace()) : nullptr);
   }
   first_.push_back(offset);
-  parameters_ = Array<T>(kernels_, offset);
+  parameters_ = Array<T>(kernels_, offset + padding);
   running_ = Array<T>(kernels_, running);
-  gradients_ = Array<T>(kernels_, offset + extra + running);
+  gradients_ = Array<T>(kernels_, offset + extra + running + padding);
 }
 
 template <typename T>
@@ -44,7 +45,7 @@ T* Network<T>::allocate(std::size_t width) {
 
 template <typename T>
 void Network<T>::initialise(std::uint64_t seed) {
-  std::vector<T> values(parameters_.size());
+  std::vector<T> values(first_.back());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Random random(seed, Purpose::kInit, i);
     layers_[i]->initialise(std::span(values).subspan(first_[i], first_[i + 1] - first_[i]), random);

@@ -26,7 +26,9 @@ class Network {
  public:
   /// Layers in order of computation; the first takes `inputs` elements a sample. Room for batches of up to max_batch.
   /// The gradients' array has `extra` elements more than the parameters', at its end: words that travel with them.
-  Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra);
+  /// Behind either there is room for `padding` elements more.
+  Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra,
+          std::size_t padding = 0);
 
   /// First values from seed alone: the same on every rank and for every world size. Running statistics, too.
   void initialise(std::uint64_t seed);
@@ -46,14 +48,16 @@ class Network {
   [[nodiscard]] const T* output() const { return outputs_.back(); }
   [[nodiscard]] T* output_gradient() { return deltas_.back(); }
 
-  [[nodiscard]] std::span<T> parameters() { return parameters_.span(); }
-  [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameters_.size()); }
+  [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(first_.back()); }
+  [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(first_.back()); }
   /// The gradients, the extra words and observed().
-  [[nodiscard]] std::span<T> gradients_and_extra() { return gradients_.span(); }
-  [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameters_.size(), extra_); }
+  [[nodiscard]] std::span<T> gradients_and_extra() {
+    return gradients_.span().first(first_.back() + extra_ + running_.size());
+  }
+  [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(first_.back(), extra_); }
   /// The layers' statistics (Layer::statistics), and what a step has seen of them: it starts from zeros.
   [[nodiscard]] std::span<T> running() { return running_.span(); }
-  [[nodiscard]] std::span<T> observed() { return gradients_.span().subspan(parameters_.size() + extra_); }
+  [[nodiscard]] std::span<T> observed() { return gradients_and_extra().subspan(first_.back() + extra_); }
 
   [[nodiscard]] std::size_t layers() const { return layers_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
@@ -73,7 +77,7 @@ class Network {
             n,
             batch_,
             running_.data() + first_running_[layer],
-            gradients_.data() + parameters_.size() + extra_ + first_running_[layer]};
+            gradients_.data() + first_.back() + extra_ + first_running_[layer]};
   }
 
   Kernels<T>& kernels_;

@@ -68,12 +68,16 @@ Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& opt
 template Result<std::unique_ptr<Optimizer<float>>> make_optimizer(const OptimizerOptions&);
 template Result<std::unique_ptr<Optimizer<double>>> make_optimizer(const OptimizerOptions&);
 
+double clipping_scale(double norm, double most) {
+  return std::min(1.0, most / (norm + 1e-6));
+}
+
 template <typename T>
 double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double most) {
   const TensorPart all{0, count};
   double sum = 0;
   kernels.sums_of_squares(gradients, std::span(&all, 1), &sum);
-  return std::min(1.0, most / (std::sqrt(sum) + 1e-6));
+  return clipping_scale(std::sqrt(sum), most);
 }
 template double clipping_scale(Kernels<float>&, const float*, std::size_t, double);
 template double clipping_scale(Kernels<double>&, const double*, std::size_t, double);

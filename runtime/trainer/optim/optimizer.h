@@ -85,6 +85,7 @@ template <typename T>
 /// min(1, most / (norm + 1e-6)), as PyTorch has it. gradients: [count] on kernels' device. most > 0.
 template <typename T>
 [[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double most);
+[[nodiscard]] double clipping_scale(double norm, double most);
 
 /// "adam|adamw|...", for --help.
 [[nodiscard]] std::string_view optimizer_names();

@@ -7,30 +7,63 @@
 
 namespace dlrun::trainer {
 
+namespace {
+
+/// to = from in 16 bits; returns them as what the communicator is to add.
+template <typename T>
+Buffer compress(std::span<const float> from, std::vector<std::uint16_t>& to) {
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]).bits;
+  return {to.data(), to.size(), kDataTypeOf<T>};
+}
+
+template <typename T>
+void widen(const std::vector<std::uint16_t>& from, std::span<float> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    T value;
+    value.bits = from[i];
+    to[i] = value;
+  }
+}
+
+}  // namespace
+
 GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
                                  const Options& options)
-    : communicator_(communicator), kernels_(kernels), gradients_(network.gradients_and_extra().data()) {
-  const bool needs_staging = !reads_device_memory(communicator, kernels);
+    : communicator_(communicator),
+      kernels_(kernels),
+      gradients_(network.gradients_and_extra().data()),
+      compression_(options.compression) {
+  const bool is_compressed = compression_ != Compression::kNone;
   std::size_t end = network.gradients_and_extra().size();
+  if (is_compressed) {
+    add_bucket(network.gradients().size(), end, network.layers() - 1, false);
+    end = network.gradients().size();
+  }
+  bool is_first = true;
   for (std::size_t layer = network.layers(); layer-- > 0;) {
     const std::size_t begin = network.first(layer);
-    const std::size_t limit = buckets_.empty() ? options.first_bucket_bytes : options.bucket_bytes;
+    const std::size_t limit = is_first ? options.first_bucket_bytes : options.bucket_bytes;
     const bool is_full = (end - begin) * sizeof(float) >= limit;
     if (begin == end || (!is_full && layer > 0)) continue;
-    Bucket bucket;
-    bucket.begin = begin;
-    bucket.end = end;
-    bucket.last_layer = layer;
-    if (needs_staging) bucket.staging.resize(end - begin);
-    buckets_.push_back(std::move(bucket));
+    add_bucket(begin, end, layer, is_compressed);
     end = begin;
+    is_first = false;
   }
+}
+
+void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer, bool is_compressed) {
+  Bucket bucket;
+  bucket.begin = begin;
+  bucket.end = end;
+  bucket.last_layer = last_layer;
+  if (!reads_device_memory(communicator_, kernels_)) bucket.staging.resize(end - begin);
+  if (is_compressed) bucket.halves.resize(end - begin);
+  buckets_.push_back(std::move(bucket));
 }
 
 void GradientReducer::layer_done(std::size_t layer) {
   communicator_.progress();
-  if (!status_ || next_ == buckets_.size() || buckets_[next_].last_layer != layer) return;
-  status_ = start(buckets_[next_++]);
+  while (status_ && next_ < buckets_.size() && buckets_[next_].last_layer == layer) status_ = start(buckets_[next_++]);
 }
 
 Result<> GradientReducer::start(Bucket& bucket) {
@@ -39,7 +72,12 @@ Result<> GradientReducer::start(Bucket& bucket) {
     kernels_.copy_to_host(bucket.staging.data(), sum.data(), sum.size_bytes());
     sum = bucket.staging;
   }
-  auto request = communicator_.start_all_reduce(sum, ReduceOp::kSum);
+  Buffer buffer(sum);
+  if (!bucket.halves.empty()) {
+    buffer = compression_ == Compression::kFloat16 ? compress<Float16>(sum, bucket.halves)
+                                                   : compress<Bfloat16>(sum, bucket.halves);
+  }
+  auto request = communicator_.start_all_reduce(buffer, ReduceOp::kSum);
   if (!request) return tl::unexpected(request.error());
   bucket.request = std::move(*request);
   return {};
@@ -50,9 +88,17 @@ Result<> GradientReducer::wait() {
   DLRUN_TRY(std::exchange(status_, {}));
   for (Bucket& bucket : buckets_) {
     DLRUN_TRY(bucket.request.wait());
-    if (!bucket.staging.empty()) {
-      kernels_.copy_from_host(gradients_ + bucket.begin, bucket.staging.data(), bucket.staging.size() * sizeof(float));
+    float* const gradients = gradients_ + bucket.begin;
+    if (!bucket.halves.empty()) {
+      const std::span<float> sum(bucket.staging.empty() ? gradients : bucket.staging.data(), bucket.end - bucket.begin);
+      if (compression_ == Compression::kFloat16) {
+        widen<Float16>(bucket.halves, sum);
+      } else {
+        widen<Bfloat16>(bucket.halves, sum);
+      }
     }
+    if (!bucket.staging.empty())
+      kernels_.copy_from_host(gradients, bucket.staging.data(), bucket.staging.size() * sizeof(float));
   }
   return {};
 }

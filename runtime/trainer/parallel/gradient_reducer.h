@@ -2,6 +2,7 @@
 // The way of a gradient from the layer that computed it to the optimizer, on all ranks alike.
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "common/result.h"
@@ -16,12 +17,19 @@ namespace dlrun::trainer {
 /// Distributed", section 3.2). The sum happens in place: no gradient is copied, except where a GPU's gradients go
 /// through a backend that only knows host memory.
 ///
+/// Compressed, a bucket is rounded to 16 bits, added in 16 bits in the order of the backend, and widened again: half
+/// the bytes travel, and the sum of N ranks has a relative error of up to N 2^-9 (bf16) or N 2^-12 (fp16, and below
+/// 2^-14 an absolute one of N 2^-25). The words stay as they are, in a bucket of their own.
+///
 /// Ranks scale their loss by 1 / (samples of all ranks), so the sum is the mean's gradient.
 class GradientReducer {
  public:
+  enum class Compression { kNone, kBfloat16, kFloat16 };
+
   struct Options {
-    std::size_t first_bucket_bytes = 16U << 10U;  ///< small, so that the network starts working early
-    std::size_t bucket_bytes = 4U << 20U;         ///< a bucket is closed by the layer with which it reaches this
+    std::size_t first_bucket_bytes = 16U << 10U;   ///< small, so that the network starts working early
+    std::size_t bucket_bytes = 4U << 20U;          ///< a bucket is closed by the layer with which it reaches this
+    Compression compression = Compression::kNone;  ///< not of buckets in a GPU's memory
   };
 
   /// communicator, kernels and network outlive the reducer. The words behind the network's gradients travel in the
@@ -41,16 +49,19 @@ class GradientReducer {
   struct Bucket {
     std::size_t begin = 0;  // elements of the flat array
     std::size_t end = 0;
-    std::size_t last_layer = 0;  // the one that backward reaches last: the bucket is full when it is done
-    std::vector<float> staging;  // empty where the communicator reads the gradients themselves
+    std::size_t last_layer = 0;         // the one that backward reaches last: the bucket is full when it is done
+    std::vector<float> staging;         // empty where the communicator reads the gradients themselves
+    std::vector<std::uint16_t> halves;  // what travels where it is compressed
     Request request;
   };
 
+  void add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer, bool is_compressed);
   [[nodiscard]] Result<> start(Bucket& bucket);
 
   Communicator& communicator_;
   Kernels<float>& kernels_;
   float* gradients_;
+  Compression compression_;
   std::vector<Bucket> buckets_;  // in the order in which they are started: the last layer's first
   std::size_t next_ = 0;         // the bucket that is being filled
   Result<> status_;

@@ -1,0 +1,63 @@
+#pragma once
+// ZeRO's first stage (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the optimizer's arrays of an equal
+// part of the parameters only.
+//
+// The flat arrays are cut into size() parts of `part()` elements, of which the last ones may reach beyond the
+// parameters. A step is one reduce-scatter of the gradients, the optimizer's step on this rank's part, and one
+// all-gather of the parameters: as many bytes as an all-reduce, but none of them while backward runs.
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "common/result.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/optimizer.h"
+
+namespace dlrun::trainer {
+
+class ShardedStep {
+ public:
+  /// Of `parameters` elements that make up tensors. communicator and kernels outlive it.
+  ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
+              const std::vector<TensorPart>& tensors);
+
+  /// Elements of a part, and of all: so long the arrays of parameters and gradients are to be, whatever lies there.
+  [[nodiscard]] static std::size_t part(std::size_t parameters, int size) {
+    const auto ranks = static_cast<std::size_t>(size);
+    return (parameters + ranks - 1) / ranks;
+  }
+  [[nodiscard]] static std::size_t room(std::size_t parameters, int size) {
+    return part(parameters, size) * static_cast<std::size_t>(size);
+  }
+  [[nodiscard]] std::size_t part() const { return part_; }
+
+  /// parameters, gradients: [room] of kernels' memory, which the communicator reads; states: [part()] each. clip_norm:
+  /// 0, or what the sum's global norm is held to. Afterwards all ranks hold the new parameters. Fails as the
+  /// collectives do.
+  [[nodiscard]] Result<> step(const Optimizer<float>& rule, float* parameters, const float* gradients,
+                              std::span<float* const> states, StepInfo info, double clip_norm);
+
+  /// How long the last step waited for collectives.
+  [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
+
+  /// The whole of an array of which each rank has `mine`, [part()] of kernels' memory; in host memory, on every rank.
+  [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine);
+  /// This rank's part of whole, [parameters] in host memory, in mine, [part()] of kernels' memory.
+  void take(const std::vector<float>& whole, std::span<float> mine);
+
+ private:
+  Communicator& communicator_;
+  Kernels<float>& kernels_;
+  std::size_t parameters_;
+  std::size_t part_;
+  std::size_t begin_;  // of this rank's part
+  std::size_t count_;  // of it that are parameters
+  std::vector<TensorPart> tensors_;
+  Array<float> gradients_;  // of this rank's part
+  std::chrono::steady_clock::duration waited_{};
+};
+
+}  // namespace dlrun::trainer

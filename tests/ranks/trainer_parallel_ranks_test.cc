@@ -1,0 +1,191 @@
+// Compressed gradients and sharded optimizer states.
+
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/nn/network.h"
+#include "runtime/trainer/parallel/gradient_reducer.h"
+#include "runtime/trainer/parallel/sharded_step.h"
+#include "tests/ranks/trainer_on_ranks.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Compression = GradientReducer::Compression;
+
+TrainOptions descent() {
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  options.clip_norm = 0.5;
+  return options;
+}
+
+TrainOptions adam() {
+  TrainOptions options = small_options();
+  options.learning_rate = 0.005;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("compressed buckets hold the rounded sum, and the words behind them travel as they are") {
+  for (const Compression compression : {Compression::kBfloat16, Compression::kFloat16}) {
+    for (const int size : {1, 2, 4, 7}) {
+      CAPTURE(size);
+      on_ranks(size, [&](Communicator& communicator) {
+        auto kernels = make_cpu_kernels<float>(1);
+        const std::vector<std::string> words{"dense 3", "relu", "dense 2"};
+        Network<float> network(*kernels, *make_layers<float>(words, {1, 1, 5}, 2), 5, 1, 2);
+        std::ranges::fill(network.gradients(), 1.0F / 3);
+        std::ranges::fill(network.extra(), 100'003.0F);
+        GradientReducer reducer(communicator, *kernels, network, {16, 16, compression});
+        CHECK(reducer.buckets() == 3);
+        for (std::size_t layer = 3; layer-- > 0;) reducer.layer_done(layer);
+        REQUIRE(reducer.wait().has_value());
+        for (const float word : network.extra()) CHECK(word == 100'003.0F * static_cast<float>(size));
+        // Each of up to `size` roundings errs by half a unit of the sum's last place.
+        const double unit = compression == Compression::kFloat16 ? 0x1p-11 : 0x1p-8;
+        for (const float gradient : network.gradients()) {
+          CHECK(gradient == doctest::Approx(size / 3.0).epsilon(size * unit));
+          CHECK(double{gradient} != size / 3.0);
+          CHECK(gradient == network.gradients()[0]);
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("training with compressed gradients is near to that without, and the same on all ranks") {
+  for (const auto& [compression, tolerance] :
+       {std::pair(Compression::kBfloat16, 0.02), {Compression::kFloat16, 0.002}}) {
+    TrainOptions options = descent();
+    const auto one = train(1, options);
+    REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
+    options.buckets.compression = compression;
+    for (const int size : {1, 2, 4, 7}) {
+      for (const char* backend : {"gloo", "shm"}) {
+        CAPTURE(size);
+        options.batch = 28 / static_cast<std::size_t>(size);
+        const auto many = train(size, options, {}, backend);
+        for (const Trained& rank : many) {
+          REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+          CHECK(rank.parameters == many[0].parameters);
+          CHECK(rank.outcome->test_loss < 2.25);
+        }
+        const double difference = largest_difference(many[0].parameters, one[0].parameters);
+        CHECK(difference < tolerance);  // 22 steps of at most 0.05, each with a relative error of up to 7 roundings
+        CHECK(difference > 1e-6);       // or nothing was compressed
+      }
+    }
+    options.batch = 14;
+    check_that_it_resumes(options);
+  }
+}
+
+TEST_CASE("N ranks with sharded states train as one does") {
+  TrainOptions options = descent();
+  options.has_sharded_state = true;
+  check_that_ranks_train_as_one(options, 1e-6);  // sums of the same numbers in another order, through 22 steps
+  options = adam();
+  options.has_sharded_state = true;
+  check_that_ranks_train_as_one(options, 2e-4);  // as without: a root mean square makes much of little
+}
+
+TEST_CASE("sharded states give the numbers of whole ones at the same size") {
+  for (const TrainOptions& whole : {descent(), adam()}) {
+    TrainOptions options = whole;
+    options.batch = 7;
+    const auto want = train(4, options, {}, "shm");
+    options.has_sharded_state = true;
+    const auto got = train(4, options, {}, "shm");
+    REQUIRE_MESSAGE(got[0].outcome.has_value(), message_of(got[0]));
+    CHECK(largest_difference(got[0].parameters, want[0].parameters) < 2e-4);
+  }
+}
+
+TEST_CASE("a checkpoint of sharded states is whole: it resumes to the same bits, at another size, and unsharded") {
+  TrainOptions options = adam();
+  options.has_sharded_state = true;
+  options.batch = 14;
+  check_that_it_resumes(options);
+
+  const TemporaryDirectory folder;
+  TrainOptions saving = options;
+  saving.checkpoint_every = 7;
+  saving.checkpoint_keep = 100;
+  saving.checkpoint_dir = folder / "two";
+  const auto want = train(2, saving);
+  REQUIRE_MESSAGE(want[0].outcome.has_value(), message_of(want[0]));
+  for (const int size : {1, 4, 7}) {
+    for (const bool is_sharded : {true, false}) {
+      CAPTURE(size);
+      TrainOptions later = saving;
+      later.has_sharded_state = is_sharded;
+      later.batch = 28 / static_cast<std::size_t>(size);
+      later.resume = true;
+      later.checkpoint_dir = folder / ("at" + std::to_string(size) + (is_sharded ? "s" : "w"));
+      fs::create_directories(later.checkpoint_dir);
+      fs::copy(folder / "two/step-00000007", later.checkpoint_dir / "step-00000007", fs::copy_options::recursive);
+      const auto resumed = train(size, later);
+      REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
+      CHECK(resumed[0].outcome->steps == 22);
+      CHECK(largest_difference(resumed[0].parameters, want[0].parameters) < 2e-4);
+    }
+  }
+}
+
+TEST_CASE("each rank keeps a part, and the parts are the whole") {
+  CHECK(ShardedStep::part(10, 1) == 10);
+  CHECK(ShardedStep::part(10, 4) == 3);
+  CHECK(ShardedStep::room(10, 4) == 12);
+  CHECK(ShardedStep::part(10, 7) == 2);  // the last two have nothing
+  for (const int size : {1, 2, 4, 7}) {
+    on_ranks(size, [&](Communicator& communicator) {
+      auto kernels = make_cpu_kernels<float>(1);
+      ShardedStep sharded(communicator, *kernels, 10, {{0, 4, true}, {4, 6, false}});
+      std::vector<float> whole(10);
+      std::iota(whole.begin(), whole.end(), 1.0F);
+      std::vector<float> mine(sharded.part(), -1);
+      sharded.take(whole, mine);
+      const auto gathered = sharded.whole(mine);
+      REQUIRE(gathered.has_value());
+      CHECK(*gathered == whole);
+
+      // One step of plain descent, against the formula: p - 0.5 (sum of all ranks' gradients) * scale.
+      const auto rule = make_optimizer<float>({.name = "sgd", .momentum = 0});
+      std::vector<float> parameters(ShardedStep::room(10, size));
+      std::vector<float> gradients(parameters.size(), 0.25F);
+      std::copy(whole.begin(), whole.end(), parameters.begin());
+      std::vector<std::vector<float>> states((*rule)->states().size(), std::vector<float>(sharded.part()));
+      std::vector<float*> pointers;
+      for (auto& state : states) pointers.push_back(state.data());
+      const double norm = 0.25 * size * std::sqrt(10.0);
+      REQUIRE(sharded.step(**rule, parameters.data(), gradients.data(), pointers, {0.5, 1, 1}, norm / 2).has_value());
+      for (std::size_t i = 0; i < 10; ++i)
+        CHECK(parameters[i] == doctest::Approx(whole[i] - 0.5 * 0.25 * size / 2).epsilon(1e-6));
+    });
+  }
+}
+
+TEST_CASE("what sharding and compression cannot be put together with is refused") {
+  TrainOptions options = small_options();
+  options.has_sharded_state = true;
+  options.optimizer.name = "lamb";
+  CHECK(has(message_of(train(1, options)[0]), "whose norms lamb needs"));
+  options.optimizer.name = "sgd";
+  options.buckets.compression = Compression::kBfloat16;
+  CHECK(has(message_of(train(2, options)[1]), "--compression goes with neither"));
+  const auto ranks = train(4, small_options(), [](int rank, TrainOptions& mine, Session&) {
+    if (rank == 1) mine.buckets.compression = Compression::kFloat16;
+  });
+  for (const Trained& rank : ranks) CHECK(has(message_of(rank), "options or data differ: rank 1 of 4"));
+}
+
+}  // namespace dlrun::trainer
