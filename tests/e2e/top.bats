@@ -34,8 +34,8 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     chmod -R a+rx "$dir/bin"
     as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun run busy.yaml' - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
-    wait_until 60 rank 0 '.cpu > 0.1 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
-    wait_until 30 rank 1 '.cpu < 0.05 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
+    wait_until 60 rank 0 '.cpu > 0.03 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
+    wait_until 30 rank 1 '.cpu < 0.03 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
     run dl top last
     [ "$status" -eq 0 ]
     [[ $output == *running*"RANK  NODE"*"93 %"*joined* ]]
@@ -111,4 +111,11 @@ YAML
     [ "$(grep -c '<polyline' "$dir/both.html")" -ge 4 ]
     run dl report no-such-run
     [ "$status" -eq 6 ]
+}
+
+@test "where no rank was started, status shows what the job's script said last" {
+    run dl submit busy.yaml --watch --set 'environment.setup=echo no such module: X >&2; false'
+    [ "$status" -eq 5 ]
+    [[ $(dl status last) == *"it said   no such module: X"* ]]
+    dl status last --json | jq -e '.last_words == ["no such module: X"]'
 }
