@@ -31,7 +31,8 @@ namespace dlrun {
 /// The id of a job that was submitted.
 [[nodiscard]] std::optional<std::string> rest_job_id(std::string_view body);
 
-/// The jobs of one user in an answer to GET jobs or GET job/ID; of an array every task. kInternal when it is no such answer.
+/// The jobs of one user in an answer to GET jobs or GET job/ID; of an array every task. kInternal when it is no such
+/// answer.
 [[nodiscard]] Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid);
 
 /// The same answer with that user's jobs and the fields that rest_jobs() reads alone: a cluster's whole queue is large.

@@ -149,7 +149,8 @@ RunStatus assess(RunFacts facts) {
   }
   if (f.is_recorded_only) {
     status.state = RunState::kNotSubmitted;
-    status.detail = "its directory was made, but dlrun was ended before it sent the job, or is about to; submit it again";
+    status.detail =
+        "its directory was made, but dlrun was ended before it sent the job, or is about to; submit it again";
     return status;
   }
   if (f.submission && f.submission->state == Submission::State::kRefused) {
