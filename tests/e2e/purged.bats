@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# What became of runs that the controller has forgotten: their own record says it, else accounting, else nobody. The testbed is one of its
+# own: it forgets a job two seconds after its end.
+# timeout: 300
+# shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
+
+load helpers
+
+setup_file() {
+    local own=$DLRUN_TESTBED_DIR.purged
+    unset "${!DLRUN_TESTBED_@}" # its user is its own, too: other files' runs are in the other's list
+    export DLRUN_TESTBED_DIR=$own
+    "$testbed/down" # what a run that was killed has left
+    "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --conf MinJobAge=2
+    load_testbed
+    dir=$(fresh_dir)
+    export dir
+    # A cluster without accounting, in its own words.
+    as_user mkdir "$dir/bin"
+    as_user tee "$dir/bin/sacct" >/dev/null <<'SH'
+#!/bin/bash
+echo "Slurm accounting storage is disabled" >&2
+exit 1
+SH
+    as_user chmod 755 "$dir/bin/sacct"
+    for name in recorded agentless; do
+        as_user tee "$dir/$name.yaml" >/dev/null <<YAML
+name: $name
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, agent: $([[ $name == recorded ]] && echo true || echo false), command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; exit 3']}
+YAML
+    done
+}
+
+teardown_file() {
+    "$testbed/down"
+}
+
+without_accounting() { as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun "$@"; }
+is_forgotten() { ! squeue -h -j "$1" >/dev/null 2>&1; }
+# said RUN COMMAND...: the state, the exit code, and whether it is the last known only
+said() { "${@:2}" status "$1" --json 2>/dev/null | jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'; }
+
+@test "purged: a run's own record counts, then accounting; where there is neither the state is unknown, no guess" {
+    dl submit recorded.yaml
+    dl submit agentless.yaml
+    dl submit recorded.yaml --set name=lost
+    dl submit recorded.yaml --set name=waiting --set resources.begin=now+1hour
+    for name in recorded agentless lost waiting; do
+        declare "$name=$(dl status "$name" --json | jq -r .job)"
+    done
+    # shellcheck disable=SC2317 # called by wait_until
+    is_running() { [[ $(said "$1" dl) == running* ]]; }
+    wait_until 60 is_running lost
+    wait_until 60 is_running recorded
+    # shellcheck disable=SC2317 # called by wait_until
+    has_leader() { dl status lost --json | jq -e '.attempt == 0'; }
+    wait_until 60 has_leader
+    # Its leader is killed: nobody is left who could write an end.
+    kill -KILL "$(jq -r 'select(.event == "claimed").pid' "$(dl status lost --json | jq -r .path)/events.jsonl")"
+    as_user touch "$dir/go"
+    dl cancel waiting
+    # shellcheck disable=SC2154 # declared above
+    for job in "$recorded" "$agentless" "$lost" "$waiting"; do wait_until 90 is_forgotten "$job"; done
+
+    for ask in dl without_accounting; do
+        [ "$(said recorded "$ask")" = "failed 3 false" ]
+        [[ $(said waiting "$ask") == "cancelled "*" false" ]]
+    done
+    [ "$(said agentless dl)" = "failed 3 false" ]
+    [[ $(said lost dl) == @(failed|cancelled)" "* ]] # as accounting has it
+    for name in agentless lost; do
+        [ "$(said "$name" without_accounting)" = "unknown null false" ]
+        [[ $(without_accounting status "$name") == *"Slurm no longer knows job "*"the run's own record has no end (accounting: Slurm accounting storage is disabled)"* ]]
+        run without_accounting wait "$name"
+        [ "$status" -eq 6 ]
+    done
+}
