@@ -86,7 +86,8 @@ struct Launch {
 
 /// The bundled trainer's settings; an absent one is the trainer's own default.
 struct TrainSpec {
-  std::optional<std::string> dataset, data_path, model, loss, optimizer, lr_scaling, lr_decay, shard, backend, device;
+  std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state, compression, lr_scaling,
+      lr_decay, shard, backend, device;
   std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm, warmup_epochs,
       lr_step_factor, lr_power;
   std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples,

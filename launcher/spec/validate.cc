@@ -326,6 +326,11 @@ class Validator {
       error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
             "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate falls, go together");
     }
+    const std::string rule = spec_.train.optimizer.value_or("");
+    if (spec_.train.optimizer_state == "sharded" && (rule == "lars" || rule == "lamb")) {
+      error("train.optimizer.state",
+            fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs", rule));
+    }
     if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
       error("train.shard", "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");
     }

@@ -61,6 +61,8 @@ program=(
   --epsilon 1e-06                         # train.optimizer.epsilon
   --alpha 0.9                             # train.optimizer.alpha
   --trust 0.01                            # train.optimizer.trust
+  --optimizer-state whole                 # train.optimizer.state
+  --compression bf16                      # train.compression
   --clip-norm 1.5                         # train.clip_norm
   --lr 0.1                                # train.lr
   --lr-scaling linear                     # train.lr_scaling
