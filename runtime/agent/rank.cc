@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -24,19 +23,18 @@
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/event_loop.h"
-#include "runtime/agent/gpu_probe.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/link.h"
 #include "runtime/agent/node_check.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_env.h"
 #include "runtime/agent/program_output.h"
+#include "runtime/agent/program_report.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/rank_table.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/store_relay.h"
-#include "runtime/agent/usage.h"
 
 namespace dlrun::agent {
 namespace {
@@ -137,11 +135,8 @@ class Rank {
   TemplateFields fields_;  ///< known in full when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<StoreRelay> store_;
-  UsageMeter usage_;
-  GpuScope gpu_scope_ = GpuScope::kNone;
-  std::unique_ptr<GpuProbe> gpus_;  ///< nothing where no GPU is to be asked for
   std::optional<ProgressFile> progress_file_;
-  Json progress_ = Json::object();  ///< what the program has said of itself and lead was not told yet
+  ProgramReport report_;
 
   pid_t program_ = -1;
   bool has_started_ = false;
@@ -305,16 +300,13 @@ Result<> Rank::launch_program() {
   if (!pid) return tl::unexpected<Error>(pid.error());
   program_ = *pid;
   output_.begin();
-  if (link_) gpu_scope_ = gpu_scope(env_, world_);
-  if (gpu_scope_ != GpuScope::kNone) gpus_ = GpuProbe::create(loop_, env_);
+  if (link_) report_.begin(loop_, env_, world_);
   return {};
 }
 
 void Rank::on_progress(const Json& message) {
   if (const auto body = message.find("body"); body != message.end() && body->is_object()) {
-    for (const char* key : {"step", "work_ms"}) {
-      if (const auto found = body->find(key); found != body->end() && found->is_number()) progress_[key] = *found;
-    }
+    report_.note(*body);
     // Rank 0's words are the run's; the others' go with the heartbeat, so that 10,000 ranks cost lead nothing more.
     if (world_.rank != 0 && message.value("type", "") == "progress") return;
   }
@@ -324,20 +316,7 @@ void Rank::on_progress(const Json& message) {
 Json Rank::beat(Clock::time_point now) {
   Json beat{{"type", "beat"}};
   if (output_.take_has_printed()) beat["printed"] = true;
-  if (program_ <= 0) return beat;
-  if (const auto usage = usage_.sample(gpus_ ? gpus_->helper() : -1, now)) {
-    beat["cpu"] = std::round(usage->cores * 1000) / 1000;
-    beat["rss"] = usage->resident_bytes;
-  }
-  beat.update(std::exchange(progress_, Json::object()));
-  if (auto readings = gpus_ ? gpus_->take() : std::nullopt) {
-    Json list = Json::array();
-    for (const auto& gpu : visible_gpus(std::move(*readings), env_.get("CUDA_VISIBLE_DEVICES"))) {
-      const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-      list.push_back({or_null(gpu.utilization_percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
-    }
-    beat[gpu_scope_ == GpuScope::kOwn ? "gpus" : "node_gpus"] = std::move(list);
-  }
+  if (program_ > 0) beat.update(report_.take_news(now));
   return beat;
 }
 
@@ -425,8 +404,8 @@ void Rank::reap() {
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     if (pid == program_) {
       on_program_end(status);
-    } else if (gpus_) {
-      gpus_->on_reaped(pid, status);
+    } else {
+      report_.on_reaped(pid, status);
     }
   }
 }
@@ -507,7 +486,7 @@ void Rank::tick() {
                             std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
     }
   }
-  if (gpus_ && !kill_at_) gpus_->tick(now);
+  if (!kill_at_) report_.tick(now);
   if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
   while (!pass_on_.empty() && pass_on_.begin()->first <= now) {
     const int signal = pass_on_.begin()->second;

@@ -9,39 +9,16 @@
 
 #include <doctest/doctest.h>
 
-#include "common/env.h"
 #include "common/files.h"
-#include "common/subprocess.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/parallel/job.h"
+#include "tests/ranks/run_program.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
 namespace {
 
-using Words = std::vector<std::string>;
-
 const std::string kProgram = DLRUN_BINARY_DIR "/bin/five-steps";
-
-Finished run(Words argv, const TemporaryDirectory& folder) {
-  Command command;
-  command.argv = std::move(argv);
-  command.env = Env::of_process();
-  command.env.remove_matching({"DLRUN_*", "SLURM_*", "PMI*", "OMPI_*"}, {});
-  for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                    {"OMPI_MCA_mpi_yield_when_idle", "1"},
-                                    {"OMPI_MCA_pml", "ob1"},
-                                    {"OMPI_MCA_btl", "self,vader,tcp"},
-                                    {"PMIX_MCA_gds", "hash"}}) {
-    command.env.set(name, value);
-  }
-  command.directory = folder.path().string();
-  command.timeout = std::chrono::seconds(100);
-  auto finished = run_command(command);
-  REQUIRE_MESSAGE(finished.has_value(), finished.error().message);
-  return *finished;
-}
 
 std::vector<float> weights(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 20U);
@@ -66,14 +43,15 @@ double last_loss(const std::string& text) {
 
 TEST_CASE("the five steps train alone, and on N ranks as alone") {
   const TemporaryDirectory folder;
-  const auto alone = run({kProgram, "alone"}, folder);
+  const auto alone = run({kProgram, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
   CHECK(last_loss(alone.out) < 1.6);  // from log 10 at the start
 #ifdef DLRUN_MPIEXEC
   const std::vector<float> want = weights(folder / "alone");
   for (const std::string size : {"2", "4", "7"}) {
     CAPTURE(size);
-    const auto many = run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kProgram, size}, folder);
+    const auto many =
+        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kProgram, size}, folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(many.out.find("step 30, " + size + " ranks: ") != std::string::npos);
     CHECK(last_loss(many.out) == doctest::Approx(last_loss(alone.out)).epsilon(1e-4));
@@ -85,7 +63,7 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
     CHECK(largest < 1e-6);  // 30 steps of the same sums in another order
   }
   const auto refused =
-      run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kProgram, "no/such/file"}, folder);
+      run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kProgram, "no/such/file"}, folder.path());
   CHECK(refused.exit_code == 1);
   CHECK(refused.err.find("five-steps: rank 0 on ") != std::string::npos);
   CHECK(refused.err.find("no/such") != std::string::npos);

@@ -18,35 +18,15 @@
 #include "common/text.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/data/dataset.h"
+#include "tests/ranks/run_program.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 const std::string kProgram = DLRUN_BINARY_DIR "/bin/dlrun-trainer";
-
-Finished run(const Words& argv, const fs::path& directory) {
-  Command command;
-  command.argv = argv;
-  command.env = Env::of_process();
-  command.env.remove_matching({"DLRUN_*", "SLURM_*", "PMI*", "OMPI_*"}, {});
-  for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                    {"OMPI_MCA_mpi_yield_when_idle", "1"},
-                                    {"OMPI_MCA_pml", "ob1"},
-                                    {"OMPI_MCA_btl", "self,vader,tcp"},
-                                    {"PMIX_MCA_gds", "hash"}}) {
-    command.env.set(name, value);
-  }
-  command.directory = directory.string();
-  command.timeout = std::chrono::seconds(100);
-  auto finished = run_command(command);
-  REQUIRE_MESSAGE(finished.has_value(), finished.error().message);
-  return *finished;
-}
 
 Words words(Words first, const Words& rest) {
   first.insert(first.end(), rest.begin(), rest.end());

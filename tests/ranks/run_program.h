@@ -1,0 +1,41 @@
+#pragma once
+// Programs of the trainer as processes, alone or under mpirun.
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/env.h"
+#include "common/subprocess.h"
+
+namespace dlrun::trainer {
+
+using Words = std::vector<std::string>;
+
+/// Runs argv in directory to its end, of no job and no launcher; Open MPI, where it is asked for, as it works on this
+/// machine alone.
+inline Finished run(Words argv, const std::filesystem::path& directory) {
+  Command command;
+  command.argv = std::move(argv);
+  command.env = Env::of_process();
+  command.env.remove_matching({"DLRUN_*", "SLURM_*", "PMI*", "OMPI_*"}, {});
+  for (const auto& [name, value] : {std::pair("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                    {"OMPI_MCA_mpi_yield_when_idle", "1"},
+                                    {"OMPI_MCA_pml", "ob1"},
+                                    {"OMPI_MCA_btl", "self,vader,tcp"},
+                                    {"PMIX_MCA_gds", "hash"}}) {
+    command.env.set(name, value);
+  }
+  command.directory = directory.string();
+  command.timeout = std::chrono::seconds(100);
+  auto finished = run_command(command);
+  REQUIRE_MESSAGE(finished.has_value(), finished.error().message);
+  return *finished;
+}
+
+}  // namespace dlrun::trainer
