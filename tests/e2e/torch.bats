@@ -1,7 +1,5 @@
 #!/usr/bin/env bats
-# PyTorch itself: DistributedDataParallel over gloo. The package is large, so that scripts/setup does not install it:
-#   apt-get install --no-install-recommends python3-torch
-# needs: python3 torch
+# PyTorch itself: DistributedDataParallel over gloo.
 # timeout: 900
 
 load helpers
