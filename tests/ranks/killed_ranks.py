@@ -1,0 +1,185 @@
+"""A rank is killed in the middle of training, and the run's end is none other for it, to the last bit.
+
+usage: killed_ranks.py DLRUN [--kills N] [--seed N]
+
+`dlrun run` with `retry: {on: [failure]}` goes on from the newest checkpoint by itself. Each kill (SIGKILL) hits a rank drawn at random at
+a step drawn at random: once the checkpoint before that step is on the disk, as long afterwards as the steps in between take. Ways of training take
+turns. Every run must start again exactly once, resume from a checkpoint, and end with the parameters, the optimizer's arrays and the
+result of an undisturbed run. The long run is --kills 50.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+EVERY = 5  # steps between checkpoints
+STEPS = 64  # 2 epochs of ceil(1000 / (2 x 16)) steps
+LIMIT_S = 250  # of any wait
+
+SPEC = """\
+name: killed
+resources: {{nodes: 1, tasks_per_node: {ranks}, time: 10m}}
+train:
+  data: {{dataset: digits, train_samples: 1000, test_samples: 100}}
+  layers: {layers}
+  optimizer: {optimizer}
+  backend: {backend}
+  batch: {batch}
+  epochs: 2
+checkpoint: {{every: {every} steps, keep: 2}}
+retry: {{max: 1, on: [failure]}}
+"""
+CONVOLUTIONS = "[conv2d 8 5 stride 2, relu, dropout 0.25, maxpool 2, batchnorm, dense 10]"
+WAYS = {
+    "adam, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adam}", "layers": CONVOLUTIONS},
+    "sgd, gloo x 4": {"ranks": 4, "batch": 8, "backend": "gloo", "optimizer": "{name: sgd}", "layers": CONVOLUTIONS},
+    "adamw, sharded, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adamw, state: sharded}", "layers": CONVOLUTIONS},
+}
+
+
+class Run:
+    """`dlrun run` of one way of training, in a folder of its own."""
+
+    def __init__(self, dlrun, folder, way):
+        self.dlrun, self.runs = dlrun, folder
+        folder.mkdir()
+        (folder / "exp.yaml").write_text(SPEC.format(every=EVERY, **WAYS[way]))
+        foreign = ("DLRUN_", "SLURM_", "OMPI_", "PMI")
+        self.env = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        self.env |= {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+        self.process = subprocess.Popen([dlrun, "run", "exp.yaml", "--runs", str(folder / "runs"), "--json"], cwd=folder, env=self.env,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def folder(self):
+        found = sorted((self.runs / "runs").glob("killed-*"))
+        return found[0] if found else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()  # dlrun run ends its ranks
+
+    def end(self):
+        """What the run says of itself at its end, with the bytes of its last checkpoint."""
+        out, err = self.process.communicate(timeout=LIMIT_S)
+        if self.process.returncode != 0:
+            sys.exit(f"dlrun run: exit {self.process.returncode}\n{out}\n{err}")
+        record = json.loads(out)
+        last = self.folder() / "ckpt" / f"step-{STEPS:08}"
+        return record, {name: (last / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")}
+
+
+def wait_for(condition, run, what):
+    """What condition() gives once that is something; None where the run has ended before."""
+    until = time.monotonic() + LIMIT_S
+    while True:
+        found = condition()
+        if found:
+            return found
+        if run.process.poll() is not None:
+            return None
+        if time.monotonic() > until:
+            sys.exit(f"{what}: not within {LIMIT_S} s")
+        time.sleep(0.004)
+
+
+def pids_of_ranks(folder, ranks):
+    """The trainers of a run by rank, once all have started."""
+    pids = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "comm").read_text() != "dlrun-trainer\n":
+                continue
+            words = dict(word.split("=", 1) for word in (entry / "environ").read_text().split("\0") if "=" in word)
+        except OSError:  # it has ended meanwhile
+            continue
+        if words.get("DLRUN_RUN") == str(folder):
+            pids[int(words["DLRUN_RANK"])] = int(entry.name)
+    return pids if len(pids) == ranks else None
+
+
+def newest_step(folder):
+    return max((int(path.parent.name[5:]) for path in (folder / "ckpt").glob("step-*/manifest.json")), default=0)
+
+
+def kill_one(run, ranks, rank, step, step_s):
+    """Kills rank at about step. False where the run was over before."""
+    folder = wait_for(run.folder, run, "the run's folder")
+    pids = folder and wait_for(lambda: pids_of_ranks(folder, ranks), run, "the ranks")
+    saved = step // EVERY * EVERY
+    if not pids or (saved > 0 and not wait_for(lambda: newest_step(folder) >= saved, run, f"a checkpoint of step {saved}")):
+        return False
+    time.sleep(step % EVERY * step_s)
+    try:
+        os.kill(pids[rank], signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def resumed_at(folder):
+    """The step that the second attempt says it went on from: 0 where there was no checkpoint yet."""
+    for line in (folder / "logs" / "attempt-1" / "rank-0000.log").read_text().splitlines():
+        if line.startswith("resumed from "):
+            return int(line.rsplit(" ", 1)[1])
+    return 0
+
+
+def undisturbed(dlrun, folder, way):
+    with Run(dlrun, folder, way) as run:
+        record, arrays = run.end()
+    assert record["restarts"] == [] and record["result"]["steps"] == STEPS, record
+    return record["result"], arrays, record["result"]["seconds"] / STEPS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("dlrun", type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    draw = random.Random(args.seed)
+    ways = list(WAYS)
+    wrong, steps = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        root = pathlib.Path(temporary)
+        want = {}
+        done = tries = 0
+        while done < args.kills:
+            way = ways[done % len(ways)]
+            if way not in want:
+                want[way] = undisturbed(args.dlrun, root / f"whole-{len(want)}", way)
+            result, arrays, step_s = want[way]
+            ranks = WAYS[way]["ranks"]
+            rank, step = draw.randrange(ranks), draw.randrange(1, STEPS)
+            tries += 1
+            if tries > 3 * args.kills + 5:
+                sys.exit(f"only {done} of {tries} kills hit a rank before the run's end")
+            with Run(args.dlrun, root / f"run-{tries}", way) as run:
+                was_killed = kill_one(run, ranks, rank, step, step_s)
+                record, got = run.end()
+            if not was_killed or not record["restarts"]:  # the run was faster: another draw
+                continue
+            done += 1
+            at = resumed_at(run.folder())
+            same = got == arrays and all(record["result"][key] == result[key] for key in ("parameters", "test_accuracy", "test_loss", "steps"))
+            causes = [restart["cause"] for restart in record["restarts"]]
+            steps.append(at)
+            line = f"{done}/{args.kills}  {way}: rank {rank} at step {step}, went on from {at}: {'the same bits' if same else 'OTHER PARAMETERS'}"
+            print(line, flush=True)
+            if not same or causes != ["failure"]:
+                wrong.append(f"{line} {causes}")
+    print(f"{args.kills - len(wrong)} of {args.kills} ended with the bits of an undisturbed run; resumed from {min(steps)} to {max(steps)} of {STEPS} steps")
+    sys.exit(1 if wrong else 0)
+
+
+main()
