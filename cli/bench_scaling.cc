@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/scaling_chart.h"
+#include "cli/watch.h"
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -22,7 +23,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::hours kAtMost{24 * 7};  // a queue is patient
+constexpr std::chrono::hours kAtMost{24 * 7};      // of a run on this machine
+constexpr std::chrono::minutes kAnswerAtMost{10};  // of a command that only talks to Slurm
+constexpr std::chrono::seconds kRemindEvery{60};   // of why a job waits
 constexpr int kMostNodes = 10'000;
 constexpr std::int64_t kTrainersBatch = 32;  // train.batch where it is not given
 
@@ -50,18 +53,18 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
 }
 
 /// The experiment at one size, as a person would call it: one way of submitting and of recording for all.
-Command command_of(const Cli& cli, const ScalingOptions& options, int size) {
+Command command_of(const Cli& cli, const ScalingOptions& options, int size, const char* verb, const char* flag) {
   Command command;
   command.env = cli.env;
-  command.timeout = kAtMost;
-  command.argv = {(cli.bin_dir / "dlrun").string(), options.local ? "run" : "submit", options.spec.file, "--json"};
+  command.timeout = options.local ? std::chrono::milliseconds(kAtMost) : kAnswerAtMost;
+  command.argv = {(cli.bin_dir / "dlrun").string(), verb, options.spec.file, flag};
   if (options.spec.runs) command.argv.insert(command.argv.end(), {"--runs", *options.spec.runs});
   for (const std::string& set : options.spec.sets) command.argv.insert(command.argv.end(), {"--set", set});
   if (options.local) {
     command.argv.insert(command.argv.end(),
                         {"--set", "resources.nodes=1", "--set", fmt::format("resources.tasks_per_node={}", size)});
   } else {
-    command.argv.insert(command.argv.end(), {"--watch", "--set", fmt::format("resources.nodes={}", size)});
+    command.argv.insert(command.argv.end(), {"--set", fmt::format("resources.nodes={}", size)});
   }
   return command;
 }
@@ -99,31 +102,97 @@ std::string size_text(const ScalingOptions& options, int size) {
   return fmt::format("{} {}{}", size, options.local ? "rank" : "node", size == 1 ? "" : "s");
 }
 
-Result<> measure(const Cli& cli, const ScalingOptions& options, int size, Measured& measured) {
-  const Interrupt interrupt;
-  const auto finished = run_command(command_of(cli, options, size));
+Error interrupted_by(const Interrupt& interrupt) {
+  return {Errc::kInterrupted, fmt::format("interrupted{}", interrupt.signal() == SIGTERM ? " (SIGTERM)" : "")};
+}
+
+/// What one size came to.
+struct Outcome {
+  Json status = Json::object();  ///< as `dlrun status --json`; empty where there is no run
+  std::string why_not;           ///< empty: it has run to a good end
+};
+
+Outcome outcome_of(const IndexEntry& run, const RunStatus& status) {
+  return {status_json(run, status), exit_code_of_end(status) == kExitOk ? "" : end_text(run, status)};
+}
+
+Result<Outcome> run_here(const Cli& cli, const ScalingOptions& options, int size, const Interrupt& interrupt) {
+  Command command = command_of(cli, options, size, "run", "--json");
+  command.is_unwanted = [&interrupt] { return interrupt.requested(); };
+  const auto finished = run_command(command);
   if (!finished) return tl::unexpected(finished.error());
-  const Json status = last_object(finished->out);
-  const std::string run = json_read::text(status, "run");
-  if (interrupt.requested() || finished->exit_code == kExitInterrupted) {
-    if (!options.local && !run.empty()) {
-      Command cancel;
-      cancel.env = cli.env;
-      cancel.argv = {(cli.bin_dir / "dlrun").string(), "cancel", run};
-      if (!run_command(cancel)) print_warning(cli, fmt::format("`dlrun cancel {}` ends what was submitted", run));
-    }
-    return fail(Errc::kInterrupted, "interrupted");
-  }
+  if (interrupt.requested() || finished->exit_code == kExitInterrupted)
+    return tl::unexpected(interrupted_by(interrupt));
   if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
-  const auto rate = rate_of(status);
-  const auto ranks = json_read::integer(status, "ranks");
-  if (finished->exit_code == 0 && rate && ranks && *ranks > 0) {
+  return Outcome{last_object(finished->out), finished->exit_code == 0 ? "" : last_line(finished->err)};
+}
+
+/// Ends what was submitted and waits for nothing.
+void cancel(const Cli& cli, const IndexEntry& run) {
+  Command command;
+  command.env = cli.env;
+  command.argv = {(cli.bin_dir / "dlrun").string(), "cancel", run.path.string()};
+  const auto finished = run_command(command);
+  if (finished && finished->exit_code == 0) return print_note(cli, fmt::format("{} is cancelled", run.id));
+  print_warning(cli, fmt::format("`dlrun cancel {}` ends what was submitted: {}", run.id,
+                                 finished ? last_line(finished->err) : finished.error().message));
+}
+
+Result<Outcome> run_through_slurm(const Cli& cli, const ScalingOptions& options, int size, const Interrupt& interrupt) {
+  const auto sent = run_command(command_of(cli, options, size, "submit", "--json"));
+  if (!sent) return tl::unexpected(sent.error());
+  const Json told = last_object(sent->out);
+  const IndexEntry run{json_read::text(told, "run"), json_read::text(told, "name"), json_read::text(told, "path"), ""};
+  const bool has_job = !json_read::text(told, "job").empty();
+  if (interrupt.requested() || sent->exit_code == kExitInterrupted) {
+    if (has_job) cancel(cli, run);
+    return tl::unexpected(interrupted_by(interrupt));
+  }
+  if (sent->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent->err));
+  if (sent->exit_code != 0 || !has_job) return Outcome{Json::object(), last_line(sent->err)};
+  RunInspector inspector(cli.env);
+  WatchOptions watch;
+  watch.print_log = false;
+  watch.remind = kRemindEvery;
+  const auto status = watch_run(cli, inspector, run, watch, interrupt);
+  if (status) return outcome_of(run, *status);
+  if (status.error().code != Errc::kInterrupted) return tl::unexpected(status.error());
+  cancel(cli, run);
+  return tl::unexpected(interrupted_by(interrupt));
+}
+
+/// Every size, before the first is submitted: what Slurm would never start would wait for good, and what went before it
+/// would have been computed for nothing. Returns an exit code; what is refused has been told.
+Result<int> try_sizes(const Cli& cli, const ScalingOptions& options, const std::vector<int>& sizes,
+                      const Interrupt& interrupt) {
+  int code = kExitOk;
+  for (const int size : sizes) {
+    const auto finished = run_command(command_of(cli, options, size, "submit", "--test-only"));
+    if (!finished) return tl::unexpected(finished.error());
+    if (interrupt.requested()) return tl::unexpected(interrupted_by(interrupt));
+    if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
+    if (finished->exit_code == kExitOk) continue;
+    print_error(cli, fmt::format("{}: {}", size_text(options, size), last_line(finished->err)));
+    if (code == kExitOk) code = finished->exit_code;
+  }
+  if (code != kExitOk) print_note(cli, "nothing was submitted");
+  return code;
+}
+
+Result<> measure(const Cli& cli, const ScalingOptions& options, int size, const Interrupt& interrupt,
+                 Measured& measured) {
+  const auto outcome =
+      options.local ? run_here(cli, options, size, interrupt) : run_through_slurm(cli, options, size, interrupt);
+  if (!outcome) return tl::unexpected(outcome.error());
+  const std::string run = json_read::text(outcome->status, "run");
+  const auto rate = rate_of(outcome->status);
+  const auto ranks = json_read::integer(outcome->status, "ranks");
+  if (outcome->why_not.empty() && rate && ranks && *ranks > 0) {
     measured.figures.push_back({options.local ? 1 : size, static_cast<int>(*ranks), *rate, run});
     print_note(cli, fmt::format("{}: {:.0f} samples/s ({})", size_text(options, size), *rate, run));
     return {};
   }
-  const std::string reason =
-      finished->exit_code == 0 ? "the program reported no samples a second" : last_line(finished->err);
+  const std::string reason = outcome->why_not.empty() ? "the program reported no samples a second" : outcome->why_not;
   measured.left_out.push_back({size, reason});
   print_warning(cli, fmt::format("{} is left out: {}", size_text(options, size), reason));
   return {};
@@ -182,8 +251,22 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
   const double batch = is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
 
+  const Interrupt interrupt;
+  // One way out for all signals: a shell's loop around it ends with the signal's own code.
+  const auto failed = [&](const Error& error) -> Result<int> {
+    if (error.code != Errc::kInterrupted || !interrupt.requested()) return tl::unexpected(error);
+    print_note(cli, error.message);
+    return 128 + interrupt.signal();
+  };
+  if (!options.local) {
+    const auto code = try_sizes(cli, options, *sizes, interrupt);
+    if (!code) return failed(code.error());
+    if (*code != kExitOk) return *code;
+  }
   Measured measured;
-  for (const int size : *sizes) DLRUN_TRY(measure(cli, options, size, measured));
+  for (const int size : *sizes) {
+    if (auto done = measure(cli, options, size, interrupt, measured); !done) return failed(done.error());
+  }
   auto& figures = measured.figures;
   std::stable_sort(figures.begin(), figures.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   const auto models = fit_scaling(figures, batch);

@@ -8,10 +8,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-volatile sig_atomic_t g_requested = 0;  // a handler can reach nothing else
+volatile sig_atomic_t g_requested = 0;  // the first signal; a handler can reach nothing else
 
-extern "C" void note_signal(int) {
-  g_requested = 1;
+extern "C" void note_signal(int signal) {
+  if (g_requested == 0) g_requested = signal;
 }
 
 }  // namespace
@@ -30,6 +30,10 @@ Interrupt::~Interrupt() {
 
 bool Interrupt::requested() const {
   return g_requested != 0;
+}
+
+int Interrupt::signal() const {
+  return static_cast<int>(g_requested);
 }
 
 void Interrupt::sleep(std::chrono::milliseconds duration) const {

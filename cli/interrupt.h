@@ -16,6 +16,8 @@ class Interrupt {
   ~Interrupt();
 
   [[nodiscard]] bool requested() const;
+  /// The first of them; 0 where none came.
+  [[nodiscard]] int signal() const;
   /// Returns early when a signal comes.
   void sleep(std::chrono::milliseconds duration) const;
 

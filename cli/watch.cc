@@ -95,6 +95,7 @@ Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const Index
   Backoff backoff;
   std::optional<RunStatus> status;
   std::string told;
+  Clock::time_point told_at;
   Clock::time_point quiet_since = Clock::now();
   bool is_over = false;
   for (;;) {
@@ -113,7 +114,11 @@ Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const Index
       } else if (status->state == RunState::kPending && !status->detail.empty()) {
         news = "pending: " + status->detail;
       }
-      if (!news.empty() && news != told) print_note(cli, fmt::format("{}: {}", run.id, printable(news)));
+      const bool is_due = options.remind && Clock::now() - told_at >= *options.remind;
+      if (!news.empty() && (news != told || is_due)) {
+        print_note(cli, fmt::format("{}: {}", run.id, printable(news)));
+        told_at = Clock::now();
+      }
       told = news;
     }
     const auto printed = log.print(status ? status->facts : RunFacts{});

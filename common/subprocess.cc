@@ -79,14 +79,19 @@ Result<> read_some(Capture& capture, std::size_t limit_bytes) {
 }
 
 /// Feeds stdin and collects both outputs until they close or the time is up.
-Result<> converse(const Command& command, UniqueFd input, Capture& out, Capture& err) {
+Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& out, Capture& err) {
   const auto deadline = Clock::now() + command.timeout;
   std::string_view pending = command.stdin_text;
   if (pending.empty()) input.reset();
+  bool is_told_to_end = false;
   fcntl(input.get(), F_SETFL, O_NONBLOCK);
   while (out.fd.is_open() || err.fd.is_open() || input.is_open()) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return fail(Errc::kTimeout, "gave no answer within {} ms", command.timeout.count());
+    if (!is_told_to_end && command.is_unwanted && command.is_unwanted()) {
+      kill(child, SIGTERM);
+      is_told_to_end = true;
+    }
     std::array<pollfd, 3> waits{pollfd{out.fd.get(), POLLIN, 0}, pollfd{err.fd.get(), POLLIN, 0},
                                 pollfd{input.get(), POLLOUT, 0}};
     if (poll(waits.data(), waits.size(), static_cast<int>(std::min<long long>(left, 1000))) < 0 && errno != EINTR) {
@@ -195,7 +200,7 @@ Result<Finished> run_command(const Command& command) {
   Finished finished;
   Capture captured_out{std::move(out->read_end), &finished.out};
   Capture captured_err{std::move(err->read_end), &finished.err};
-  const auto conversed = converse(command, std::move(in->write_end), captured_out, captured_err);
+  const auto conversed = converse(command, child, std::move(in->write_end), captured_out, captured_err);
   if (!conversed) kill(child, SIGKILL);
   const auto reaped = reap(child, conversed ? deadline : Clock::now() + std::chrono::seconds(5));
   if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));

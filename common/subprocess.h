@@ -2,6 +2,7 @@
 // Other programs: argv vectors, never a joined string; an explicit environment; bounded time and output.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ struct Command {
   std::optional<std::string> directory;  ///< working directory; the caller's by default
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< for stdout and stderr each
+  std::function<bool()> is_unwanted{};  ///< asked once a second and after signals; once true, the child gets SIGTERM
 };
 
 struct Finished {

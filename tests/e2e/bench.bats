@@ -7,6 +7,9 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 
+has_job() { [[ $(squeue -h -n "$1" -o %T) == "$2" ]]; }
+has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
+
 @test "bench collectives measures MPI, Gloo and shared memory side by side, draws them, and says what is not here" {
     run --separate-stderr dl bench collectives --workers 2 --sizes 8,64K --svg out.svg --json
     echo "$output$stderr"
@@ -63,12 +66,44 @@ YAML
     [[ ${lines[0]} == *NODES*RANKS*SAMPLES/S*SPEED-UP*EFFICIENCY*RUN ]]
     [[ $output == *"modelled, not measured: n ranks take for a step"*" 1024 ranks "*" modelled"* ]]
 
+    # What Slurm would never start is refused by its size before any other is submitted.
+    before=$(dl ls --json | jq length)
+    run dl bench scaling job.yaml --nodes 1,9 --set resources.time=1m
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"error: 9 nodes: "*"nothing was submitted"* && $output != *"1 node"[^s]* ]]
     run dl bench scaling job.yaml --nodes 1 --set resources.partition=nosuch
-    [ "$status" -eq 5 ]
-    [[ $output == *"1 node is left out: "*"Invalid partition"* ]]
+    [ "$status" -eq 3 ]
+    [[ $output == *"1 node: "*"invalid partition"* ]]
+    [ "$(dl ls --json | jq length)" -eq "$before" ]
     for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" "--nodes 1 --set resources.tme=1"; do
         # shellcheck disable=SC2086 # words
         run dl bench scaling job.yaml $words
         [ "$status" -eq 2 ]
+    done
+}
+
+@test "bench scaling says why a job waits, and what ends it ends the job that it submitted" {
+    as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
+name: waits
+resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}
+train: {data: {dataset: digits}, model: mlp, hidden: [16], epochs: 1, seed: 1}
+YAML
+    as_user sbatch --parsable -J blocks -N 4 --exclusive -t 5 -o /dev/null --wrap 'sleep 300' >/dev/null
+    wait_until 30 has_job blocks RUNNING
+    for signal in TERM:143 INT:130; do
+        as_user bash -c 'cd "$1" && exec env --default-signal=INT dlrun bench scaling job.yaml --nodes 2,1 2>err' - "$dir" &
+        bench=$!
+        wait_until 60 grep -q 'pending: ' "$dir/err"
+        has_job waits PENDING
+        # The program itself, not as_user's wrappers around it.
+        kill -s "${signal%:*}" "$(pgrep -u "$DLRUN_TESTBED_USER" -f '^dlrun bench scaling')"
+        code=0
+        wait "$bench" || code=$?
+        cat "$dir/err"
+        [ "$code" -eq "${signal#*:}" ]
+        wait_until 30 has_no_job waits
+        grep -q ' is cancelled' "$dir/err"
+        as_user rm "$dir/err"
     done
 }
