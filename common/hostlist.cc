@@ -7,6 +7,9 @@
 namespace dlrun {
 namespace {
 
+constexpr std::size_t kShown = 200;              // of a list in a message
+constexpr std::size_t kSlurmsRange = 64 * 1024;  // nodes that Slurm 22.05 makes of one list
+
 struct Range {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -20,12 +23,22 @@ struct Piece {
   std::vector<Range> ranges;  ///< empty: the literal alone
 };
 
+/// Where part, a piece of expression, begins: counted from 1, as people do.
+std::size_t position_of(std::string_view part, std::string_view expression) {
+  return static_cast<std::size_t>(part.data() - expression.data()) + 1;
+}
+
+tl::unexpected<Error> malformed(std::string_view expression, std::string_view at, std::string_view what) {
+  return fail(Errc::kInvalid, "node list '{}': {} at character {}", printable(expression.substr(0, kShown)), what,
+              position_of(at, expression));
+}
+
 Result<std::uint64_t> parse_number(std::string_view digits, std::string_view expression) {
   const bool is_decimal = !digits.empty() && digits.size() <= 18 &&
                           std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!is_decimal) {
-    return fail(Errc::kInvalid, "node list '{}': '{}' is not a number of at most 18 digits", printable(expression),
-                printable(digits));
+    return malformed(expression, digits,
+                     fmt::format("'{}' is not a number of at most 18 digits", printable(digits.substr(0, kShown))));
   }
   return static_cast<std::uint64_t>(*parse_int(digits));
 }
@@ -42,7 +55,7 @@ Result<std::vector<Range>> parse_ranges(std::string_view inside, std::string_vie
       const auto last = parse_number(part.substr(dash + 1), expression);
       if (!last) return tl::unexpected(last.error());
       if (*last < *first) {
-        return fail(Errc::kInvalid, "node list '{}': range {} runs backwards", printable(expression), printable(part));
+        return malformed(expression, part, fmt::format("the range {} runs backwards", part));
       }
       range.last = *last;
     }
@@ -57,16 +70,13 @@ Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view ex
     Piece piece;
     const std::size_t open = name.find('[');
     piece.literal = name.substr(0, open);
-    if (piece.literal.find(']') != std::string::npos) {
-      return fail(Errc::kInvalid, "node list '{}': ']' without '['", printable(expression));
-    }
+    if (const auto stray = piece.literal.find(']'); stray != std::string::npos)
+      return malformed(expression, name.substr(stray), "']' without '['");
     if (open == std::string_view::npos) {
       name = {};
     } else {
       const std::size_t close = name.find(']', open);
-      if (close == std::string_view::npos) {
-        return fail(Errc::kInvalid, "node list '{}': '[' is not closed", printable(expression));
-      }
+      if (close == std::string_view::npos) return malformed(expression, name.substr(open), "'[' is not closed");
       auto ranges = parse_ranges(name.substr(open + 1, close - open - 1), expression);
       if (!ranges) return tl::unexpected(ranges.error());
       piece.ranges = std::move(*ranges);
@@ -115,18 +125,17 @@ void append_names(std::span<const Piece> pieces, const std::string& prefix, std:
   }
 }
 
-}  // namespace
-
-Result<std::vector<std::string>> expand_hostlist(std::string_view expression, std::size_t limit) {
-  std::vector<std::string> hosts;
-  if (expression.empty()) return hosts;
+/// The names of a list, none of them expanded yet.
+Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, std::size_t limit) {
+  std::vector<std::vector<Piece>> names;
+  if (expression.empty()) return names;
   if (expression.size() > (1U << 20U)) return fail(Errc::kInvalid, "node list is longer than 1 MiB");
+  std::uint64_t all = 0;
   for (std::string_view name : split_names(expression)) {
-    if (name.empty()) return fail(Errc::kInvalid, "node list '{}': an empty name", printable(expression));
-    const auto pieces = parse_name(name, expression);
+    if (name.empty()) return malformed(expression, name, "an empty name");
+    auto pieces = parse_name(name, expression);
     if (!pieces) return tl::unexpected(pieces.error());
-    if (pieces->size() > 8)
-      return fail(Errc::kInvalid, "node list '{}': more than 8 brackets in a name", printable(expression));
+    if (pieces->size() > 8) return malformed(expression, name, "more than 8 brackets in the name");
     std::uint64_t count = 1;
     for (const Piece& piece : *pieces) {
       if (piece.ranges.empty()) continue;
@@ -134,13 +143,45 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view expression, st
       for (const Range& range : piece.ranges) choices = std::min<std::uint64_t>(choices + range.count(), limit + 1);
       count = std::min<std::uint64_t>(count * choices, limit + 1);
     }
-    if (hosts.size() + count > limit) {
-      return fail(Errc::kInvalid, "node list '{}' names more than {} nodes", printable(expression.substr(0, 200)),
+    all += count;
+    if (all > limit) {
+      return fail(Errc::kInvalid, "node list '{}' names more than {} nodes", printable(expression.substr(0, kShown)),
                   limit);
     }
-    append_names(*pieces, "", hosts);
+    names.push_back(std::move(*pieces));
   }
+  return names;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> expand_hostlist(std::string_view expression, std::size_t limit) {
+  const auto names = parse_list(expression, limit);
+  if (!names) return tl::unexpected(names.error());
+  std::vector<std::string> hosts;
+  for (const auto& pieces : *names) append_names(pieces, "", hosts);
   return hosts;
+}
+
+Result<> check_hostlist(std::string_view expression) {
+  static constexpr std::string_view kOthers = "._-[],";
+  const auto is_fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kOthers.find(c) != std::string_view::npos;
+  };
+  if (expression.empty()) return fail(Errc::kInvalid, "the node list is empty");
+  const auto* const wrong = std::find_if_not(expression.begin(), expression.end(), is_fine);
+  if (wrong != expression.end()) {
+    const auto at = expression.substr(static_cast<std::size_t>(wrong - expression.begin()));
+    if (*wrong == '/') return malformed(expression, at, "'/': a file of names is not taken here, write the names;");
+    if (*wrong == ' ') return malformed(expression, at, "a space; names are separated by commas alone:");
+    // Of a character of several bytes, all.
+    std::size_t bytes = 1;
+    while (bytes < at.size() && (static_cast<unsigned char>(at[bytes]) & 0xc0U) == 0x80U) ++bytes;
+    return malformed(expression, at, fmt::format("'{}', which no node's name has,", printable(at.substr(0, bytes))));
+  }
+  if (const auto names = parse_list(expression, kSlurmsRange); !names) return tl::unexpected(names.error());
+  return {};
 }
 
 namespace {

@@ -37,6 +37,8 @@ namespace {
       return "interval: '500 steps' or '1 epoch'";
     case Format::kCount:
       return "whole number";
+    case Format::kHosts:
+      return "node list: n1,n[3-7]";
     case Format::kFlag:
       return "true, false or text";
   }

@@ -24,6 +24,7 @@ constexpr std::string_view kDurationPattern =
     R"(^([0-9]{1,9}|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?)$)";
 constexpr std::string_view kTimePattern =
     R"(^(([0-9]{1,9}-)?[0-9]{1,9}(:[0-9]{1,9}){0,2}|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?|[Uu][Nn][Ll][Ii][Mm][Ii][Tt][Ee][Dd]|[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Ee])$)";
+constexpr std::string_view kHostsPattern = R"(^[A-Za-z0-9._,\[\]-]+$)";
 constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
 constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";
 constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
@@ -88,6 +89,8 @@ constexpr std::string_view kVariableName =
       return any_of({whole_number(0, 0), text(kMemoryPattern), variable()});
     case Format::kInterval:
       return any_of({text(kIntervalPattern), variable()});
+    case Format::kHosts:
+      return any_of({scalar(kHostsPattern), variable()});
     case Format::kCount:
       return any_of({whole_number(1, 1e9), text(kWholePattern), variable()});
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/hostlist.h"
 #include "common/text.h"
 #include "launcher/spec/units.h"
 #include "launcher/spec/validate.h"
@@ -365,6 +366,9 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
       if (!seconds) return tl::unexpected(seconds.error());
       return fmt::format("{}", *seconds);
     }
+    case Format::kHosts:
+      DLRUN_TRY(check_hostlist(value));
+      return value;
     case Format::kMemory:
       DLRUN_TRY(check_memory(value));
       return value;

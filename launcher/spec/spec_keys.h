@@ -31,6 +31,7 @@ enum class Format {
   kMemory,     ///< Slurm's memory units
   kInterval,   ///< 500 steps, 1 epoch
   kCount,      ///< a whole number from 1
+  kHosts,      ///< Slurm's node list: n[1-3],n7
   kFlag,       ///< true: the bare option; else its value
 };
 

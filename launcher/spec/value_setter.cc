@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/hostlist.h"
 #include "common/text.h"
 #include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/units.h"
@@ -274,6 +275,10 @@ struct ValueSetter {
       option.value = std::move(*text);
     } else if (value.kind == YamlNode::Kind::kMap) {
       return refuse_entry(value, "is a map; expected text, a list, or true for a bare option");
+    }
+    if (row.path == "launch.srun" && (name == "nodelist" || name == "exclude")) {  // of a step, as of the job
+      const auto fine = check_hostlist(option.value.value_or(""));
+      if (!fine) return builder.error(layer, value, path, fmt::format("{}: {}", path, fine.error().message));
     }
     if (!builder.settle(path)) return;
     builder.spec_.origins[path] = builder.origin(layer, value);

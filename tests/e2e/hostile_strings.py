@@ -236,7 +236,7 @@ FLAGS = {"exclusive", "requeue", "no-requeue"}
 # Values that dlrun or sbatch rewrites by their own documented grammar (units, % patterns): only what is executed matters there.
 NORMALISED = {"resources.time", "resources.mem", "resources.mem_per_cpu", "resources.mem_per_gpu", "resources.nodes", "resources.gpus", "resources.gpus_per_node",
               "resources.gpus_per_task", "resources.output", "resources.error", "resources.signal", "resources.begin", "resources.exclusive", "resources.gres",
-              # "If the value contains a / it is read as a file" (sbatch's manual).
+              # Node lists: Slurm sorts, folds and expands them.
               "resources.nodelist", "resources.exclude",
               "resources.hint", "resources.distribution", "resources.licenses", "resources.threads_per_core"}
 

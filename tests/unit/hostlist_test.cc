@@ -36,6 +36,34 @@ TEST_CASE("malformed node lists are refused with their text") {
   }
 }
 
+TEST_CASE("a person's node list is held to Slurm's grammar, and the first wrong character is named") {
+  for (const char* list : {"n1", "n[1-3,7],login", "gpu[08-11]", "r[0-1]n[1-2]", "a-b_c.d", "N1,n1"}) {
+    CAPTURE(list);
+    CHECK(check_hostlist(list).has_value());
+  }
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "the node list is empty"},
+      {"n1,\\n2", "'\\', which no node's name has, at character 4"},
+      {"n1, n2", "a space; names are separated by commas alone: at character 4"},
+      {"./nodes", "'/': a file of names is not taken here, write the names; at character 2"},
+      {"n{2}", "'{', which no node's name has, at character 2"},
+      {"n\xc3\xa9" "1", "'\xc3\xa9', which no node's name has, at character 2"},
+      {"n1;id", "';', which no node's name has, at character 3"},
+      {"n[1-3", "'[' is not closed at character 2"},
+      {"n1,n]2", "']' without '[' at character 5"},
+      {"n[3-1]", "the range 3-1 runs backwards at character 3"},
+      {"n[1,a]", "'a' is not a number of at most 18 digits at character 5"},
+      {"n1,,n2", "an empty name at character 4"},
+      {"n[0-99999]", "names more than 65536 nodes"},
+  };
+  for (const auto& [list, why] : cases) {
+    CAPTURE(list);
+    const auto checked = check_hostlist(list);
+    REQUIRE_FALSE(checked.has_value());
+    CHECK(checked.error().message.find(why) != std::string::npos);
+  }
+}
+
 TEST_CASE("compressed lists expand to the same nodes") {
   const std::vector<std::pair<Hosts, std::string>> cases{
       {{}, ""},
