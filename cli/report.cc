@@ -70,14 +70,15 @@ std::vector<std::string> last_words(const IndexEntry& run, const RunStatus& stat
   return lines;
 }
 
-/// "2, after failure, node_failure; 1 restart left". Empty where the first has been the only one.
+/// "2, after failure, node_failure; at most 1 restart left". Empty where the first has been the only one.
 std::string attempt_text(const RunRecord& record) {
   if (record.attempt == 0 && record.restarts.empty()) return {};
   std::vector<std::string> causes;
   for (const auto& restart : record.restarts) causes.push_back(printable(restart.cause));
   if (causes.empty()) return std::to_string(record.attempt);
   const auto left = record.restarts.back().left;
-  return fmt::format("{}, after {}; {} restart{} left", record.attempt, join(causes, ", "), left, left == 1 ? "" : "s");
+  return fmt::format("{}, after {}; at most {} restart{} left", record.attempt, join(causes, ", "), left,
+                     left == 1 ? "" : "s");
 }
 
 }  // namespace

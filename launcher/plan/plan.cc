@@ -224,9 +224,11 @@ class Planner {
     const auto add = [&](std::string_view option, std::optional<std::string> value, std::string_view key) {
       plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
     };
-    if (spec_.health.hang_after) add("--hang-after", spec_.health.hang_after, "health.hang_after");
-    if (!wants_retry(spec_)) return;
     const bool is_slurm = inputs_.target == Target::kSlurm;
+    if (spec_.health.hang_after) add("--hang-after", spec_.health.hang_after, "health.hang_after");
+    if (spec_.checkpoint.signal_before && is_slurm)
+      add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before");
+    if (!wants_retry(spec_)) return;
     const auto causes = retry_causes(spec_);
     const auto is_among = [&](std::string_view cause) {
       return std::find(causes.begin(), causes.end(), cause) != causes.end();
@@ -241,7 +243,6 @@ class Planner {
     if (spec_.retry.exclude_bad_nodes.value_or(false))
       add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes");
     if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes");
-    if (is_among("timeout")) add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before");
   }
 
   void directives() {

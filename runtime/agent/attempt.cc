@@ -107,6 +107,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   outlet_.record("joined",
                  {{"ranks", size_}, {"hosts", compress_hostlist(hosts)}, {"seconds", seconds_since_start(now)}});
   phase_ = Phase::kRunning;
+  end_.has_run = true;
   hang_watch_.on_start(now);
   start();
 }
@@ -344,6 +345,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
     result.erase("final");
     result.erase("op");
     outlet_.record("result", result);
+    has_said_done_ = true;
     held_progress_.reset();
     hang_watch_.off();
     return;
@@ -351,9 +353,10 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   const auto told = count_of(body, "step");
   const auto step = told >= 0 ? told : count_of(body, "epoch");
   if (step >= 0) step_ = std::max(step_.value_or(step), step);
+  if (const auto steps = count_of(body, "steps"); steps > 0 && told >= steps) has_said_done_ = true;
   hang_watch_.on_progress(now, step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step));
   const bool has_saved = body.contains("checkpoint");
-  if (has_saved && limit_at_ && phase_ == Phase::kRunning) {
+  if (has_saved && limit_at_ && !has_said_done_ && phase_ == Phase::kRunning) {
     return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved", now);
   }
   if (has_saved && !body.contains("step")) return;  // no news of how far it is

@@ -44,6 +44,7 @@ struct AttemptOptions {
   int ranks = 0;            ///< how many will come; 0: the first hello says it
   std::string job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
+  bool retries_timeout = false;  ///< retry.on has timeout: a program that leaves ahead of the limit comes again
 };
 
 /// What a rank says of itself.
@@ -88,6 +89,7 @@ struct AttemptEnd {
   bool had_grace = false;               ///< a TERM to the ranks alone was taken for a preemption's grace time
   bool is_slurms_doing = false;         ///< Slurm ends the whole job, for the reason that is the cause
   bool is_whole_node_silent = false;    ///< a suspect's ranks are all gone, and nobody said how
+  bool has_run = false;                 ///< all ranks had joined, and their programs were started
 };
 
 class Attempt {
@@ -130,8 +132,9 @@ class Attempt {
   void on_output(Clock::time_point now) { hang_watch_.on_output(now); }
   /// This process was stopped for so long.
   void on_asleep(Clock::duration time) { hang_watch_.on_asleep(time); }
-  /// The time limit is near, and the job is to be requeued before it: ends when a checkpoint is saved, or within
-  /// time_left.
+  /// The USR1 was a warning of the time limit.
+  void on_limit_near() { is_limit_near_ = true; }
+  /// And the job is to be requeued before it: ends when a checkpoint is saved, or within time_left.
   void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);
   /// The step is over. words: what the launcher has said, for the case that no rank ever came.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
@@ -167,6 +170,7 @@ class Attempt {
   void blame_slurm();
   void end_for(std::string_view reason, int code, std::string message, Clock::time_point now);
   void end_for_stopped(Clock::time_point now);
+  void judge_zeros();
   [[nodiscard]] Cause cause() const;
   void find_suspects();
   void flush_progress(Clock::time_point now);
@@ -209,7 +213,9 @@ class Attempt {
   Stopped stopped_;  ///< the last rank whose agent said so
   bool is_out_of_memory_ = false;
   bool is_given_up_ = false;
+  bool has_said_done_ = false;                 ///< the program's word that there is nothing left to do
   bool is_preemption_near_ = false;            ///< a TERM to the ranks alone was taken for a preemption's grace
+  bool is_limit_near_ = false;                 ///< the programs were warned of the time limit
   std::optional<Clock::time_point> limit_at_;  ///< when the attempt ends itself ahead of the time limit
   std::optional<std::int64_t> step_;
   std::set<int> lost_;  ///< ranks whose agents are gone, and nobody said how

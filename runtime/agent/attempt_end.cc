@@ -100,10 +100,29 @@ void Attempt::blame_slurm() {
   outlet_.say(why);
 }
 
+/// Every rank ended with 0. A program that is told that its time runs out may save and leave with 0: its work is done
+/// only where it says so.
+void Attempt::judge_zeros() {
+  end_.message = size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
+  if (has_said_done_) return;
+  if (is_limit_near_) {
+    end_.message += " after the warning of the time limit";
+    if (!options_.retries_timeout) return;
+    end_.reason = "time_limit";
+    end_.code = 128 + SIGTERM;
+    end_.message += ", without a word that the program is done";
+    outlet_.say(end_.message);
+  } else if (is_preemption_near_) {
+    end_.message += " after a TERM, as in a preemption's grace time";
+    end_.cause = Cause::kPreemption;  // if Slurm says so, too
+  }
+}
+
 /// What the end means for another start. Slurm's own reason was looked at before.
 Cause Attempt::cause() const {
-  if (end_.code == 0 || is_given_up_) return Cause::kNone;
+  if (is_given_up_) return Cause::kNone;
   if (end_.cause != Cause::kNone) return end_.cause;
+  if (end_.code == 0) return Cause::kNone;
   if (!end_.lost_nodes.empty())
     return Cause::kNodeFailure;  // a TERM that came behind it is Slurm's, to queue the job again
   if (end_.is_cancelled) return Cause::kNone;
@@ -111,7 +130,7 @@ Cause Attempt::cause() const {
   if (end_.reason == "time_limit") return Cause::kTimeout;
   if (end_.reason == "rank_failed") {
     // A program that was told to save, and leaves with a code of its own: that is how it ends before its time is up.
-    if (limit_at_) return Cause::kTimeout;
+    if (is_limit_near_ && options_.retries_timeout) return Cause::kTimeout;
     if (is_preemption_near_) return Cause::kPreemption;
     if (is_out_of_memory_ && end_.code == 128 + SIGKILL) return Cause::kOom;
   }
@@ -236,14 +255,12 @@ void Attempt::finish(Clock::time_point now) {
   if (held_progress_) outlet_.record("progress", *held_progress_);
   for (const auto& failed : later_failures_) record_failure(failed);
   blame_slurm();
+  if (end_.reason == "ok") judge_zeros();
   end_.cause = cause();
   end_.is_timeout = end_.is_timeout || end_.cause == Cause::kTimeout;
   end_.step = step_;
   end_.had_grace = is_preemption_near_;
   find_suspects();
-  if (end_.reason == "ok") {
-    end_.message = size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
-  }
   Json fields{{"code", end_.code}, {"reason", end_.reason}};
   if (end_.cause != Cause::kNone) fields["cause"] = word(end_.cause);
   if (end_.first_failed) {

@@ -174,9 +174,10 @@ Result<AttemptEnd> Lead::lead_attempt() {
   if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
 
   const auto job_nodes = options_.local ? std::string() : env_.get_or("SLURM_JOB_NODELIST", "");
-  attempt_ = std::make_unique<Attempt>(AttemptOptions{options_.join_timeout, options_.forward_usr1,
-                                                      options_.local.value_or(0), job_nodes, options_.hang_after},
-                                       *this, Clock::now());
+  attempt_ = std::make_unique<Attempt>(
+      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0), job_nodes,
+                     options_.hang_after, options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout)},
+      *this, Clock::now());
   const auto env = step_env();
   record("started", {{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}});
   if (auto made = make_private_directories(run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt)); !made) {
@@ -246,11 +247,13 @@ void Lead::take_signals() {
 /// Slurm's USR1 before the time limit, and anybody's who wants a checkpoint, are the same signal: the clock tells them
 /// apart.
 void Lead::look_at_limit() {
-  if (!ends_before_limit_) return;
+  if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
   const std::int64_t before = options_.retry.signal_before_s;
   auto left = before;
   if (const auto facts = controller_->job(); facts && facts->seconds_to_limit) left = *facts->seconds_to_limit;
   if (left > before + kSignalComesEarly.count()) return;
+  attempt_->on_limit_near();
+  if (!ends_before_limit_) return;
   const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)), Clock::now());
 }

@@ -165,8 +165,13 @@ int RunLead::lead() {
 }
 
 RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
-  if (!options_.retry.is_on() || end.code == 0) return {};
+  if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
+  if (end.code == 0) {  // all left with 0 after a TERM: a preemption, or nothing
+    if (!controller_ || plan.cause != Cause::kPreemption) return {};
+    end.code = 128 + SIGTERM;
+    end.is_cancelled = true;
+  }
   if (controller_ && (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
     plan.bad_nodes = ask_for_bad_nodes(end);
     if (end.is_cancelled) return {};
@@ -174,7 +179,7 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   }
   if (plan.cause == Cause::kHang) plan.bad_nodes = end.suspects;
   if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.lost_nodes;
-  history_.add_attempt(end.step, plan.cause);
+  history_.add_attempt(end.step, plan.cause, options_.always_reports || !end.has_run);
   const auto decision = decide_retry(options_.retry, history_, plan.cause);
   if (!decision.restarts) {
     if (!decision.why.empty()) {
@@ -193,9 +198,12 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
       {"cause", word(plan.cause)}, {"left", decision.left}, {"by", plan.next == Next::kStep ? "lead" : "slurm"}};
   if (!plan.bad_nodes.empty() && options_.retry.excludes_bad_nodes) fields["exclude"] = plan.bad_nodes;
   events_.record("restarting", fields);
-  say(fmt::format("attempt {} ended ({}); the run starts again{}, {} restart{} left", run_.attempt, word(plan.cause),
-                  plan.next == Next::kStep ? "" : " once Slurm has queued the job again", decision.left,
-                  decision.left == 1 ? "" : "s"));
+  say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}", run_.attempt,
+                  word(plan.cause), plan.next == Next::kStep ? "" : " once Slurm has queued the job again",
+                  decision.left, decision.left == 1 ? "" : "s",
+                  decision.is_last_unless_further && decision.left > 0
+                      ? "; none if it gets no further either (retry.no_progress)"
+                      : ""));
   return plan;
 }
 
@@ -344,7 +352,8 @@ int lead_run(const LeadOptions& options, const Env& env) {
   if (!loop) return refuse(loop.error(), kExitInternal);
   RecordedHistory read;
   if (run->again && options.retry.is_on()) {
-    if (const auto text = read_file(directory / "events.jsonl", kEventsLimitBytes)) read = read_history(*text);
+    if (const auto text = read_file(directory / "events.jsonl", kEventsLimitBytes))
+      read = read_history(*text, options.always_reports);
   }
 
   events->set_attempt(run->attempt);

@@ -1,5 +1,6 @@
 #include "runtime/agent/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -135,6 +136,9 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
     return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
   }
   lead.command = std::move(*command);
+  const auto ranks = std::find(lead.command.begin(), lead.command.end(), "rank");
+  const auto program = std::find(ranks, lead.command.end(), "--");
+  lead.always_reports = std::find(ranks, program, "--trusted") != program;
   return lead;
 }
 

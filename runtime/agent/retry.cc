@@ -71,27 +71,28 @@ Result<std::set<Cause>> parse_causes(std::string_view text) {
   return causes;
 }
 
-void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause) {
+void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bool can_tell) {
   const bool is_further = step && (!best_step_ || *step > *best_step_);
   if (is_further) {
     best_step_ = step;
     fruitless_ = 0;
     return;
   }
-  // Of a program that never says how far it is nobody can tell; what it does to itself speaks against it.
-  if (best_step_ || is_the_programs_own(cause)) {
+  // Of a program that never says how far it is nobody can tell: its budget alone bounds it.
+  if (best_step_ || (can_tell && is_the_programs_own(cause))) {
     ++fruitless_;
   } else {
     fruitless_ = 0;
   }
 }
 
-RecordedHistory read_history(std::string_view events) {
+RecordedHistory read_history(std::string_view events, bool always_reports) {
   RecordedHistory read;
   auto& [history, last] = read;
   std::optional<std::int64_t> step;
+  bool has_run = false;
   const auto close = [&] {
-    if (last.has_attempt) history.add_attempt(step, last.cause);
+    if (last.has_attempt) history.add_attempt(step, last.cause, always_reports || !has_run);
   };
   for (const auto& event : parse_checked_lines(events).objects) {
     const auto kind = text(event, "event");
@@ -101,6 +102,9 @@ RecordedHistory read_history(std::string_view events) {
       close();
       last = {.has_attempt = true, .cause = Cause::kNodeFailure, .attempt = attempt};
       step.reset();
+      has_run = false;
+    } else if (kind == "joined") {
+      has_run = true;
     } else if (kind == "progress") {
       const auto told = integer(event, "step") ? integer(event, "step") : integer(event, "epoch");
       if (told && (!step || *told > *step)) step = told;
@@ -127,20 +131,20 @@ RecordedHistory read_history(std::string_view events) {
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {
   if (!options.is_on() || cause == Cause::kNone) return {};
   const int left = std::max(options.max - history.restarts(), 0);
-  if (cause == Cause::kRequeue) return {true, left, {}};  // somebody's wish, and nobody's budget
+  if (cause == Cause::kRequeue) return {true, left, false, {}};  // somebody's wish, and nobody's budget
   if (!options.on.contains(cause))
-    return {false, left, fmt::format("'{}' is not among its causes to start again (retry.on)", word(cause))};
+    return {false, left, false, fmt::format("'{}' is not among its causes to start again (retry.on)", word(cause))};
   if (history.fruitless() >= options.no_progress) {
-    return {false, left,
+    return {false, left, false,
             options.no_progress == 1
                 ? std::string("the attempt got no further (retry.no_progress)")
                 : fmt::format("{} attempts in a row got no further (retry.no_progress)", history.fruitless())};
   }
   if (left == 0)
-    return {false, 0,
+    return {false, 0, false,
             fmt::format("it has started again {} (retry.max)",
                         options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
-  return {true, left - 1, {}};
+  return {true, left - 1, history.has_reported() && history.fruitless() + 1 >= options.no_progress, {}};
 }
 
 std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, const std::vector<std::string>& nodes,

@@ -38,8 +38,9 @@ struct RetryOptions {
 /// What the attempts of a run have come to so far.
 class RetryHistory {
  public:
-  /// An attempt is over. step: the furthest that it reported; nothing where it reported none.
-  void add_attempt(std::optional<std::int64_t> step, Cause cause);
+  /// An attempt is over. step: the furthest that it reported; nothing where it reported none. can_tell: that it
+  /// reported none means that it got nowhere: no program was started, or it is one that reports from its first step on.
+  void add_attempt(std::optional<std::int64_t> step, Cause cause, bool can_tell = false);
   /// One of the budget is used.
   void add_restart() { ++restarts_; }
   void add_bad_node(const std::string& node) { bad_nodes_.insert(node); }
@@ -47,6 +48,8 @@ class RetryHistory {
   [[nodiscard]] int restarts() const { return restarts_; }
   /// Attempts in a row, up to the last one, that got no further than the best before them.
   [[nodiscard]] int fruitless() const { return fruitless_; }
+  /// Its program has said how far it is.
+  [[nodiscard]] bool has_reported() const { return best_step_.has_value(); }
   [[nodiscard]] const std::set<std::string>& bad_nodes() const { return bad_nodes_; }
 
  private:
@@ -71,13 +74,15 @@ struct RecordedHistory {
 };
 
 /// Reads events.jsonl's text. An attempt without an end was lost with its node: kNodeFailure; one that Slurm ended with
-/// a signal and started again was preempted. Lines of a later version are passed over.
-[[nodiscard]] RecordedHistory read_history(std::string_view events);
+/// a signal and started again was preempted. Lines of a later version are passed over. always_reports: the program
+/// reports from its first step on.
+[[nodiscard]] RecordedHistory read_history(std::string_view events, bool always_reports = false);
 
 struct RetryDecision {
   bool restarts = false;
-  int left = 0;     ///< of the budget, after this restart
-  std::string why;  ///< why not, a clause for people; empty where nobody would expect a restart
+  int left = 0;                         ///< of the budget, after this restart
+  bool is_last_unless_further = false;  ///< the next attempt that gets no further is the last
+  std::string why;                      ///< why not, a clause for people; empty where nobody would expect a restart
 };
 
 /// history holds the attempt that has ended.

@@ -55,12 +55,37 @@ TEST_CASE("each attempt has a secret and a port of its own: a rank of the one be
 
 TEST_CASE("a job that always fails stops after no_progress attempts, with its own code, whatever its budget") {
   Run run;
-  run.start(2, "exit 7", {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
+  run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
+            {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
   CHECK(run.wait() == 7);
-  CHECK(run.events("started").size() == 4);
+  CHECK(run.events("started").size() == 5);  // the first got further than nothing
+  CHECK(run.err().find("at most 996 restarts left; none if it gets no further either (retry.no_progress)\n") !=
+        std::string::npos);
   CHECK(run.events("ended")[0]["state"] == "failed");
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
             "it does not start again: 4 attempts in a row got no further (retry.no_progress)") != std::string::npos);
+}
+
+TEST_CASE("what a program writes as its progress and nobody can read is told once, with what was expected") {
+  Run run;
+  run.start(1, "for i in 1 2 3; do echo step 12 >$DLRUN_PROGRESS; sleep 1.2; done; echo 13 >$DLRUN_PROGRESS");
+  CHECK(run.wait() == 0);
+  REQUIRE(run.events("warning").size() == 1);
+  const auto message = run.events("warning")[0]["message"].get<std::string>();
+  CHECK(message ==
+        "the program's DLRUN_PROGRESS cannot be used: 'step 12' is not a JSON object; expected is one JSON object, "
+        "written whole each time, such as {\"step\": 120, \"steps\": 5000, \"loss\": 0.5}");
+  CHECK(run.err().find(": " + message) != std::string::npos);
+}
+
+TEST_CASE("a program that never says how far it is has its whole budget") {
+  Run run;
+  run.start(1, "exit 7", {"--retry", "4", "--retry-on", "failure", "--no-progress", "1"});
+  CHECK(run.wait() == 7);
+  CHECK(run.events("started").size() == 5);
+  CHECK(run.err().find("retry.no_progress") == std::string::npos);
+  CHECK(run.events("ended")[0]["message"].get<std::string>().find("it has started again 4 times (retry.max)") !=
+        std::string::npos);
 }
 
 TEST_CASE("without --retry, and for a cause that is not asked for, there is one attempt") {

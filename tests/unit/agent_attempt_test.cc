@@ -433,11 +433,13 @@ TEST_CASE("a program that reports nothing and was given no limit is left alone f
 TEST_CASE("ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more time") {
   AttemptOptions options;
   options.forward_usr1 = true;
+  options.retries_timeout = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // an ordinary one
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  scene.attempt.on_limit_near();
   scene.attempt.on_limit_ahead(seconds(40), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 0);
   SUBCASE("saved") {
@@ -456,6 +458,71 @@ TEST_CASE("ahead of the time limit the attempt ends when a checkpoint is saved, 
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kTimeout);
   CHECK(scene.attempt.end().is_timeout);
+}
+
+TEST_CASE("a program that saves on the warning of the time limit and leaves with 0 is not done, unless it says so") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  options.retries_timeout = true;
+  bool is_warned = true;
+  bool is_timeout = true;
+  std::string message =
+      "all 4 ranks ended with 0 after the warning of the time limit, without a word that the program is done";
+  Json last_word = {{"step", 7}, {"steps", 9}};
+  SUBCASE("it says nothing") {
+    last_word = Json::object();
+  }
+  SUBCASE("it is not at its last step") {}
+  SUBCASE("it is at its last step") {
+    last_word = {{"step", 9}, {"steps", 9}};
+    is_timeout = false;
+  }
+  SUBCASE("it has told its results") {
+    last_word = {{"final", true}, {"accuracy", 0.9}};
+    is_timeout = false;
+  }
+  SUBCASE("somebody else wanted a checkpoint, the limit is far") {
+    is_warned = false;
+    is_timeout = false;
+  }
+  SUBCASE("nothing starts again for it: told, and completed") {
+    options.retries_timeout = false;
+    is_timeout = false;
+    message = "all 4 ranks ended with 0 after the warning of the time limit";
+  }
+  const bool is_plain = !is_timeout && options.retries_timeout;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  if (is_warned) scene.attempt.on_limit_near();
+  scene.attempt.on_progress(0, last_word, scene.now);
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  const auto& end = scene.attempt.end();
+  CHECK(end.is_timeout == is_timeout);
+  CHECK(end.cause == (is_timeout ? Cause::kTimeout : Cause::kNone));
+  CHECK(end.code == (is_timeout ? 143 : 0));
+  CHECK(end.message == (is_plain ? "all 4 ranks ended with 0" : message));
+}
+
+TEST_CASE("ranks that save in a preemption's grace time and leave with 0 were preempted, if Slurm says so, too") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
+  bool is_done = false;
+  SUBCASE("it may come again") {}
+  SUBCASE("it had just told its results") {
+    scene.attempt.on_progress(0, {{"final", true}}, scene.now);
+    is_done = true;
+  }
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 0);  // until Slurm is asked
+  CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 
 TEST_CASE("what ended an attempt is told by a cause: a failure, memory, a preemption; a cancellation has none") {

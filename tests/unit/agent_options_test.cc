@@ -47,6 +47,16 @@ TEST_CASE("lead's words about hanging and starting again are read as the script 
   }
 }
 
+TEST_CASE("lead knows dlrun's own program, which says how far it is, by the word that makes it trusted") {
+  const auto reports = [](Words command) {
+    command.insert(command.begin(), {"lead", "--"});
+    return std::get<LeadOptions>(*parse_arguments(command)).always_reports;
+  };
+  CHECK(reports({"srun", "agent", "rank", "--trusted", "--", "dlrun-trainer"}));
+  CHECK_FALSE(reports({"srun", "agent", "rank", "--", "prog", "--trusted"}));
+  CHECK_FALSE(reports({"srun", "agent"}));
+}
+
 TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
   const auto parsed =
       parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted", "--", "prog", "--env", "", "a b"});

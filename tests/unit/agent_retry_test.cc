@@ -26,12 +26,13 @@ RetryOptions any_cause(int max, int no_progress = 3) {
 }
 
 /// Starts again until it does not: how many attempts there were.
-int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps, Cause cause) {
+int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps, Cause cause,
+                bool can_tell = false) {
   RetryHistory history;
   int attempts = 0;
   for (const auto& step : steps) {
     ++attempts;
-    history.add_attempt(step, cause);
+    history.add_attempt(step, cause, can_tell);
     if (!decide_retry(options, history, cause).restarts) return attempts;
     history.add_restart();
   }
@@ -81,12 +82,46 @@ TEST_CASE("a cause that is not asked for ends the run, and is named") {
   CHECK_FALSE(decide_retry(options, history, Cause::kNone).restarts);
 }
 
-TEST_CASE("a job that always fails stops after no_progress attempts, however large the budget is") {
+TEST_CASE(
+    "a job that always fails before its first step stops after no_progress attempts, however large the budget is") {
   const std::vector<std::optional<std::int64_t>> silent(50);
-  CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure) == 3);
-  CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure) == 1);
-  CHECK(attempts_of(any_cause(1000), silent, Cause::kOom) == 3);
-  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure) == 2);  // the budget is less
+  CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure, true) == 3);
+  CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure, true) == 1);
+  CHECK(attempts_of(any_cause(1000), silent, Cause::kOom, true) == 3);
+  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);        // the budget is less
+  CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) == 21);  // not the program's own doing
+}
+
+TEST_CASE(
+    "of a program that never says how far it is nobody can tell whether it got further: the budget is all its own") {
+  const std::vector<std::optional<std::int64_t>> silent(50);
+  for (const auto cause : {Cause::kFailure, Cause::kOom, Cause::kHang})
+    CHECK(attempts_of(any_cause(20), silent, cause) == 21);
+  RetryHistory history;
+  history.add_attempt({}, Cause::kFailure);
+  CHECK_FALSE(decide_retry(any_cause(20, 1), history, Cause::kFailure).is_last_unless_further);
+}
+
+TEST_CASE("that the next attempt is the last, unless it gets further, is known before it starts") {
+  RetryHistory history;
+  history.add_attempt(10, Cause::kFailure);
+  CHECK_FALSE(decide_retry(any_cause(20), history, Cause::kFailure).is_last_unless_further);
+  history.add_attempt(10, Cause::kFailure);
+  history.add_attempt(9, Cause::kFailure);
+  const auto decision = decide_retry(any_cause(20), history, Cause::kFailure);
+  CHECK(decision.restarts);
+  CHECK(decision.is_last_unless_further);
+}
+
+TEST_CASE("from the record is known whether a program that reported nothing had been started") {
+  std::vector<Json> events;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    events.push_back({{"event", "started"}, {"attempt", attempt}});
+    if (attempt == 0) events.push_back({{"event", "joined"}, {"attempt", attempt}, {"ranks", 2}});
+    events.push_back({{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
+  }
+  CHECK(read_history(lines(events)).history.fruitless() == 2);
+  CHECK(read_history(lines(events), true).history.fruitless() == 3);
 }
 
 TEST_CASE("an attempt that got further than all before it starts the count anew") {

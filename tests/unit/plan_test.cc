@@ -231,6 +231,10 @@ TEST_CASE("a spec without retry is not queued again, and its leader has no words
     CHECK(word_of(plan.directives, "--requeue").empty());
     CHECK(plan.lead_options.empty());
   }
+  // But it knows that a USR1 warns of the time limit: a program that leaves upon it may not be done.
+  const auto plan = planned("resources: {time: 1h}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 2m}\n");
+  REQUIRE(plan.lead_options.size() == 1);
+  CHECK(word_of(plan.lead_options, "--signal-before") == "--signal-before=120");
 }
 
 TEST_CASE("any key of retry asks for three restarts for every cause; the time limit is one where it is announced") {

@@ -121,4 +121,7 @@ break'
   --name
   'a long argument that makes this command line exceed one line of text'
 )
-exec "$agent" lead --runs /scratch/runs --name everything --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+lead=(
+  --signal-before 120                     # checkpoint.signal_before
+)
+exec "$agent" lead --runs /scratch/runs --name everything --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -38,11 +38,11 @@ program=(
 )
 lead=(
   --hang-after 900                        # health.hang_after
+  --signal-before 120                     # checkpoint.signal_before
   --retry 5                               # retry.max
   --retry-on timeout,preemption,node_failure,hang,failure  # retry.on
   --no-progress 2                         # retry.no_progress
   --exclude-bad-nodes                     # retry.exclude_bad_nodes
   --min-nodes 2                           # resources.nodes
-  --signal-before 120                     # checkpoint.signal_before
 )
 exec "$agent" lead --runs /scratch/runs --name retry --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

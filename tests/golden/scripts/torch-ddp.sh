@@ -55,4 +55,7 @@ rank=(
 program=(
   python -u train.py --data /data --epochs 12  # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name torch-ddp --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+lead=(
+  --signal-before 120                     # checkpoint.signal_before
+)
+exec "$agent" lead --runs /scratch/runs --name torch-ddp --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
