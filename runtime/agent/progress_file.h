@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -23,12 +24,21 @@ class ProgressFile {
   /// What it says, where that is new: a JSON object of at most 64 KiB. Anything else says nothing, and so does half of
   /// one: the rest comes.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
+  /// Told once: what is wrong with what the last take_news() found, if it found that twice in a row (half of something
+  /// is soon whole) or is_last: nobody writes any more.
+  [[nodiscard]] std::optional<std::string> take_problem(bool is_last);
 
  private:
   explicit ProgressFile(UniqueFd file) : file_(std::move(file)) {}
 
   UniqueFd file_;
-  std::string last_;
+  std::string last_;  ///< read at the last look
+  bool is_unchanged_ = false;
+  bool has_told_problem_ = false;
 };
+
+/// What is wrong with a program's words about its progress, a clause that quotes them; nothing where all is well: a
+/// JSON object with one at least of the fields that ENVIRONMENT.md names, each of its type.
+[[nodiscard]] std::optional<std::string> progress_problem(std::string_view text);
 
 }  // namespace dlrun::agent

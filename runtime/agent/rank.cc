@@ -108,7 +108,7 @@ class Rank {
   /// A TERM that was sent to the step may still be on its way to the program: it must not come twice.
   void begin_end(std::string_view why, bool term_is_under_way = false);
   void kill_what_is_left();
-  void look_at_progress();
+  void look_at_progress(bool is_last = false);
   void look_whether_stopped(Clock::time_point now, Clock::duration awake);
   void tick();
   [[nodiscard]] bool is_done();
@@ -410,13 +410,19 @@ void Rank::reap() {
   }
 }
 
-void Rank::look_at_progress() {
+void Rank::look_at_progress(bool is_last) {
   if (!progress_file_) return;
   if (auto news = progress_file_->take_news()) on_progress({{"type", "progress"}, {"body", std::move(*news)}});
+  if (const auto problem = progress_file_->take_problem(is_last)) {
+    warn(fmt::format(
+        R"(the program's DLRUN_PROGRESS cannot be used: {}; expected is one JSON object, written whole each )"
+        R"(time, such as {{"step": 120, "steps": 5000, "loss": 0.5}})",
+        *problem));
+  }
 }
 
 void Rank::on_program_end(int status) {
-  look_at_progress();  // its last word
+  look_at_progress(true);  // its last word
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});

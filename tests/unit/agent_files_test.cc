@@ -15,6 +15,7 @@
 #include "common/text.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/events.h"
+#include "runtime/agent/progress_file.h"
 #include "runtime/agent/run_claim.h"
 
 namespace dlrun::agent {
@@ -201,6 +202,44 @@ TEST_CASE("the run is DLRUN_RUN, else a folder named after the job") {
   CHECK(run_directory_of(Env({{"DLRUN_RUN", "/a/b"}, {"X", ""}}), kJob, "/runs", "x") == "/a/b");
   CHECK(run_directory_of(Env{}, kJob, "/runs", "x") == "/runs/x-42");
   CHECK(run_directory_of(Env{}, {"local", "vm:1:2", ""}, "/runs", "x") == "/runs/x-vm-1-2");
+}
+
+TEST_CASE("what a program says of its progress is judged by what the contract has") {
+  for (const char* right : {R"({"step": 120})", R"({"epoch": 1, "loss": 0.5, "mine": [1]})", R"({"final": true})"})
+    CHECK_FALSE(progress_problem(right));
+  CHECK(*progress_problem("120\n") == "'120' is not a JSON object");
+  CHECK(*progress_problem(R"({"step": 5, "loss": NaN})") ==
+        R"('{"step": 5, "loss": NaN}' is not a JSON object (JSON has no NaN))");
+  CHECK(*progress_problem(R"({"step": "5"})") == R"(in '{"step": "5"}' "step" is not a whole number)");
+  CHECK(progress_problem(R"({"step": 5, "loss": "low"})")->ends_with(R"("loss" is not a number)"));
+  CHECK(*progress_problem(R"({"iteration": 5})") == R"('{"iteration": 5}' has none of step, epoch, loss)");
+  CHECK(progress_problem(std::string(1U << 17U, '{'))->find("is longer than 65535 bytes") != std::string::npos);
+}
+
+TEST_CASE("half of a program's progress is waited for; what stays wrong, or is its last word, is told once") {
+  auto file = ProgressFile::create();
+  REQUIRE(file);
+  const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };
+  write(R"({"step": )");
+  CHECK_FALSE(file->take_news());
+  CHECK_FALSE(file->take_problem(false));
+  write(R"({"step": 1})");
+  CHECK(file->take_news());
+  CHECK_FALSE(file->take_news());
+  CHECK_FALSE(file->take_problem(true));
+  write("step 2");
+  CHECK_FALSE(file->take_news());
+  SUBCASE("it stays") {
+    CHECK_FALSE(file->take_problem(false));
+    CHECK_FALSE(file->take_news());
+    CHECK(file->take_problem(false));
+  }
+  SUBCASE("it is the last word") {
+    CHECK(file->take_problem(true));
+  }
+  write("step 3");
+  CHECK_FALSE(file->take_news());
+  CHECK_FALSE(file->take_problem(true));
 }
 
 }  // namespace
