@@ -159,6 +159,11 @@ class Communicator {
   /// Returns after every rank has called it.
   [[nodiscard]] virtual Result<> barrier() = 0;
 
+  /// bytes of zeroed memory that all ranks read and write, aligned to a page; it may outlive the communicator. What a
+  /// rank writes before a collective the others see after it. nullptr, on every rank, where the backend has none (all
+  /// but shm) or the machine has no room.
+  [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> share(std::size_t /*bytes*/) { return nullptr; }
+
   /// This rank leaves without the others: destroying then waits for nobody, and the others see an error instead of a
   /// wait where the backend can tell them. Called by itself after an error of the communicator.
   virtual void abandon() = 0;

@@ -9,7 +9,15 @@ namespace dlrun {
 
 namespace {
 
-enum class Operation : std::uint8_t { kAllReduce, kStartAllReduce, kBroadcast, kAllGather, kReduceScatter, kBarrier };
+enum class Operation : std::uint8_t {
+  kAllReduce,
+  kStartAllReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kBarrier,
+  kShare
+};
 
 struct Call {
   static constexpr std::size_t kWords = 5;
@@ -52,6 +60,8 @@ struct Call {
         return fmt::format("reduce_scatter({}, {} x {} to each rank)", to_string(op), to_string(type), count);
       case Operation::kBarrier:
         return "barrier()";
+      case Operation::kShare:
+        return fmt::format("share({} bytes)", count);
     }
     return "unknown call";
   }
@@ -126,6 +136,14 @@ class GuardedCommunicator final : public Communicator {
     const Call call{.operation = Operation::kBarrier};
     if (auto agreed = begin(call); !agreed) return agreed;
     return finish(call, calls_, backend_->barrier());
+  }
+
+  Result<std::shared_ptr<std::byte>> share(std::size_t bytes) override {
+    const Call call{.operation = Operation::kShare, .count = bytes};
+    if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
+    auto memory = backend_->share(bytes);
+    if (!memory) return tl::unexpected(finish(call, calls_, tl::unexpected(std::move(memory.error()))).error());
+    return memory;
   }
 
  private:

@@ -114,6 +114,14 @@ class ShmCommunicator final : public Communicator {
     return segment_->await();
   }
 
+  Result<std::shared_ptr<std::byte>> share(std::size_t bytes) override {
+    auto memory = segment_->extend(bytes);
+    std::uint8_t have_all = memory == nullptr ? 0 : 1;
+    DLRUN_TRY(all_reduce(std::span(&have_all, 1), ReduceOp::kMin));
+    if (have_all == 0) memory.reset();
+    return memory;
+  }
+
  private:
   struct Job {
     Buffer data;

@@ -274,6 +274,7 @@ Result<> ShmSegment::map() {
   base_ = static_cast<std::byte*>(at);
   // Memory that is promised now cannot be missing later, when it would be a SIGBUS; and a slot lies near its writer.
   if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(slots)) != 0) return no_room();
+  end_ = bytes;
   const auto own_slot = static_cast<off_t>(slots + slot * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(slot)) != 0) return no_room();
   struct flock lock {};
@@ -284,6 +285,20 @@ Result<> ShmSegment::map() {
     return fail(Errc::kPeer, "another process is rank {} already: {}", rank_, errno_text(errno));
   }
   return {};
+}
+
+std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
+  const auto n = static_cast<std::size_t>(size_);
+  const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), kPage);
+  const std::size_t begin = end_;
+  end_ += n * part;
+  // As in map(): promised now, each part by one rank. Room that is given before another rank finds none stays unused.
+  const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
+  if (::fallocate(memory_.get(), 0, own, static_cast<off_t>(part)) != 0) return nullptr;
+  void* const at =
+      ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), static_cast<off_t>(begin));
+  if (at == MAP_FAILED) return nullptr;
+  return {static_cast<std::byte*>(at), [length = n * part](std::byte* base) { ::munmap(base, length); }};
 }
 
 Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {

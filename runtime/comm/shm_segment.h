@@ -55,6 +55,10 @@ class ShmSegment {
   /// Fails with kPeer, naming the rank that is gone, left or calls something else, and with kTimeout.
   [[nodiscard]] Result<> await();
 
+  /// bytes more, zeroed, that all ranks have once each of them has called this with the same number, in the same order:
+  /// to be used after the next await(). nullptr where this rank finds no room.
+  [[nodiscard]] std::shared_ptr<std::byte> extend(std::size_t bytes);
+
   /// The others' await() fails from now on, unless all they wait for is there; this rank's fails, too.
   void leave();
 
@@ -83,6 +87,7 @@ class ShmSegment {
   int rank_;
   int size_;
   std::size_t chunk_bytes_;
+  std::size_t end_ = 0;  ///< of the memory, in bytes
   std::chrono::milliseconds timeout_;
   std::chrono::microseconds poll_for_;
   std::uint32_t step_ = 0;

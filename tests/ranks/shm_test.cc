@@ -243,6 +243,65 @@ TEST_CASE("shm: a rank that waits for a late one leaves the processor to others"
   }));
 }
 
+TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives the communicator") {
+  constexpr std::size_t kWords = 70'001;
+  for (const int size : {1, 2, 4, 7}) {
+    CAPTURE(size);
+    check_none(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
+      const auto n = static_cast<std::size_t>(comm.size());
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      for (const std::size_t bytes : {std::size_t{1}, kWords * sizeof(std::uint32_t) * n}) {
+        const auto memory = comm.share(bytes);
+        if (!memory) return {memory.error().message};
+        if (*memory == nullptr) return {"nothing is shared"};
+        if (reinterpret_cast<std::uintptr_t>(memory->get()) % 4096 != 0) return {"not aligned"};
+        if (bytes == 1) continue;
+        auto* const words = reinterpret_cast<std::uint32_t*>(memory->get());
+        for (std::size_t i = 0; i < kWords; ++i) {
+          if (words[rank * kWords + i] != 0) return {"not zeroed"};
+          words[rank * kWords + i] = static_cast<std::uint32_t>(rank * kWords + i);
+        }
+        if (auto met = comm.barrier(); !met) return {met.error().message};
+        for (std::size_t i = 0; i < kWords * n; ++i) {
+          if (words[i] != i) return {"word " + std::to_string(i) + " is not what its rank wrote"};
+        }
+        if (auto met = comm.barrier(); !met) return {met.error().message};
+      }
+      return {};
+    }));
+  }
+  std::shared_ptr<std::byte> kept;
+  check_none(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
+    const auto memory = comm.share(8);
+    if (!memory) return {memory.error().message};
+    if (comm.rank() == 0) kept = *memory;
+    return {};
+  }));
+  kept.get()[7] = std::byte{1};
+  CHECK(kept.get()[7] == std::byte{1});
+}
+
+TEST_CASE("shm: where one rank finds no room nothing is shared on any, and collectives go on") {
+  const TemporaryDirectory folder;
+  const auto codes = in_processes(3, folder.path(), [](int rank, Store& store) {
+    const auto comm = make_communicator("shm", options_of(rank, 3, store));
+    if (!comm) return 1;
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit little{4096, RLIM_INFINITY};
+    const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
+    if (rank == 1) ::setrlimit(RLIMIT_FSIZE, &little);
+    const auto memory = (*comm)->share(std::size_t{1} << 20U);
+    if (!memory || *memory != nullptr) return 2;
+    if (rank == 1) ::setrlimit(RLIMIT_FSIZE, &enough);
+    const auto later = (*comm)->share(std::size_t{1} << 20U);
+    if (!later || *later == nullptr) return 3;
+    later->get()[rank] = std::byte{7};
+    if (!(*comm)->barrier()) return 4;
+    return later->get()[(rank + 1) % 3] == std::byte{7} ? 0 : 5;
+  });
+  CHECK(codes == std::vector<int>{0, 0, 0});
+}
+
 TEST_CASE("shm: no room is an error that says how much is needed, on every rank, and nobody waits") {
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();

@@ -98,13 +98,16 @@ TEST_CASE("N ranks with sharded states train as one does") {
   check_that_ranks_train_as_one(options, 2e-4);  // as without: a root mean square makes much of little
 }
 
-TEST_CASE("sharded states give the numbers of whole ones at the same size") {
+TEST_CASE("sharded states give the numbers of whole ones at the same size, in shared arrays, too") {
   for (const TrainOptions& whole : {descent(), adam()}) {
     TrainOptions options = whole;
     options.batch = 7;
-    const auto want = train(4, options, {}, "shm");
+    const auto want = train(4, options, {}, "gloo");
+    const auto shared = train(4, options, {}, "shm");
+    REQUIRE_MESSAGE(shared[0].outcome.has_value(), message_of(shared[0]));
+    CHECK(largest_difference(shared[0].parameters, want[0].parameters) < 2e-4);
     options.has_sharded_state = true;
-    const auto got = train(4, options, {}, "shm");
+    const auto got = train(4, options, {}, "gloo");
     REQUIRE_MESSAGE(got[0].outcome.has_value(), message_of(got[0]));
     CHECK(largest_difference(got[0].parameters, want[0].parameters) < 2e-4);
   }

@@ -40,6 +40,11 @@ TensorPart part_of(const TensorView& tensor) {
   return {tensor.offset, count, tensor.shape.size() > 1};
 }
 
+/// Whether ranks that can share their arrays are to: a layer's norms need the whole of it, 16 bits a copy.
+bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
+  return !rule.needs_whole_tensors() && options.buckets.compression == GradientReducer::Compression::kNone;
+}
+
 /// Samples that go through the network together.
 std::size_t at_once(const TrainOptions& options) {
   return options.micro_batch == 0 ? options.batch : std::min(options.micro_batch, options.batch);
@@ -68,8 +73,13 @@ struct Trainer::Parts {
   Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
         std::unique_ptr<Optimizer<float>> rule, const std::vector<std::size_t>& rank_samples)
       : most(room(options, layers)),
+        shared(session.communicator, session.kernels),
         network(session.kernels, std::move(layers), data.train.features, most, kWords,
-                options.has_sharded_state ? static_cast<std::size_t>(session.communicator.size()) : 0),
+                static_cast<std::size_t>(session.communicator.size()),
+                may_share(options, *rule)
+                    ? [this](std::size_t parameters,
+                             std::size_t gradients) { return shared.allocate(parameters, gradients); }
+                    : AllocateFlat()),
         optimizer(std::move(rule)),
         sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
                  options.sharding, options.seed, rank_samples}),
@@ -87,8 +97,8 @@ struct Trainer::Parts {
         }) {
     for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
     std::size_t length = network.parameters().size();
-    if (options.has_sharded_state) {
-      sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, parts);
+    if (options.has_sharded_state || shared.is_shared()) {
+      sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, parts, &shared);
       length = sharded->part();
     }
     for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
@@ -98,6 +108,7 @@ struct Trainer::Parts {
   }
 
   std::size_t most;  // samples that the network has room for
+  SharedArrays shared;
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
   std::unique_ptr<ShardedStep> sharded;  // nullptr: this rank keeps all of the states
@@ -173,9 +184,10 @@ Result<> Trainer::survey() {
   return {};
 }
 
-Result<> Trainer::check_parallelism(const std::string& rule) const {
-  if (options_.has_sharded_state && (rule == "lars" || rule == "lamb")) {
-    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs", rule);
+Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
+  if (options_.has_sharded_state && rule.needs_whole_tensors()) {
+    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs",
+                options_.optimizer.name);
   }
   const std::string_view backend = session_.communicator.name();
   if (options_.buckets.compression != GradientReducer::Compression::kNone &&
@@ -222,22 +234,9 @@ Result<> Trainer::build() {
   }
   const auto rule = resolve(options_.optimizer);
   if (!rule) return tl::unexpected(rule.error());
-  DLRUN_TRY(check_parallelism(rule->name));
   auto optimizer = make_optimizer<float>(*rule);
   if (!optimizer) return tl::unexpected(optimizer.error());
-  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
-  Parts& p = *parts_;
-  const int size = session_.communicator.size();
-  p.schedule = {options_.learning_rate,
-                options_.lr_scaling,
-                options_.lr_decay,
-                options_.warmup_epochs,
-                static_cast<double>(epochs_per_rank(options_.sharding, options_.epochs, size)),
-                size,
-                options_.lr_steps,
-                options_.lr_step_factor,
-                options_.lr_power};
-  DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
+  DLRUN_TRY(check_parallelism(**optimizer));
 
   // Ranks that were started differently would train a nonsense, or wait for each other forever.
   const std::string same = fmt::format(
@@ -253,6 +252,21 @@ Result<> Trainer::build() {
   auto equal = equal_on_all_ranks(session_.communicator, "options or data",
                                   {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
   if (!equal) return tl::unexpected(equal.error());
+
+  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
+  Parts& p = *parts_;
+  DLRUN_TRY(p.shared.status());
+  const int size = session_.communicator.size();
+  p.schedule = {options_.learning_rate,
+                options_.lr_scaling,
+                options_.lr_decay,
+                options_.warmup_epochs,
+                static_cast<double>(epochs_per_rank(options_.sharding, options_.epochs, size)),
+                size,
+                options_.lr_steps,
+                options_.lr_step_factor,
+                options_.lr_power};
+  DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
 
   session_.reporter.note(
       fmt::format("data: {}; {} training and {} test samples", data_.source, train_samples_, data_.test.size()));
@@ -294,7 +308,7 @@ Result<> Trainer::start_or_resume() {
   DLRUN_TRY(agree(communicator, session_.host, mine));
 
   // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the checkpoint folder.
-  p.network.initialise(options_.seed);
+  if (communicator.rank() == 0) p.network.initialise(options_.seed);
   std::array<std::uint64_t, 4> place{};
   if (saved) {
     place = {saved->position.step, saved->position.epoch, saved->position.offset, 1};
@@ -310,7 +324,7 @@ Result<> Trainer::start_or_resume() {
   }
   DLRUN_TRY(communicator.broadcast(std::span(place), 0));
   p.position = {place[0], place[1], place[2]};
-  DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
+  if (!p.shared.is_shared()) DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
   if (p.sharded == nullptr) {
     for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));

@@ -97,7 +97,7 @@ class Trainer {
   /// What all ranks' data are together, where each has its own.
   [[nodiscard]] Result<> survey();
   /// What this build of backend, device and rule cannot do together.
-  [[nodiscard]] Result<> check_parallelism(const std::string& rule) const;
+  [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
   /// The gradients of all ranks together, and the optimizer's step by them.
   [[nodiscard]] Result<> update(StepInfo info);
   /// Of the network's output for n samples and their labels: totals += loss and right answers; with gradient, its

@@ -129,6 +129,8 @@ class Array {
   Array() = default;
   template <typename Device>
   Array(Device& device, std::size_t count) : memory_(device.allocate(count * sizeof(T))), count_(count) {}
+  /// memory of at least count elements that the device works on.
+  Array(std::shared_ptr<void>&& memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
   Array(Array&& other) noexcept : memory_(std::move(other.memory_)), count_(std::exchange(other.count_, 0)) {}
   Array& operator=(Array&& other) noexcept {
     memory_ = std::move(other.memory_);

@@ -6,7 +6,7 @@ namespace dlrun::trainer {
 
 template <typename T>
 Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra,
-                    std::size_t padding)
+                    std::size_t padding, const AllocateFlat& allocate_flat)
     : kernels_(kernels), layers_(std::move(layers)), inputs_(inputs), max_batch_(max_batch), extra_(extra) {
   std::size_t offset = 0;
   std::size_t running = 0;
@@ -32,9 +32,14 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
     workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace()) : nullptr);
   }
   first_.push_back(offset);
-  parameters_ = Array<T>(kernels_, offset + padding);
+  const std::size_t parameters = offset + padding;
+  const std::size_t gradients = offset + extra + running + padding;
+  FlatMemory flat =
+      allocate_flat ? allocate_flat(parameters * sizeof(T), gradients * sizeof(T))
+                    : FlatMemory{kernels_.allocate(parameters * sizeof(T)), kernels_.allocate(gradients * sizeof(T))};
+  parameters_ = Array<T>(std::move(flat.parameters), parameters);
   running_ = Array<T>(kernels_, running);
-  gradients_ = Array<T>(kernels_, offset + extra + running + padding);
+  gradients_ = Array<T>(std::move(flat.gradients), gradients);
 }
 
 template <typename T>

@@ -21,14 +21,23 @@ struct TensorView {
   std::size_t offset = 0;  ///< elements
 };
 
+/// The memory of the flat arrays.
+struct FlatMemory {
+  std::shared_ptr<void> parameters;
+  std::shared_ptr<void> gradients;
+};
+
+/// Gives zeroed memory for so many bytes of either.
+using AllocateFlat = std::function<FlatMemory(std::size_t parameters, std::size_t gradients)>;
+
 template <typename T>
 class Network {
  public:
   /// Layers in order of computation; the first takes `inputs` elements a sample. Room for batches of up to max_batch.
   /// The gradients' array has `extra` elements more than the parameters', at its end: words that travel with them.
-  /// Behind either there is room for `padding` elements more.
+  /// Behind either there is room for `padding` elements more. allocate: who gives their memory, if not kernels.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra,
-          std::size_t padding = 0);
+          std::size_t padding = 0, const AllocateFlat& allocate = {});
 
   /// First values from seed alone: the same on every rank and for every world size. Running statistics, too.
   void initialise(std::uint64_t seed);

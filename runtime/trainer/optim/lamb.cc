@@ -20,6 +20,7 @@ class Lamb final : public Optimizer<T> {
     static constexpr std::array<std::string_view, 2> kStates{"m", "v"};
     return kStates;
   }
+  [[nodiscard]] bool needs_whole_tensors() const override { return true; }
 
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
     const auto steps = static_cast<double>(info.step);

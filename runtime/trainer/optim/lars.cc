@@ -20,6 +20,7 @@ class Lars final : public Optimizer<T> {
     static constexpr std::array<std::string_view, 1> kStates{"velocity"};
     return kStates;
   }
+  [[nodiscard]] bool needs_whole_tensors() const override { return true; }
 
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
     std::vector<double> weights(slice.tensors.size());

@@ -66,6 +66,9 @@ class Optimizer {
   /// The names of its arrays, zero before the first step.
   [[nodiscard]] virtual std::span<const std::string_view> states() const = 0;
 
+  /// Whether a step depends on more of a tensor than each element: a slice then holds whole tensors.
+  [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
+
   /// One step, in place. An empty slice does nothing. Nothing fails but the device (kernels.h).
   virtual void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const = 0;
 

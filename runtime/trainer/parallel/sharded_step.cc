@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/comm/reduce.h"
+
 namespace dlrun::trainer {
 
 using Clock = std::chrono::steady_clock;
 
 ShardedStep::ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
-                         const std::vector<TensorPart>& tensors)
+                         const std::vector<TensorPart>& tensors, const SharedArrays* shared)
     : communicator_(communicator),
       kernels_(kernels),
       parameters_(parameters),
       part_(part(parameters, communicator.size())),
       begin_(std::min(parameters, part_ * static_cast<std::size_t>(communicator.rank()))),
       count_(std::min(part_, parameters - begin_)),
+      shared_(shared != nullptr && shared->is_shared() ? shared : nullptr),
       gradients_(kernels, part_) {
   for (const TensorPart& tensor : tensors) {
     const std::size_t first = std::max(tensor.begin, begin_);
@@ -25,10 +28,8 @@ ShardedStep::ShardedStep(Communicator& communicator, Kernels<float>& kernels, st
 
 Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, const float* gradients,
                            std::span<float* const> states, StepInfo info, double clip_norm) {
-  const auto ranks = static_cast<std::size_t>(communicator_.size());
   const Clock::time_point start = Clock::now();
-  DLRUN_TRY(communicator_.reduce_scatter(ConstBuffer(gradients, part_ * ranks, DataType::kFloat32),
-                                         Buffer(gradients_.span()), ReduceOp::kSum));
+  DLRUN_TRY(sum(gradients));
   if (clip_norm > 0) {
     const TensorPart all{0, count_};
     double sum = 0;
@@ -40,9 +41,33 @@ Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, cons
   float* const mine = parameters + part_ * static_cast<std::size_t>(communicator_.rank());
   rule.step(kernels_, {mine, gradients_.data(), states, count_, tensors_}, info);
   const Clock::time_point stepped = Clock::now();
-  DLRUN_TRY(communicator_.all_gather(ConstBuffer(mine, part_, DataType::kFloat32),
-                                     Buffer(parameters, part_ * ranks, DataType::kFloat32)));
+  if (shared_ != nullptr) {
+    DLRUN_TRY(communicator_.barrier());
+  } else {
+    const std::size_t all = part_ * static_cast<std::size_t>(communicator_.size());
+    DLRUN_TRY(communicator_.all_gather(ConstBuffer(mine, part_, DataType::kFloat32),
+                                       Buffer(parameters, all, DataType::kFloat32)));
+  }
   waited_ += Clock::now() - stepped;
+  return {};
+}
+
+Result<> ShardedStep::sum(const float* gradients) {
+  if (shared_ == nullptr) {
+    const std::size_t all = part_ * static_cast<std::size_t>(communicator_.size());
+    return communicator_.reduce_scatter(ConstBuffer(gradients, all, DataType::kFloat32), Buffer(gradients_.span()),
+                                        ReduceOp::kSum);
+  }
+  // In the order of the ranks, a piece at a time, so that the sum under way stays in the first-level cache.
+  constexpr std::size_t kPiece = 2048;
+  const std::vector<const float*>& of_rank = shared_->gradients();
+  for (std::size_t at = 0; at < count_; at += kPiece) {
+    const std::size_t n = std::min(kPiece, count_ - at);
+    float* const to = gradients_.data() + at;
+    combine(ReduceOp::kSum, to, of_rank[0] + begin_ + at, of_rank[1] + begin_ + at, n);
+    for (std::size_t rank = 2; rank < of_rank.size(); ++rank)
+      combine(ReduceOp::kSum, to, to, of_rank[rank] + begin_ + at, n);
+  }
   return {};
 }
 

@@ -5,6 +5,9 @@
 // The flat arrays are cut into size() parts of `part()` elements, of which the last ones may reach beyond the
 // parameters. A step is one reduce-scatter of the gradients, the optimizer's step on this rank's part, and one
 // all-gather of the parameters: as many bytes as an all-reduce, but none of them while backward runs.
+//
+// Ranks that share memory need neither: each adds its part of all ranks' gradients where these lie, and steps on the
+// parameters that all of them use; then they wait for each other.
 
 #include <chrono>
 #include <cstddef>
@@ -15,14 +18,15 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/optim/optimizer.h"
+#include "runtime/trainer/parallel/shared_arrays.h"
 
 namespace dlrun::trainer {
 
 class ShardedStep {
  public:
-  /// Of `parameters` elements that make up tensors. communicator and kernels outlive it.
+  /// Of `parameters` elements that make up tensors. communicator, kernels and shared outlive it.
   ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
-              const std::vector<TensorPart>& tensors);
+              const std::vector<TensorPart>& tensors, const SharedArrays* shared = nullptr);
 
   /// Elements of a part, and of all: so long the arrays of parameters and gradients are to be, whatever lies there.
   [[nodiscard]] static std::size_t part(std::size_t parameters, int size) {
@@ -35,8 +39,8 @@ class ShardedStep {
   [[nodiscard]] std::size_t part() const { return part_; }
 
   /// parameters, gradients: [room] of kernels' memory, which the communicator reads; states: [part()] each. clip_norm:
-  /// 0, or what the sum's global norm is held to. Afterwards all ranks hold the new parameters. Fails as the
-  /// collectives do.
+  /// 0, or what the sum's global norm is held to. Afterwards all ranks hold the new parameters. With shared arrays
+  /// every rank has been through a collective since its gradients were final. Fails as the collectives do.
   [[nodiscard]] Result<> step(const Optimizer<float>& rule, float* parameters, const float* gradients,
                               std::span<float* const> states, StepInfo info, double clip_norm);
 
@@ -49,6 +53,9 @@ class ShardedStep {
   void take(const std::vector<float>& whole, std::span<float> mine);
 
  private:
+  /// This rank's part of all ranks' gradients, in gradients_.
+  [[nodiscard]] Result<> sum(const float* gradients);
+
   Communicator& communicator_;
   Kernels<float>& kernels_;
   std::size_t parameters_;
@@ -56,7 +63,8 @@ class ShardedStep {
   std::size_t begin_;  // of this rank's part
   std::size_t count_;  // of it that are parameters
   std::vector<TensorPart> tensors_;
-  Array<float> gradients_;  // of this rank's part
+  const SharedArrays* shared_;  // nullptr: ranks send to each other
+  Array<float> gradients_;      // of this rank's part, all ranks' together
   std::chrono::steady_clock::duration waited_{};
 };
 

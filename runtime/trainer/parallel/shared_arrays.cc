@@ -1,0 +1,37 @@
+#include "runtime/trainer/parallel/shared_arrays.h"
+
+#include <memory>
+#include <utility>
+
+namespace dlrun::trainer {
+
+namespace {
+
+/// Ranks write their own arrays at once: no two of them in one page.
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+}  // namespace
+
+FlatMemory SharedArrays::allocate(std::size_t parameters, std::size_t gradients) {
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  if (ranks > 1 && kernels_.uses_host_memory()) {
+    auto memory = communicator_.share(whole_pages(parameters) + ranks * whole_pages(gradients));
+    if (!memory) {
+      status_ = tl::unexpected(std::move(memory.error()));
+    } else if (*memory != nullptr) {
+      const auto gradients_of = [&](std::size_t rank) {
+        return memory->get() + whole_pages(parameters) + rank * whole_pages(gradients);
+      };
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        gradients_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));
+      const auto own = static_cast<std::size_t>(communicator_.rank());
+      return {std::shared_ptr<void>(*memory, memory->get()), std::shared_ptr<void>(*memory, gradients_of(own))};
+    }
+  }
+  return {kernels_.allocate(parameters), kernels_.allocate(gradients)};
+}
+
+}  // namespace dlrun::trainer
