@@ -52,9 +52,7 @@ Result<int> diff(Cli& cli, const Options& options) {
         "{}: carries no spec to compare with: `dlrun render` did not write it, or its last comment lines are gone",
         path->string());
   }
-  const auto trainer = std::filesystem::path(carried->agent).parent_path() / "dlrun-trainer";
-  const auto prepared = prepare_again(cli, carried->folder + "/(the spec that the script carries)", carried->yaml,
-                                      {carried->runs_dir, carried->agent, trainer, Target::kSlurm});
+  const auto prepared = prepare_carried(cli, *carried);
   if (!prepared) return tl::unexpected(prepared.error());
   const auto rendered = render_script(prepared->plan);
   if (!rendered) return tl::unexpected(rendered.error());

@@ -67,7 +67,10 @@ Result<int> interact(Cli& cli, const Options& options) {
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
 
   auto argv = session.argv;
-  if (*dependency) argv.insert(argv.begin() + 1, "--dependency=" + **dependency);  // behind `salloc`
+  if (*dependency) {  // behind `salloc`, in place of the job ids alone
+    std::erase_if(argv, [](const std::string& word) { return word.starts_with("--dependency="); });
+    argv.insert(argv.begin() + 1, "--dependency=" + **dependency);
+  }
   // Slurm stores no environment of an allocation; it passes this one on to the session's step alone.
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
   for (const SecretValue& secret : *secrets) env.set(secret.name, secret.value);

@@ -74,9 +74,10 @@ Result<int> render(Cli& cli, const Options& options) {
   if (!script) return tl::unexpected(script.error());
   const auto& after = prepared->plan.after;
   if (!std::all_of(after.begin(), after.end(), [](const PlannedDependency& one) { return one.is_job_id(); }))
-    print_note(
-        cli,
-        "after: the jobs of runs are known at submission only; `dlrun submit` of the spec gives sbatch --dependency");
+    print_note(cli,
+               "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec or of this script, "
+               "waits for "
+               "them, and plain sbatch does not");
   CarriedSpec carried{resolved_yaml(prepared->loaded), DLRUN_VERSION,        prepared->loaded.folder,
                       prepared->plan.runs_dir,         prepared->plan.agent, {}};
   const std::string text = with_spec(*script, std::move(carried));

@@ -32,17 +32,37 @@ std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& 
   return std::filesystem::is_directory(directory, error) ? std::filesystem::path(directory) : cli.current_dir;
 }
 
+/// With code.snapshot: where the run started in its copy of the code; the same script starts there again.
+Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
+  if (!facts.submission) return std::optional<std::string>();
+  constexpr std::string_view kChdir = "--chdir=";
+  for (const std::string& word : facts.submission->argv) {
+    if (!word.starts_with(kChdir)) continue;
+    const std::string folder = word.substr(kChdir.size());
+    std::error_code error;
+    if (std::filesystem::is_directory(folder, error)) return std::optional(folder);
+    return fail(Errc::kNotFound,
+                "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec takes a new one", run.id,
+                folder);
+  }
+  return std::optional<std::string>();
+}
+
 Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& facts) {
   auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id, text.error().message);
   }
   Job job;
+  job.is_script = true;
   job.of_run = run.path;
   job.script = std::move(*text);
   job.submit.directory = directory_of(cli, run.path);
   if (const auto chdir = sbatch_value(job.script, "--chdir", "-D"))
     job.submit.directory = (job.submit.directory / *chdir).lexically_normal();
+  auto copy = copy_of_code(run, facts);
+  if (!copy) return tl::unexpected(copy.error());
+  job.submit.chdir = std::move(*copy);
   const ScriptFile script = read_script(job.script, run.name);
   job.name = run.name;
   // Of a point: the sweep's own name goes on to mean the sweep.

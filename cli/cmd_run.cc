@@ -74,7 +74,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
 
   std::string folder = prepared->plan.folder;
   if (prepared->plan.snapshot) {
-    auto snapshot = snapshot_for(cli, prepared->plan, *run);
+    auto snapshot = snapshot_for(cli, prepared->plan.folder, prepared->plan.runs_dir, *run);
     if (!snapshot) return tl::unexpected(snapshot.error());
     folder = std::move(*snapshot);
   }

@@ -16,6 +16,8 @@
 #include "common/quoting.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/sbatch_words.h"
+#include "launcher/runs/run_directory.h"
 
 namespace dlrun {
 namespace {
@@ -71,17 +73,37 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm) {
   return kExitOk;
 }
 
+/// What sbatch is told that the job waits for, beyond what the script says.
+Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector, const Job& job) {
+  LaunchPlan plan = job.prepared->plan;
+  plan.clusters = job.submit.clusters;
+  std::optional<std::string> edited;
+  if (job.is_script) edited = sbatch_value(job.script, "--dependency", "-d").value_or("");
+  return dependency_of(cli, inspector, job.prepared->loaded, plan, edited);
+}
+
+/// A resolved spec says which tree was copied, not where the copy is.
+void tell_of_copy(const Cli& cli, const Job& job, const std::string& file) {
+  if (job.is_script || !job.prepared->plan.snapshot) return;
+  const auto run = (cli.current_dir / file).lexically_normal().parent_path();
+  std::error_code error;
+  if (!is_run_directory(run) || !std::filesystem::is_directory(run / "code", error)) return;
+  print_note(cli, fmt::format("code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy that "
+                              "this run has",
+                              job.source_dir.string(), run.filename().string()));
+}
+
 Result<int> submit(Cli& cli, const Options& options) {
   if (options.dry_run && (options.test_only || options.watch)) {
     return fail(Errc::kUsage, "--dry-run submits nothing: it goes with neither --test-only nor --watch");
   }
   // git looks at the code while we plan and sbatch does its work.
-  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
+  Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto job = make_job(cli, options.spec);
   if (!job) return tl::unexpected(job.error());
   RunInspector inspector(cli.env);
   if (job->prepared) {
-    auto dependency = dependency_of(cli, inspector, job->prepared->loaded, job->prepared->plan);
+    auto dependency = wait_of(cli, inspector, *job);
     if (!dependency) return tl::unexpected(dependency.error());
     job->submit.dependency = std::move(*dependency);
   }
@@ -101,7 +123,10 @@ Result<int> submit(Cli& cli, const Options& options) {
     return submit_sweep(cli, prepared, job->submit, provenance, inspector, {options.watch, options.json});
   }
   if (options.dry_run) return show_what_would_be_done(cli, *job, nullptr, options.json);
-  if (job->prepared) print_diagnostics(cli, preflight(cli, job->prepared->loaded));
+  if (job->prepared) {
+    print_diagnostics(cli, preflight(cli, job->prepared->loaded));
+    tell_of_copy(cli, *job, options.spec.file);
+  }
   if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server));
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});
 }

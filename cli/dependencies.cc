@@ -41,13 +41,21 @@ Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspect
 }  // namespace
 
 Result<std::optional<std::string>> dependency_of(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded,
-                                                 const LaunchPlan& plan) {
+                                                 const LaunchPlan& plan, const std::optional<std::string>& edited) {
   const bool is_in_script =
       std::all_of(plan.after.begin(), plan.after.end(), [](const PlannedDependency& one) { return one.is_job_id(); });
   if (is_in_script) return std::optional<std::string>();
   std::vector<std::string> words;
   std::vector<Diagnostic> wrong;
+  if (edited && edited->find('?') != std::string::npos) {
+    return fail(Errc::kInvalid,
+                "--dependency={}: the spec that the script carries waits for runs, too (its `after`), and Slurm cannot "
+                "wait for those and for one of several",
+                *edited);
+  }
+  if (edited && !edited->empty()) words.push_back(*edited);
   for (const PlannedDependency& one : plan.after) {
+    if (edited && one.is_job_id()) continue;
     auto word = word_of(cli, inspector, plan, one);
     if (word && *word) words.push_back(std::move(**word));
     if (word) continue;

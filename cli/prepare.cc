@@ -149,6 +149,12 @@ Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::str
   return Prepared{std::move(*loaded), std::move(*plan), std::move(request), inputs};
 }
 
+Result<Prepared> prepare_carried(const Cli& cli, const CarriedSpec& carried) {
+  const auto trainer = std::filesystem::path(carried.agent).parent_path() / "dlrun-trainer";
+  return prepare_again(cli, carried.folder + "/(the spec that the script carries)", carried.yaml,
+                       {carried.runs_dir, carried.agent, trainer, Target::kSlurm});
+}
+
 std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded) {
   auto found = check_files(loaded);
   if (const auto words = about_image(cli, loaded)) {

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "launcher/plan/plan.h"
+#include "launcher/runs/carried_spec.h"
 
 namespace dlrun {
 
@@ -41,6 +42,9 @@ struct Prepared {
 /// diagnostics call it; its folder is the spec's.
 [[nodiscard]] Result<Prepared> prepare_again(const Cli& cli, const std::string& file, std::string resolved_yaml,
                                              const PlanInputs& inputs);
+
+/// What a rendered script was planned as, before anybody edited it.
+[[nodiscard]] Result<Prepared> prepare_carried(const Cli& cli, const CarriedSpec& carried);
 
 /// What on this machine will not be there for the job, or is not what it seems: files, mounts, the image. Warnings.
 [[nodiscard]] std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded);

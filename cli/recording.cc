@@ -12,7 +12,6 @@
 
 #include "cli/output.h"
 #include "common/files.h"
-#include "launcher/runs/carried_spec.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/snapshot.h"
@@ -137,11 +136,12 @@ Result<RunDirectory> record_sweep(const Cli& cli, const Prepared& prepared, cons
 }
 
 Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
-                                   std::string_view script) {
-  const auto carried = carried_spec(script);
-  const std::string_view resolved = carried ? std::string_view(carried->yaml) : std::string_view();
-  const std::array<NamedText, 2> files = {{{"job.sh", script}, {"resolved.yaml", resolved}}};
-  return record(cli, runs_dir, name, std::span(files).first(carried ? 2 : 1));
+                                   std::string_view script, const Prepared* rendered_from) {
+  const std::string plan = rendered_from != nullptr ? plan_json(rendered_from->plan) : "";
+  const std::string_view spec = rendered_from != nullptr ? std::string_view(rendered_from->loaded.text) : "";
+  const std::array<NamedText, 4> files = {
+      {{"job.sh", script}, {"spec.yaml", spec}, {"resolved.yaml", spec}, {"plan.json", plan}}};
+  return record(cli, runs_dir, name, std::span(files).first(rendered_from != nullptr ? files.size() : 1));
 }
 
 Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, const std::string& name,
@@ -162,8 +162,9 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, c
   return record(cli, runs_dir, name, std::span(files).first(count));
 }
 
-Result<std::string> snapshot_for(const Cli& cli, const LaunchPlan& plan, const RunDirectory& run) {
-  const auto snapshot = take_snapshot(plan.folder, run.path, plan.runs_dir, cli.env);
+Result<std::string> snapshot_for(const Cli& cli, const std::filesystem::path& source_dir,
+                                 const std::filesystem::path& runs_dir, const RunDirectory& run) {
+  const auto snapshot = take_snapshot(source_dir, run.path, runs_dir, cli.env);
   if (snapshot) return snapshot->folder.string();
   take_back(cli, run);
   return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);

@@ -22,9 +22,11 @@ namespace dlrun {
 [[nodiscard]] Result<RunDirectory> record_sweep(const Cli& cli, const Prepared& prepared, const SweepPlan& sweep,
                                                 const std::vector<SecretValue>& secrets);
 
-/// The same for a script that was written or edited by hand; resolved.yaml is what a rendered one carries.
+/// The same for a script that was written or edited by hand. rendered_from: what a rendered one carries, nullptr where
+/// it carries nothing; spec.yaml and resolved.yaml are that spec, plan.json is the plan before anybody edited the
+/// script.
 [[nodiscard]] Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
-                                                 std::string_view script);
+                                                 std::string_view script, const Prepared* rendered_from);
 
 /// The same for a run whose script is submitted again: its files, but nothing of what became of it.
 [[nodiscard]] Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, const std::string& name,
@@ -32,6 +34,7 @@ namespace dlrun {
 
 /// code.snapshot: the folder in the run's copy of the source tree where the job starts. On failure the run is taken
 /// back.
-[[nodiscard]] Result<std::string> snapshot_for(const Cli& cli, const LaunchPlan& plan, const RunDirectory& run);
+[[nodiscard]] Result<std::string> snapshot_for(const Cli& cli, const std::filesystem::path& source_dir,
+                                               const std::filesystem::path& runs_dir, const RunDirectory& run);
 
 }  // namespace dlrun

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
 
 namespace dlrun {
 namespace {
@@ -37,25 +36,6 @@ std::string runs_of(std::string_view text) {
 
 bool is_script(std::string_view text) {
   return text.starts_with("#!");
-}
-
-std::optional<std::string> sbatch_value(std::string_view text, std::string_view long_name,
-                                        std::string_view short_name) {
-  std::optional<std::string> value;
-  for (const auto& words : sbatch_lines(text)) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      const std::string& word = words[i];
-      const bool has_next = i + 1 < words.size();
-      if ((word == long_name || word == short_name) && has_next) {
-        value = words[++i];
-      } else if (word.starts_with(long_name) && word.size() > long_name.size() && word[long_name.size()] == '=') {
-        value = word.substr(long_name.size() + 1);
-      } else if (word.starts_with(short_name) && !word.starts_with("--") && word.size() > short_name.size()) {
-        value = word.substr(short_name.size());
-      }
-    }
-  }
-  return value;
 }
 
 ScriptFile read_script(std::string_view text, std::string_view file_name) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/plan/sbatch_words.h"
+
 namespace dlrun {
 
 /// Slurm's own default limit (max_script_size).
@@ -21,10 +23,5 @@ struct ScriptFile {
 [[nodiscard]] bool is_script(std::string_view text);
 
 [[nodiscard]] ScriptFile read_script(std::string_view text, std::string_view file_name);
-
-/// The value of a #SBATCH option, the last one where it is given several times, before the script's first command, as
-/// sbatch reads it. Both names in their full form: "--output", "-o".
-[[nodiscard]] std::optional<std::string> sbatch_value(std::string_view text, std::string_view long_name,
-                                                      std::string_view short_name);
 
 }  // namespace dlrun

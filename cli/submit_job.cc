@@ -14,6 +14,7 @@
 #include "cli/watch.h"
 #include "common/files.h"
 #include "launcher/plan/render.h"
+#include "launcher/plan/script_request.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep.h"
@@ -57,8 +58,8 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
 
 Result<RunDirectory> record(const Cli& cli, const Job& job) {
   if (job.of_run) return record_again(cli, job.runs_dir, job.name, *job.of_run);
-  if (job.prepared) return record_run(cli, *job.prepared, job.script);
-  return record_script(cli, job.runs_dir, job.name, job.script);
+  if (!job.is_script) return record_run(cli, *job.prepared, job.script);
+  return record_script(cli, job.runs_dir, job.name, job.script, job.prepared ? &*job.prepared : nullptr);
 }
 
 }  // namespace
@@ -91,60 +92,62 @@ Result<> check_before_recording(const Cli& cli, const Job& job, Executor& execut
   return executor.check(*request);
 }
 
-/// Where the spec that a rendered script carries says that it goes.
-Result<std::optional<RestServer>> server_of_script(const Cli& cli, const std::string& script, const std::string& file) {
-  const auto carried = carried_spec(script);
-  if (!carried || ("\n" + carried->yaml).find("\nsubmit:") == std::string::npos) return std::nullopt;
-  LoadRequest request;
-  request.file = file;
-  request.text = carried->yaml;
-  request.current_dir = cli.current_dir;
-  request.config_dirs = config_folders(cli);
-  const auto loaded = load_spec(request);
-  if (!loaded) return fail(Errc::kInvalid, "{}: what it says about submit cannot be read", file);
-  const SubmitSpec& submit = loaded->spec.submit;
-  if (submit.via != "slurmrestd") return std::nullopt;
-  return RestServer{submit.url.value_or(""), submit.token_file.value_or("")};
+Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::string text) {
+  if (!options.sets.empty()) {
+    return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
+  }
+  if (text.find("\nsweep=${DLRUN_RUN:?") != std::string::npos) {
+    return fail(Errc::kUsage,
+                "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
+                options.file);
+  }
+  Job job;
+  job.is_script = true;
+  const ScriptFile script = read_script(text, std::filesystem::path(options.file).filename().string());
+  job.name = script.name;
+  job.runs_dir = script.runs_dir;
+  if (job.runs_dir.empty() || options.runs) {
+    job.runs_dir = runs_directory(options.runs, cli.env, SiteProfile{}, cli.current_dir);
+  }
+  job.script = std::move(text);
+  job.requested = requested_of_script(job.script);
+  if (const auto carried = carried_spec(job.script)) {
+    auto prepared = prepare_carried(cli, *carried);
+    if (!prepared) {
+      return fail(prepared.error().code,
+                  "{}: carries a spec that this dlrun or this site refuses, so what it says beyond the script's own "
+                  "lines would be lost. Render it anew; or delete its last lines, which start with '#:' and '#|', to "
+                  "submit the script alone",
+                  options.file);
+    }
+    job.submit.server = prepared->plan.server;
+    job.prepared = std::move(*prepared);
+  }
+  job.source_dir = cli.current_dir;
+  if (const auto chdir = sbatch_value(job.script, "--chdir", "-D"))
+    job.source_dir = (cli.current_dir / *chdir).lexically_normal();
+  job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
+  job.submit.log_pattern = script.output;
+  job.submit.directory = cli.current_dir;
+  job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
+  auto secrets = secrets_of_script(cli, job.script, {});
+  if (!secrets) return tl::unexpected(secrets.error());
+  job.submit.secrets = std::move(*secrets);
+  return job;
 }
 
 }  // namespace
 
 Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
-  Job job;
   const auto path = (cli.current_dir / options.file).lexically_normal();
-  if (auto text = read_file(path, kScriptLimitBytes); text && is_script(*text)) {
-    if (!options.sets.empty()) {
-      return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
-    }
-    if (text->find("\nsweep=${DLRUN_RUN:?") != std::string::npos) {
-      return fail(Errc::kUsage,
-                  "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
-                  options.file);
-    }
-    const ScriptFile script = read_script(*text, path.filename().string());
-    job.name = script.name;
-    job.runs_dir = script.runs_dir;
-    if (job.runs_dir.empty() || options.runs) {
-      job.runs_dir = runs_directory(options.runs, cli.env, SiteProfile{}, cli.current_dir);
-    }
-    job.script = std::move(*text);
-    auto server = server_of_script(cli, job.script, options.file);
-    if (!server) return tl::unexpected(server.error());
-    job.submit.server = std::move(*server);
-    job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
-    job.submit.log_pattern = script.output;
-    job.submit.directory = cli.current_dir;
-    job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
-    auto secrets = secrets_of_script(cli, job.script, {});
-    if (!secrets) return tl::unexpected(secrets.error());
-    job.submit.secrets = std::move(*secrets);
-    return job;
-  }
+  if (auto text = read_file(path, kScriptLimitBytes); text && is_script(*text))
+    return job_of_script(cli, options, std::move(*text));
   auto prepared = prepare(cli, options, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
   auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
   const LaunchPlan& plan = prepared->plan;
+  Job job;
   job.name = plan.name;
   job.runs_dir = plan.runs_dir;
   job.script = std::move(*script);
@@ -152,6 +155,7 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   job.submit.server = plan.server;
   job.submit.clusters = plan.clusters;
   job.submit.directory = plan.folder;
+  job.source_dir = plan.folder;
   job.submit.comment = value_of(plan, "--comment");
   auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
@@ -159,6 +163,19 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   if (plan.output_given) job.submit.log_pattern = value_of(plan, "--output");
   job.prepared = std::move(*prepared);
   return job;
+}
+
+std::filesystem::path source_folder(const Cli& cli, const std::string& file) {
+  if (const auto text = read_file(cli.current_dir / file, kScriptLimitBytes); text && is_script(*text)) {
+    if (const auto carried = carried_spec(*text)) return carried->folder;
+  }
+  return folder_of(cli, file);
+}
+
+std::string image_of(const Job& job) {
+  const std::string image = job.prepared ? job.prepared->loaded.spec.container.image.value_or("") : "";
+  const bool is_named = !job.is_script || without_carried(job.script).find(image) != std::string::npos;
+  return is_named ? image : "";
 }
 
 Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
@@ -171,12 +188,12 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
   if (!run) return tl::unexpected(run.error());
   SubmitPlan submit = job.submit;
   if (job.prepared && job.prepared->plan.snapshot) {
-    auto snapshot = snapshot_for(cli, job.prepared->plan, *run);
+    auto snapshot = snapshot_for(cli, job.source_dir, job.runs_dir, *run);
     if (!snapshot) return tl::unexpected(snapshot.error());
     submit.chdir = std::move(*snapshot);
   }
   const auto outcome = submit_once(cli, *run, submit, executor);
-  if (job.prepared) provenance.set_image(job.prepared->loaded.spec.container.image.value_or(""));
+  provenance.set_image(image_of(job));
   if (auto written = provenance.write(run->path); !written) {
     print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }

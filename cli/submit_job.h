@@ -18,12 +18,21 @@ struct Job {
   std::string name, runs_dir, script;
   Requested requested;
   SubmitPlan submit;
-  std::optional<Prepared> prepared;             ///< nothing for a script
+  bool is_script = false;            ///< written or edited by hand
+  std::optional<Prepared> prepared;  ///< of a script what it was rendered from; nothing where it carries no spec
+  std::filesystem::path source_dir;  ///< code.snapshot: whose tree is copied
   std::optional<std::filesystem::path> of_run;  ///< the run whose script is submitted again
 };
 
-/// A spec is planned and rendered; a script is taken as it is.
+/// A spec is planned and rendered. A script is taken as it is, and with it what no line of it can say: that it waits
+/// for runs, takes its code along, goes through slurmrestd. The spec that it carries says so.
 [[nodiscard]] Result<Job> make_job(const Cli& cli, const SpecOptions& options);
+
+/// The folder of the code that a spec or a script starts, for its provenance.
+[[nodiscard]] std::filesystem::path source_folder(const Cli& cli, const std::string& file);
+
+/// The job's container image; empty where an edited script does not name its spec's any more.
+[[nodiscard]] std::string image_of(const Job& job);
 
 struct Follow {
   bool watch = false, json = false;

@@ -250,7 +250,7 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
   if (!run) return tl::unexpected(run.error());
   SubmitPlan submit = plan;
   if (prepared.plan.snapshot) {
-    auto snapshot = snapshot_for(cli, prepared.plan, *run);
+    auto snapshot = snapshot_for(cli, prepared.plan.folder, prepared.plan.runs_dir, *run);
     if (!snapshot) return tl::unexpected(snapshot.error());
     submit.chdir = std::move(*snapshot);
   }

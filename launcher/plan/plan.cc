@@ -312,7 +312,7 @@ class Planner {
     }
   }
 
-  /// Job ids stand in the script. The jobs of runs are known at submission only.
+  /// Job ids stand in the script. The jobs of runs are known at submission only; sbatch's own words then name all.
   void after() {
     const auto add = [&](std::string_view type, std::string_view key, const std::vector<std::string>& runs) {
       for (const std::string& run : runs) plan_.after.push_back({std::string(type), run, std::string(key)});
@@ -325,7 +325,7 @@ class Planner {
     for (const PlannedDependency& one : plan_.after) {
       if (one.is_job_id()) words.push_back(one.type + ":" + one.run);
     }
-    if (words.size() == plan_.after.size()) add_directive("--dependency", join(words, ","), "after");
+    if (!words.empty()) add_directive("--dependency", join(words, ","), "after");
     const bool is_users = std::any_of(spec_.slurm.begin(), spec_.slurm.end(),
                                       [](const SlurmOption& option) { return option.name == "kill-on-invalid-dep"; });
     if (!is_users) add_directive("--kill-on-invalid-dep", "yes", "after");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/quoting.h"
+#include "common/text.h"
 #include "launcher/plan/plain_script.h"
 #include "launcher/plan/script_text.h"
 
@@ -167,6 +168,18 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return head.take();
 }
 
+/// The jobs of runs cannot stand in a script; whoever reads it is told that it waits for them.
+[[nodiscard]] std::string waits_text(const LaunchPlan& plan) {
+  std::vector<std::string> runs;
+  for (const PlannedDependency& one : plan.after) {
+    if (!one.is_job_id()) runs.push_back(fmt::format("{} {}", one.key, printable(one.run)));
+  }
+  if (runs.empty()) return "";
+  return fmt::format(
+      "# {}: `dlrun submit` of this script finds their jobs and waits for them; plain sbatch does not.\n",
+      join(runs, ", "));
+}
+
 }  // namespace
 
 Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
@@ -199,6 +212,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   if (!head) return head;
   std::string text = std::move(*head);
   text += "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.\n";
+  text += waits_text(plan);
   text += kShellcheck;
   text += strict_text(plan);
   if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;

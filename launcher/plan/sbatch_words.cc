@@ -49,4 +49,24 @@ std::vector<std::vector<std::string>> sbatch_lines(std::string_view script) {
   return lines;
 }
 
+std::optional<std::string> sbatch_value(std::string_view script, std::string_view long_name,
+                                        std::string_view short_name) {
+  std::optional<std::string> value;
+  for (const auto& words : sbatch_lines(script)) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string& word = words[i];
+      const bool has_next = i + 1 < words.size();
+      if ((word == long_name || (!short_name.empty() && word == short_name)) && has_next) {
+        value = words[++i];
+      } else if (word.starts_with(long_name) && word.size() > long_name.size() && word[long_name.size()] == '=') {
+        value = word.substr(long_name.size() + 1);
+      } else if (!short_name.empty() && word.starts_with(short_name) && !word.starts_with("--") &&
+                 word.size() > short_name.size()) {
+        value = word.substr(short_name.size());
+      }
+    }
+  }
+  return value;
+}
+
 }  // namespace dlrun

@@ -1,6 +1,7 @@
 #pragma once
 // The #SBATCH lines of a script as sbatch itself reads them.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,5 +13,10 @@ namespace dlrun {
 
 /// The words of one line's rest, behind "#SBATCH".
 [[nodiscard]] std::vector<std::string> sbatch_words_of(std::string_view rest);
+
+/// The value of a #SBATCH option, the last one where it is given several times, before the script's first command, as
+/// sbatch reads it. Both names in their full form: "--output", "-o"; no short name is "".
+[[nodiscard]] std::optional<std::string> sbatch_value(std::string_view script, std::string_view long_name,
+                                                      std::string_view short_name);
 
 }  // namespace dlrun

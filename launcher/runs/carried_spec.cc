@@ -65,12 +65,24 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
   return carried;
 }
 
-std::string carried_lines(std::string_view script) {
+namespace {
+
+std::string lines_that(std::string_view script, bool are_carried) {
   std::string text;
   for (const auto line : split(script, '\n')) {
-    if (is_carried(line)) text += fmt::format("{}\n", line);
+    if (is_carried(line) == are_carried) text += fmt::format("{}\n", line);
   }
   return text;
+}
+
+}  // namespace
+
+std::string carried_lines(std::string_view script) {
+  return lines_that(script, true);
+}
+
+std::string without_carried(std::string_view script) {
+  return lines_that(script, false);
 }
 
 }  // namespace dlrun

@@ -141,7 +141,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "after.any", FIELD(after.any), .help = "Start when these have ended, however they did.", .example = "last"},
   {.path = "after.notok", FIELD(after.notok), .help = "Start when these have failed.", .example = "[train]"},
 
-  {.path = "code.snapshot", FIELD(code_snapshot), .help = "Copy the source tree into the run and start the job there, so that editing on does not change a job that waits: of a git repository what git does not ignore, else the spec's folder. Commit and diff are recorded in any case.", .fallback = "false", .example = "true"},
+  {.path = "code.snapshot", FIELD(code_snapshot), .help = "Copy the source tree into the run and start the job there, so that editing on does not change a job that waits: of a git repository what git does not ignore, else the spec's folder (slurm.chdir where it is given). Commit and diff are recorded in any case. `dlrun resubmit` runs the copy again; submitting a run's resolved.yaml takes a new one.", .fallback = "false", .example = "true"},
 
   {.path = "sweep.parameters", FIELD(sweep.parameters), .help = "A sweep, one job array: keys of this page and the values to try, each combination a run of its own; the last key changes fastest. With random a key may have {min, max} instead of a list, and log: true.", .example = "{train.lr: [0.1, 0.01], train.batch: [32, 256]}"},
   {.path = "sweep.points", FIELD(sweep.points), .help = "In place of parameters: the combinations themselves.", .example = "[{train.lr: 0.1, train.batch: 32}, {train.lr: 0.01, train.batch: 256}]"},

@@ -402,7 +402,7 @@ std::vector<Diagnostic> validate(const LoadedSpec& loaded, const std::set<std::s
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kExclusive{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kExclusive{{
       {"resources.gres", "resources.gpus_per_node"},
       {"resources.cpus_per_gpu", "resources.cpus_per_task"},
       {"resources.mem_per_cpu", "resources.mem"},
@@ -411,7 +411,6 @@ std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() 
       {"resources.signal", "checkpoint.signal_before"},
       {"environment.venv", "environment.conda.name"},
       {"resources.hint", "launch.cpu_bind"},
-      {"slurm.chdir", "code.snapshot"},
       {"sweep.points", "sweep.parameters"},
       {"sweep.points", "sweep.random"},
   }};

@@ -86,6 +86,34 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     [[ $(dl logs last) == *"version two"*"/code"* ]]
 }
 
+@test "an edited script takes along what its lines cannot say: the run it waits for, its code, its record; resubmit too" {
+    as_user bash -c "cd '$dir' && git init -q && echo 'echo version one' >work.sh && git add work.sh && git -c user.name=t -c user.email=t@example.org commit -qm one"
+    dl submit first.yaml
+    dl render second.yaml --set 'after.ok=[first]' --set "after.any=[\"$(job first)\"]" --set code.snapshot=true \
+        --set resources.cpus_per_task=2 --set 'launch.command=[bash, work.sh]' -o job.sh
+    as_user sed -i 's/--time=00:05:00/--time=00:30:00/' "$dir/job.sh"
+    [[ $(dl diff job.sh) == *"+#SBATCH --time=00:30:00 "* ]]
+    as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / && dlrun submit "$1/sub/job.sh" --json' - "$dir" >"$BATS_TEST_TMPDIR/said"
+    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said" # of the edited script
+    [[ $(dependency second) == "afterany:$(job first)"*",afterok:$(job first)"* ]]
+    as_user bash -c "echo 'echo version two' >'$dir/work.sh'; touch '$dir/go'"
+    wait_until 60 is_state second completed
+    [ "$(dl logs second | grep version)" = "version one" ]
+    path=$(dl status second --json | jq -r .path)
+    for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
+    [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ] # the spec's, not this shell's
+    # The same script, the same code; and what a resolved spec means is told.
+    dl resubmit second --watch
+    [ "$(dl logs last | grep version)" = "version one" ]
+    run dl submit "$path/resolved.yaml" --watch
+    [ "$status" -eq 0 ]
+    [[ $output == *"a new copy of $dir as it is now; \`dlrun resubmit ${path##*/}\`"*"version two"* ]]
+    as_user rm -r "$path/code"
+    run dl resubmit "$path"
+    [ "$status" -eq 6 ]
+    [[ $output == *"the copy of the code that it ran, $path/code, is gone"* ]]
+}
+
 @test "environment.setup_node runs once on every node, before the ranks; a line that fails ends the job" {
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
         --set 'environment.setup_node="hostname >>nodes; echo staged >/tmp/staged"' \

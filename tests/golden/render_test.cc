@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "golden.h"
 #include "launcher/plan/plan.h"
+#include "launcher/plan/script_request.h"
 #include "launcher/plan/sweep.h"
 #include "launcher/spec/load.h"
 
@@ -72,6 +73,21 @@ TEST_CASE("every example and spec renders to its golden script") {
     const auto script = render_script(plan_of(load(file), Target::kSlurm));
     REQUIRE(script.has_value());
     golden::check(script_of(file, ".sh"), *script);
+  }
+}
+
+TEST_CASE("a rendered script asks for what its plan does, so an edited one is counted anew") {
+  for (const auto& file : all_specs()) {
+    CAPTURE(file.string());
+    const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
+    const auto script = render_script(plan);
+    REQUIRE(script.has_value());
+    const Requested asked = requested_of_script(*script);
+    CHECK(asked.nodes == plan.requested.nodes);
+    CHECK(asked.tasks == plan.requested.tasks);
+    CHECK(asked.gpus == plan.requested.gpus);
+    CHECK(asked.cpus == plan.requested.cpus);
+    CHECK(asked.time_seconds == plan.requested.time_seconds);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "launcher/plan/render.h"
+#include "launcher/plan/script_request.h"
 
 namespace dlrun {
 namespace {
@@ -273,6 +274,32 @@ TEST_CASE("a local run starts again too, without Slurm's part of it") {
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=2");
   CHECK(word_of(plan.lead_options, "--hang-after") == "--hang-after=60");
   CHECK(word_of(plan.lead_options, "--exclude-bad-nodes").empty());
+}
+
+TEST_CASE("job ids that a job waits for stand in the script, beside a remark on the runs that cannot") {
+  const auto directive = [](const LaunchPlan& plan) { return word_of(plan.directives, "--dependency"); };
+  const std::string spec = "launch: {command: [x]}\nafter: ";
+  CHECK(directive(planned(spec + "{ok: ['12', first], any: 13_4}")) == "--dependency=afterok:12,afterany:13_4");
+  CHECK(directive(planned(spec + "{ok: [first]}")).empty());
+  CHECK(has(*render_script(planned(spec + "{ok: ['12', first], notok: other}")),
+            "# after.ok first, after.notok other: `dlrun submit` of this script finds their jobs"));
+  CHECK_FALSE(has(*render_script(planned(spec + "{ok: ['12']}")), "finds their jobs"));
+}
+
+TEST_CASE("a script that was written by hand asks for what its last #SBATCH lines say") {
+  const auto asked = [](const std::string& lines) {
+    return requested_of_script("#!/bin/bash\n" + lines + "\nsrun x\n");
+  };
+  const Requested plain = asked("");
+  CHECK((plain.nodes == 1 && plain.tasks == 1 && plain.gpus == 0 && !plain.cpus && !plain.time_seconds));
+  const Requested some = asked("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
+  CHECK((some.nodes == 3 && some.tasks == 3 && some.gpus == 6 && some.cpus == 24 && some.time_seconds == 5400));
+  CHECK(asked("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
+  CHECK_FALSE(asked("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
+  CHECK_FALSE(asked("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
+  CHECK_FALSE(asked("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
+  CHECK_FALSE(asked("#SBATCH -G 1 -t 1\n#SBATCH hetjob\n#SBATCH -G 2").gpus.has_value());
+  CHECK_FALSE(asked("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
 }
 
 TEST_CASE("salloc gets the directives without what only a batch job has") {

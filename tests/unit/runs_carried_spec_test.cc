@@ -23,6 +23,8 @@ TEST_CASE("a script carries its spec and gives it back") {
   CHECK(carried->agent == example().agent);
   CHECK(carried->sha256 == sha256_of_text(script));
   CHECK(script + carried_lines(text) == text);
+  CHECK(without_carried(text).starts_with(script));
+  CHECK(without_carried(text).find("X:") == std::string::npos);
 }
 
 TEST_CASE("what a script carries is comments, whatever the spec holds") {

@@ -1,0 +1,55 @@
+#include "launcher/plan/script_request.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "launcher/plan/sbatch_words.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+
+Requested requested_of_script(std::string_view script) {
+  const auto lines = sbatch_lines(script);
+  const bool is_het = std::any_of(lines.begin(), lines.end(), [](const auto& words) {
+    return !words.empty() && (words[0] == "hetjob" || words[0] == "packjob");
+  });
+  if (is_het || sbatch_value(script, "--array", "-a")) return {};
+  const auto number = [&](std::string_view long_name, std::string_view short_name) {
+    constexpr std::int64_t kMost = 100'000'000;
+    const auto text = sbatch_value(script, long_name, short_name);
+    const auto value = text ? parse_int(*text) : std::nullopt;
+    return value && *value >= 0 && *value <= kMost ? value : std::nullopt;
+  };
+  const auto gpus = [&](std::string_view long_name, std::string_view short_name) -> std::optional<std::int64_t> {
+    const auto text = sbatch_value(script, long_name, short_name);
+    if (!text) return std::nullopt;
+    const auto asked = parse_gpus(*text);
+    return asked ? std::optional(asked->count) : std::nullopt;
+  };
+  Requested q;
+  const auto nodes = sbatch_value(script, "--nodes", "-N");
+  const auto tasks = number("--ntasks", "-n");
+  if (nodes) {
+    if (const auto range = parse_nodes(*nodes); range && range->min == range->max) q.nodes = range->min;
+  } else if (!tasks) {
+    q.nodes = 1;
+  }
+  q.tasks = tasks;
+  if (!tasks && q.nodes) q.tasks = *q.nodes * number("--ntasks-per-node", "").value_or(1);
+  const auto gres = sbatch_value(script, "--gres", "");
+  if (const auto of_job = gpus("--gpus", "-G")) {
+    q.gpus = of_job;
+  } else if (const auto of_task = gpus("--gpus-per-task", "")) {
+    if (q.tasks) q.gpus = *of_task * *q.tasks;
+  } else {
+    const std::int64_t of_node = gpus("--gpus-per-node", "").value_or(gres ? gpus_in_gres(*gres) : 0);
+    if (q.nodes || of_node == 0) q.gpus = of_node * q.nodes.value_or(0);
+  }
+  if (const auto cpus = number("--cpus-per-task", "-c"); cpus && q.tasks) q.cpus = *cpus * *q.tasks;
+  if (const auto time = sbatch_value(script, "--time", "-t")) {
+    if (const auto limit = parse_time_limit(*time)) q.time_seconds = *limit;
+  }
+  return q;
+}
+
+}  // namespace dlrun
