@@ -22,7 +22,7 @@ struct Options {
 
 struct Part {
   IndexEntry run;
-  std::string label;
+  std::string label, place;
 };
 
 /// The runs that are named; a sweep stands for its points, each the last run that it was submitted again as.
@@ -32,7 +32,7 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
     const auto run = select_run(cli, name);
     if (!run) return tl::unexpected(run.error());
     if (!is_sweep(run->path)) {
-      parts.push_back({*run, run->id});
+      parts.push_back({*run, run->id, ""});
       continue;
     }
     const auto sweep = read_sweep(run->path);
@@ -42,7 +42,7 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
       point.id = fmt::format("{}/{}", run->id, at);
       point.path = current_run_of(point_path(run->path, sweep->points[at]));
       const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
-      parts.push_back({std::move(point), fmt::format("{}  {}", place, describe(*sweep, sweep->points[at]))});
+      parts.push_back({std::move(point), fmt::format("{}  {}", place, describe(*sweep, sweep->points[at])), place});
     }
   }
   return parts;
@@ -60,7 +60,7 @@ Result<int> make_report(Cli& cli, const Options& options) {
   for (const Part& part : *parts) paths.push_back(part.run.path);
   const auto states = RunInspector(cli.env).inspect_all(paths);
   std::vector<RunReport> reports;
-  bool is_last_known = false;
+  bool is_last_known = false, has_points = false;
   for (std::size_t at = 0; at < parts->size(); ++at) {
     if (!states[at]) {
       if (parts->size() == 1) return tl::unexpected(states[at].error());
@@ -70,9 +70,12 @@ Result<int> make_report(Cli& cli, const Options& options) {
     is_last_known = is_last_known || states[at]->is_last_known;
     reports.push_back(read_report((*parts)[at].run, *states[at]));
     reports.back().label = (*parts)[at].label;
+    reports.back().place = (*parts)[at].place;
+    has_points = has_points || !(*parts)[at].place.empty();
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 
+  if (has_points) sort_best_first(reports);
   const std::string made = utc_timestamp(std::chrono::system_clock::now());
   const std::string page = parts->size() == 1 ? report_page(reports.front(), made)
                                               : comparison_page(reports, title_of(*parts, options), made);

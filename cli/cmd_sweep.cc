@@ -38,18 +38,12 @@ struct Row {
 
 /// What a point is judged by where nobody says: its last words, or what it is at.
 std::string judged_by(const std::vector<Row>& rows) {
-  for (const char* name : {"test_accuracy", "accuracy", "test_loss", "loss"}) {
+  for (const std::string_view name : kJudgedBy) {
     const bool has = std::any_of(rows.begin(), rows.end(),
                                  [&](const Row& row) { return row.result.is_object() && row.result.contains(name); });
-    if (has) return name;
+    if (has) return std::string(name);
   }
   return "point";
-}
-
-/// Less is better of what names a loss or a time; of anything else more is.
-bool is_small_good(std::string_view name) {
-  return name == "point" || name.find("loss") != std::string_view::npos ||
-         name.find("error") != std::string_view::npos || name.find("seconds") != std::string_view::npos;
 }
 
 /// What a running point says of itself stands for its result until it has one.
@@ -170,7 +164,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
   }
-  sort_rows(rows, options.ascending || (!options.descending && is_small_good(by)));
+  sort_rows(rows, options.ascending || (!options.descending && (by == "point" || less_is_better(by))));
   const std::size_t all = rows.size();
   if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
 

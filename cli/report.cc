@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
 
 namespace dlrun {
@@ -43,31 +44,6 @@ std::string nodes_of(const RunFacts& facts) {
   if (!facts.record.hosts.empty()) return facts.record.hosts;
   if (facts.report && !facts.report->nodes.empty()) return facts.report->nodes;
   return {};
-}
-
-/// The end of what the first failed rank printed, or the job's script where no rank was started: as a rule the reason.
-/// Nothing where there is no such log.
-std::vector<std::string> last_words(const IndexEntry& run, const RunStatus& status) {
-  constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
-  const RunRecord& record = status.facts.record;
-  if (!record.ended || record.end_code == 0 || status.sweep) return {};
-  std::optional<std::filesystem::path> path;
-  if (record.first_failed && record.first_failed->rank >= 0) {
-    path = rank_log(run.path, record.attempt, record.first_failed->rank);
-  } else if (record.end_state == "failed" && record.ranks == 0) {
-    path = job_log(run.path, status.facts);
-  }
-  if (!path) return {};
-  LogReader log(*path);
-  log.start_at_tail(kLines + 1);  // one may be dlrun's own
-  const auto text = log.read_more(kBytes);
-  if (!text) return {};
-  std::vector<std::string> lines;
-  for (const auto line : split(*text, '\n')) {
-    if (!trim(line).empty() && !line.starts_with("dlrun: ")) lines.push_back(printable(line.substr(0, kWidth)));
-  }
-  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
-  return lines;
 }
 
 /// "2, after failure, node_failure; at most 1 restart left". Empty where the first has been the only one.
@@ -121,7 +97,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["code"] =
       record.ended ? Json(record.end_code) : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
-  json["last_words"] = last_words(run, status);
+  json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;
   json["ended"] = text_or_null(record.end_time);
   if (status.sweep) {
@@ -175,7 +151,7 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   }
   line("result", result_text(record.result));
   if (record.first_failed) line("failed", paint(colour, Colour::kRed, printable(describe(*record.first_failed))));
-  const auto words = last_words(run, status);
+  const auto words = last_words(run.path, status);
   for (std::size_t i = 0; i < words.size(); ++i) line(i == 0 ? "it said" : "", words[i]);
   if (!record.missing.empty()) {
     std::vector<std::string> ranks;

@@ -14,27 +14,43 @@ namespace {
 
 // Of the drawing, in its own units: about pixels where two stand side by side, more on a phone's screen.
 constexpr double kWidth = 520, kHeight = 250;
-constexpr double kLeft = 58, kRight = 14, kTop = 10, kBottom = 42;
+constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 constexpr std::size_t kPointsDrawn = 360;
+constexpr std::size_t kDotsDrawn = 30;
 constexpr double kLogarithmicFrom = 100;
+
+/// The points of each part, in their order; what is not finite is left out.
+std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& points) {
+  std::vector<std::vector<ChartPoint>> parts;
+  for (const ChartPoint& point : points) {
+    if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+    if (parts.empty() || parts.back().back().part != point.part) parts.emplace_back();
+    parts.back().push_back(point);
+  }
+  return parts;
+}
 
 /// Means of neighbours, so that no curve has more points than pixels.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
-  std::vector<ChartPoint> finite;
-  for (const ChartPoint& point : points) {
-    if (std::isfinite(point.x) && std::isfinite(point.y)) finite.push_back(point);
-  }
-  if (finite.size() <= kPointsDrawn) return finite;
+  const auto parts = parts_of(points);
+  std::size_t all = 0;
+  for (const auto& part : parts) all += part.size();
   std::vector<ChartPoint> means;
-  for (std::size_t at = 0; at < kPointsDrawn; ++at) {
-    const std::size_t begin = at * finite.size() / kPointsDrawn, end = (at + 1) * finite.size() / kPointsDrawn;
-    ChartPoint mean;
-    for (std::size_t i = begin; i < end; ++i) {
-      mean.x += finite[i].x / static_cast<double>(end - begin);
-      mean.y += finite[i].y / static_cast<double>(end - begin);
+  for (const auto& part : parts) {
+    // Each part has its share, and both of its ends at least.
+    const std::size_t share = all <= kPointsDrawn
+                                  ? part.size()
+                                  : std::min(part.size(), std::max<std::size_t>(2, kPointsDrawn * part.size() / all));
+    for (std::size_t at = 0; at < share; ++at) {
+      const std::size_t begin = at * part.size() / share, end = (at + 1) * part.size() / share;
+      ChartPoint mean{0, 0, part.front().part};
+      for (std::size_t i = begin; i < end; ++i) {
+        mean.x += part[i].x / static_cast<double>(end - begin);
+        mean.y += part[i].y / static_cast<double>(end - begin);
+      }
+      means.push_back(mean);
     }
-    means.push_back(mean);
   }
   return means;
 }
@@ -243,27 +259,32 @@ std::string figure_html(const Chart& chart) {
     svg += fmt::format("<line class=\"mark\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n",
                        kLeft + x.along(mark) * kPlotWidth, kTop, kTop + kPlotHeight);
   }
-  const auto scaled = [&](std::vector<ChartPoint> points) {
+  const auto scaled_parts = [&](std::vector<ChartPoint> points) {
     for (ChartPoint& point : points) point.y /= y_scale.divisor;
-    return points;
+    return parts_of(points);
   };
   for (const ChartBand& band : bands) {
-    auto edge = scaled(band.most);
-    const auto least = scaled(band.least);
-    edge.insert(edge.end(), least.rbegin(), least.rend());
-    svg += fmt::format("<polygon class=\"band f{}\" points=\"{}\"/>\n", band.colour % kChartColours,
-                       points_text(edge, x, y));
+    auto edges = scaled_parts(band.most);
+    const auto least = scaled_parts(band.least);
+    for (std::size_t at = 0; at < std::min(edges.size(), least.size()); ++at) {
+      edges[at].insert(edges[at].end(), least[at].rbegin(), least[at].rend());
+      svg += fmt::format("<polygon class=\"band f{}\" points=\"{}\"/>\n", band.colour % kChartColours,
+                         points_text(edges[at], x, y));
+    }
   }
   for (const ChartSeries& one : series) {
-    const auto points = scaled(one.points);
-    svg +=
-        fmt::format("<polyline class=\"c{}\" points=\"{}\"/>\n", one.colour % kChartColours, points_text(points, x, y));
-    if (!one.has_dots || points.size() > 30) continue;
-    for (const ChartPoint& point : points) {
-      if (y.is_logarithmic && point.y <= 0) continue;
-      svg += fmt::format("<circle class=\"f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\"><title>{}</title></circle>\n",
-                         one.colour % kChartColours, kLeft + x.along(point.x) * kPlotWidth, y_of(point.y),
-                         escape_html(fmt::format("{} {}", one.name, short_number(point.y))));
+    const bool has_dots = one.has_dots && one.points.size() <= kDotsDrawn;
+    for (const auto& points : scaled_parts(one.points)) {
+      if (points.size() > 1)
+        svg += fmt::format("<polyline class=\"c{}\" points=\"{}\"/>\n", one.colour % kChartColours,
+                           points_text(points, x, y));
+      if (!has_dots && points.size() > 1) continue;  // a line of one point is none
+      for (const ChartPoint& point : points) {
+        if (y.is_logarithmic && point.y <= 0) continue;
+        svg += fmt::format("<circle class=\"f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\"><title>{}</title></circle>\n",
+                           one.colour % kChartColours, kLeft + x.along(point.x) * kPlotWidth, y_of(point.y),
+                           escape_html(fmt::format("{} {}", one.name, short_number(point.y))));
+      }
     }
   }
   svg += "</svg>";

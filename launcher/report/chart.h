@@ -2,6 +2,7 @@
 // Curves as SVG, drawn for a page: no scripts, no network, colours by CSS classes c0..c7 of the page. Pure.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@ namespace dlrun {
 
 struct ChartPoint {
   double x = 0, y = 0;
+  std::int64_t part = 0;  ///< neighbours of two parts are not joined
 };
 
 struct ChartSeries {

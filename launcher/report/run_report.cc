@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/last_words.h"
 
 namespace dlrun {
 namespace {
@@ -126,6 +127,7 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   report.run = std::move(run);
   report.status = std::move(status);
   report.label = report.run.id;
+  report.last_words = last_words(report.run.path, report.status);
   for (;;) {
     const auto more = report.history.read_more(report.run.path);
     if (!more) report.problems.push_back(more.error().message);

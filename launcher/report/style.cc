@@ -45,11 +45,17 @@ svg .band{opacity:.18;stroke:none}
 .c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}.c6{stroke:var(--c6)}.c7{stroke:var(--c7)}
 .f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}.f6{fill:var(--c6)}.f7{fill:var(--c7)}
 .b0{background:var(--c0)}.b1{background:var(--c1)}.b2{background:var(--c2)}.b3{background:var(--c3)}.b4{background:var(--c4)}.b5{background:var(--c5)}.b6{background:var(--c6)}.b7{background:var(--c7)}
-.scroll{overflow-x:auto;margin:0 -2px;padding:0 2px}
+.key i.box{height:11px;vertical-align:-1px;background:var(--c0);opacity:.9}
+.key i.box.wait{opacity:.35}.key i.box.isgood{background:var(--good)}.key i.box.isbad{background:var(--bad)}
+.key i.bar{width:2px;height:13px;vertical-align:-2px;border-radius:0;background:var(--bad)}
+p.keys{margin:0 0 8px}
+pre.said{margin:-4px 0 10px;white-space:pre-wrap;overflow-wrap:anywhere}
+.scroll{overflow-x:auto;margin:0 -2px 10px;padding:0 2px}
 table{border-collapse:collapse;font-size:14px;min-width:60%;font-variant-numeric:tabular-nums}
-th{text-align:left;font-weight:600;color:var(--soft);white-space:nowrap}
-th,td{padding:4px 22px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}
-td.n,th.n{text-align:right;white-space:nowrap}
+th{text-align:left;font-weight:600;color:var(--soft);vertical-align:bottom}
+th,td{padding:4px 18px 4px 0;border-bottom:1px solid var(--line)}
+td{vertical-align:top}
+td.n,th.n{text-align:right}td.n{white-space:nowrap}
 td.t{white-space:nowrap}
 tr:last-child td{border-bottom:0}
 td.w{overflow-wrap:anywhere;min-width:180px}

@@ -102,6 +102,16 @@ std::string words_of(const std::string& kind, const Json& event) {
     return fmt::format("{}, code {}, after {}", text("reason"), integer("code").value_or(0),
                        seconds_text(json_read::number(event, "seconds").value_or(0)));
   }
+  if (kind == "restarting") {
+    const auto left = integer("left").value_or(0);
+    std::string how =
+        fmt::format("after {}: {}; {} left", text("cause"),
+                    text("by") == "slurm" ? "queued again" : "in the same allocation", count_of(left, "restart"));
+    const auto excluded = event.find("exclude");
+    if (excluded == event.end() || excluded->empty()) return how;
+    return fmt::format("{}; without {}", how,
+                       excluded->is_string() ? excluded->get<std::string>() : json_read::dump(*excluded));
+  }
   if (kind == "ended") return fmt::format("{}: {}", text("state"), text("message"));
   if (kind == "result") {
     std::vector<std::string> parts;

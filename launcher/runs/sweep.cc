@@ -21,6 +21,11 @@ std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const 
 
 }  // namespace
 
+bool less_is_better(std::string_view result) {
+  const auto names = [&](std::string_view word) { return result.find(word) != std::string_view::npos; };
+  return names("loss") || names("error") || names("seconds");
+}
+
 bool is_sweep(const std::filesystem::path& run) {
   std::error_code error;
   return std::filesystem::exists(run / kFile, error);

@@ -7,11 +7,13 @@
 // A point's submission.json says only that it is task T of the array above it, so that 10,000 points are written once
 // and not again when they have been submitted.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.h"
@@ -37,6 +39,11 @@ struct SweepRecord {
 
 [[nodiscard]] std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t array);
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep, const SweepRecord::Point& point);
+
+/// What points are judged by where nobody says: the first of these that one of them has as a result.
+inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss", "loss"};
+/// Less is better of what names a loss, an error or a time; of anything else more is.
+[[nodiscard]] bool less_is_better(std::string_view result);
 
 /// "train.lr=0.1 train.batch=32"
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);

@@ -11,6 +11,7 @@
 #include "common/json_lines.h"
 #include "launcher/report/chart.h"
 #include "launcher/report/run_report.h"
+#include "launcher/runs/log_file.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -46,10 +47,10 @@ constexpr char kHostile[] = "<script>alert(1)</script>\" onload='x' &amp; </styl
 /// Every < of the page begins a tag that the page's makers know.
 void check_tags(const std::string& page) {
   static const std::vector<std::string> known{
-      "!DOCTYPE", "html",       "head", "meta", "title", "style",    "body",    "main",   "h1",
-      "h2",       "p",          "div",  "span", "b",     "i",        "dl",      "dt",     "dd",
-      "figure",   "figcaption", "svg",  "line", "text",  "polyline", "polygon", "circle", "table",
-      "thead",    "tbody",      "tr",   "th",   "td",    "details",  "summary", "pre",    "footer"};
+      "!DOCTYPE", "html", "head",    "meta",     "title",   "style",  "body",  "main",  "h1",     "h2",
+      "p",        "div",  "span",    "b",        "i",       "dl",     "dt",    "dd",    "figure", "figcaption",
+      "svg",      "line", "text",    "polyline", "polygon", "circle", "table", "thead", "tbody",  "tr",
+      "th",       "td",   "details", "summary",  "pre",     "footer", "wbr"};
   for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
     const std::size_t begin = at + (page[at + 1] == '/' ? 2 : 1);
     const std::string name = page.substr(begin, page.find_first_of(" >\n", begin) - begin);
@@ -206,11 +207,111 @@ TEST_CASE("several runs: what differs stands in the table, curves lie over each 
   reports[1].label = "two";
   const std::string page = comparison_page(reports, "both", "now");
   check_tags(page);
-  CHECK(page.find("train.batch") != std::string::npos);
-  CHECK(page.find("train.epochs") == std::string::npos);
+  CHECK(page.find("train.<wbr>batch</th>") != std::string::npos);
+  CHECK(page.find("epochs</th>") == std::string::npos);
   CHECK(page.find(">0.75<") != std::string::npos);
   CHECK(page.find("<span class=\"key\"><i class=\"b1\"></i>two</span>") != std::string::npos);
   CHECK(count_of(page, "<polyline") == 2);
+}
+
+TEST_CASE("no line goes from one attempt to the next: in a curve, in a band, over steps and over time") {
+  Chart chart;
+  chart.series = {{"a", 0, {{1, 1, 0}, {2, 2, 0}, {8, 3, 1}, {9, 4, 1}, {20, 5, 2}}}};
+  chart.bands = {{0, {{1, 1, 0}, {2, 1, 0}, {8, 1, 1}, {9, 1, 1}}, {{1, 2, 0}, {2, 2, 0}, {8, 2, 1}, {9, 2, 1}}}};
+  const std::string figure = figure_html(chart);
+  CHECK(count_of(figure, "<polyline") == 2);
+  CHECK(count_of(figure, "<polygon") == 2);
+  CHECK(count_of(figure, "<circle") == 1);  // an attempt of one point is seen, too
+
+  // Many points: each attempt is thinned by itself.
+  chart.series = {{"a", 0, {}}};
+  for (int x = 0; x < 4000; ++x) chart.series[0].points.push_back({x * 1.0, 1.0 + x, x < 3990 ? 0 : 1});
+  CHECK(count_of(figure_html(chart), "<polyline") == 2);
+
+  const TemporaryDirectory folder;
+  std::string events = event_line(0, "claimed", {{"job", "1"}});
+  for (const int attempt : {0, 1}) {
+    for (int step = 1; step < 5; ++step)
+      events += event_line(10 * attempt + step, "progress", {{"step", 2 * attempt + step}, {"loss", 0.5}}, attempt);
+  }
+  write(folder / "events.jsonl", events);
+  CHECK(count_of(report_page(read(folder), "now"), "<polyline") == 2);
+}
+
+TEST_CASE(
+    "a run that started again says why, and its timeline what the colours mean; what goes on is not called an end") {
+  const TemporaryDirectory folder;
+  write(folder / "events.jsonl",
+        event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+            event_line(4, "attempt_end", {{"code", 137}, {"reason", "rank_failed"}}) +
+            event_line(5, "restarting", {{"cause", "failure"}, {"left", 1}, {"by", "lead"}, {"exclude", "n3"}}) +
+            event_line(6, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
+  RunReport report = read(folder);
+  report.status.state = RunState::kRunning;
+  const std::string page = report_page(report, "now");
+  check_tags(page);
+  CHECK(page.find("after failure: in the same allocation; 1 restart left; without n3") != std::string::npos);
+  CHECK(page.find("<i class=\"box isbad\"></i>ended with an error") != std::string::npos);
+  CHECK(page.find("<i class=\"box\"></i>goes on, or has left no end") != std::string::npos);
+  CHECK(page.find("ended well") == std::string::npos);  // none has
+  CHECK(page.find("from start to its last word") != std::string::npos);
+  CHECK(page.find("from start to end") == std::string::npos);
+}
+
+TEST_CASE("a failed run's page has what its first failed rank said at last, as text") {
+  const TemporaryDirectory folder;
+  write(folder / "events.jsonl",
+        event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+            event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) +
+            event_line(5, "ended", {{"state", "failed"}, {"code", 7}, {"message", "rank 1 on n1 exited with code 7"}}));
+  const auto log = rank_log(folder.path(), 0, 1);
+  std::filesystem::create_directories(log.parent_path());
+  write(log, "loading\nCUDA out of memory <2 GiB>\n");
+  const RunReport report = read(folder);
+  for (const std::string& page : {report_page(report, "now"), comparison_page({report, report}, "two", "now")}) {
+    check_tags(page);
+    CHECK(page.find("rank 1 said at last:") != std::string::npos);
+    CHECK(page.find("loading\nCUDA out of memory &lt;2 GiB&gt;</pre>") != std::string::npos);
+    CHECK(page.find("first to fail") == std::string::npos);  // the sentence names the rank
+  }
+}
+
+TEST_CASE("points are listed best first, judged by what stands beside their state") {
+  std::vector<RunReport> reports(4);
+  const char* const accuracy[] = {"0.5", "", "0.9", "0.75"};
+  for (std::size_t at = 0; at < reports.size(); ++at) {
+    reports[at].label = fmt::format("{}  train.lr={}", at, at);
+    reports[at].place = std::to_string(at);
+    reports[at].keys = {{"train.lr", std::to_string(at)}};
+    if (*accuracy[at] != 0) reports[at].result = {{"seconds", "1"}, {"test_accuracy", accuracy[at]}};
+  }
+  sort_best_first(reports);
+  std::string order;
+  for (const RunReport& report : reports) order += report.place;
+  CHECK(order == "2301");
+  const std::string page = comparison_page(reports, "Sweep", "now");
+  const auto column = [&](std::string_view title) { return page.find(fmt::format(">{}</th>", title)); };
+  CHECK(column("state") < column("test accuracy"));
+  CHECK(column("test accuracy") < column("train.<wbr>lr"));
+  CHECK(column("train.<wbr>lr") < column("seconds"));
+  CHECK(page.find("</i>2</td>") != std::string::npos);  // its number; what it sets has columns
+  for (RunReport& report : reports)
+    report.result = {{"test_loss", fmt::format("{}", report.result.empty() ? 0.1 : 0.2)}};
+  sort_best_first(reports);
+  CHECK(reports.front().place == "1");  // of losses the least
+}
+
+TEST_CASE("what few runs differ in by many keys stands in a table of its own, a row a key") {
+  std::vector<RunReport> reports(2);
+  for (std::size_t at = 0; at < reports.size(); ++at) {
+    reports[at].label = fmt::format("run-{}", at);
+    reports[at].keys = {{"name", fmt::format("n{}", at)}};
+    for (int key = 0; key < 6; ++key) reports[at].keys.emplace_back(fmt::format("train.k{}", key), std::to_string(at));
+  }
+  const std::string page = comparison_page(reports, "two", "now");
+  CHECK(page.find("What they differ in") != std::string::npos);
+  CHECK(page.find("<td class=\"t\">train.k3</td><td class=\"w\">0</td><td class=\"w\">1</td>") != std::string::npos);
+  CHECK(page.find(">n1<") == std::string::npos);
 }
 
 TEST_CASE("a spec's lines become paths and values") {

@@ -1,0 +1,163 @@
+#include "launcher/report/page_parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "common/text.h"
+#include "launcher/report/chart.h"
+#include "launcher/report/style.h"
+#include "launcher/runs/sweep.h"
+
+namespace dlrun::page {
+namespace {
+
+/// A title may break behind its dots: the path of a key is wider than its values.
+std::string breakable(std::string_view title) {
+  std::string text;
+  for (const char c : html(title)) {
+    text += c;
+    if (c == '.') text += "<wbr>";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string html(std::string_view text) {
+  return escape_html(text);
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::lround(std::clamp(seconds, 0.0, 1e12)));
+  if (seconds < 10) return fmt::format("{:.1f} s", std::max(seconds, 0.0));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  if (s < 86400) return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+  return fmt::format("{} d {} h", s / 86400, s / 3600 % 24);
+}
+
+std::string memory(double bytes) {
+  static constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+}
+
+std::string_view class_of(RunState state) {
+  switch (state) {
+    case RunState::kCompleted:
+      return "good";
+    case RunState::kFailed:
+    case RunState::kRefused:
+    case RunState::kTimeout:
+      return "bad";
+    default:
+      return "warn";
+  }
+}
+
+std::string words_of_name(std::string_view name) {
+  if (name == "samples_per_s") return "samples per second";
+  std::string words(name);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::string head(std::string_view title) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+      "<meta name=\"color-scheme\" content=\"light "
+      "dark\">\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
+      html(title), page_style());
+}
+
+std::string foot(const std::string& made) {
+  return fmt::format("<footer>made by dlrun {} at {}; times are UTC</footer>\n</main></body></html>\n", DLRUN_VERSION,
+                     html(made));
+}
+
+std::string tile(std::string_view name, std::string_view value) {
+  return value.empty() ? std::string()
+                       : fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", html(value), html(name));
+}
+
+std::string list_html(const Pairs& pairs) {
+  std::string text = "<dl>\n";
+  for (const auto& [name, value] : pairs) text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", html(name), html(value));
+  return text + "</dl>\n";
+}
+
+std::string table_html(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows) {
+  std::string text = "<div class=\"scroll\"><table><thead><tr>";
+  for (const Column& column : columns)
+    text += fmt::format("<th class=\"{}\">{}</th>", column.kind, breakable(column.title));
+  text += "</tr></thead><tbody>\n";
+  for (const auto& row : rows) {
+    text += "<tr>";
+    for (std::size_t at = 0; at < row.size(); ++at)
+      text += fmt::format("<td class=\"{}\">{}</td>", columns[at].kind, row[at]);
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
+}
+
+std::string folded(std::string_view title, const std::string& text) {
+  return text.empty() ? std::string()
+                      : fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n", html(title),
+                                    escape_html_lines(text));
+}
+
+std::string last_words_html(const RunReport& report) {
+  if (report.last_words.empty()) return {};
+  const auto& failed = report.status.facts.record.first_failed;
+  return fmt::format("<p class=\"soft\">{} said at last:</p>\n<pre class=\"said\">{}</pre>\n",
+                     failed && failed->rank >= 0 ? fmt::format("rank {}", failed->rank) : "it",
+                     escape_html_lines(join(report.last_words, "\n")));
+}
+
+/// When the run began, and its last word.
+double begin_of(const RunReport& report) {
+  if (!report.history.attempts().empty()) return report.history.attempts().front().claimed;
+  return report.metrics.empty() ? 0 : report.metrics.front().t;
+}
+double end_of(const RunReport& report) {
+  double end = begin_of(report);
+  const RunHistory& history = report.history;
+  if (!history.events().empty()) end = std::max(end, history.events().back().t);
+  if (!history.progress().empty()) end = std::max(end, history.progress().back().t);
+  if (!history.samples().empty()) end = std::max(end, history.samples().back().t);
+  return end;
+}
+
+std::string nodes_of(const RunReport& report) {
+  const RunRecord& record = report.status.facts.record;
+  return record.hosts.empty() && report.status.facts.report ? report.status.facts.report->nodes : record.hosts;
+}
+
+std::string value_of(const Pairs& pairs, std::string_view name) {
+  const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == name; });
+  return found == pairs.end() ? std::string() : found->second;
+}
+
+std::vector<std::string> names_of_results(const Pairs& result) {
+  std::vector<std::string> names;
+  const auto take = [&](std::string_view wanted) {
+    if (std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.first == wanted; }))
+      names.emplace_back(wanted);
+  };
+  for (const auto first : kJudgedBy) take(first);
+  take("samples_per_s");
+  for (const auto& [name, value] : result) {
+    if (name != "parameters" && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace dlrun::page

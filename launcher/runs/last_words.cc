@@ -1,0 +1,33 @@
+#include "launcher/runs/last_words.h"
+
+#include <optional>
+
+#include "common/text.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+
+std::vector<std::string> last_words(const std::filesystem::path& run, const RunStatus& status) {
+  constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
+  const RunRecord& record = status.facts.record;
+  if (!record.ended || record.end_code == 0 || status.sweep) return {};
+  std::optional<std::filesystem::path> path;
+  if (record.first_failed && record.first_failed->rank >= 0) {
+    path = rank_log(run, record.attempt, record.first_failed->rank);
+  } else if (record.end_state == "failed" && record.ranks == 0) {
+    path = job_log(run, status.facts);
+  }
+  if (!path) return {};
+  LogReader log(*path);
+  log.start_at_tail(kLines + 1);  // one may be dlrun's own
+  const auto text = log.read_more(kBytes);
+  if (!text) return {};
+  std::vector<std::string> lines;
+  for (const auto line : split(*text, '\n')) {
+    if (!trim(line).empty() && !line.starts_with("dlrun: ")) lines.push_back(printable(line.substr(0, kWidth)));
+  }
+  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
+  return lines;
+}
+
+}  // namespace dlrun
