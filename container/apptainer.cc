@@ -20,6 +20,8 @@ constexpr std::string_view kEnter = R"sh(enter_container() { # IMAGE APPTAINER-O
   for name in @NAMES@; do
     if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
   done
+  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   cd / # the home directory is mounted where a task starts in it

@@ -6,12 +6,14 @@
 #                            job's words
 #   make_root DIR            a root file system of busybox, with an os-release and an environment of its own
 #   make_image DIR FILE      that as a squashfs image
+#   make_mpi_root DIR        that of the file with mpi_ring and all that Open MPI wants
+#   rings_on_two_nodes       that as an image, and 2 nodes x 2 ranks of mpi_ring in it
 #   copy_program FILE DIR    a program of this machine with the libraries that it is linked with, into a root
 #   containers_are_there     says with what the tests run; fails where there is nothing, skips where the kernel lets nobody make a container
 
 containers_are_there() {
     [[ -n ${DLRUN_TESTBED_CONTAINERS:-} ]] || {
-        echo "the testbed has no pyxis and enroot: it was brought up without --containers" >&2
+        echo "the testbed has no containers: it was brought up without --containers" >&2
         return 1
     }
     as_user unshare --user --map-root-user true || skip "users may not make namespaces here"
@@ -25,12 +27,45 @@ make_root() {
     for name in sh cat env grep id ls pwd sleep test touch true echo mount hostname kill; do ln -s busybox "$1/bin/$name"; done
     printf 'ID=dlrun-test\nPRETTY_NAME="an image of dlrun'\''s tests"\n' >"$1/etc/os-release"
     printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\n' >"$1/etc/environment"
+    mkdir -p "$1/.singularity.d/env" # where apptainer's images have theirs
+    echo 'export ONLY_IMAGE=image IN_BOTH=image' >"$1/.singularity.d/env/90-environment.sh"
+    printf '#!/bin/sh\necho entered by the runscript\nexec "$@"\n' >"$1/.singularity.d/runscript"
+    chmod +x "$1/.singularity.d/runscript"
 }
 
 make_image() {
     rm -f "$2"
-    mksquashfs "$1" "$2" -all-root -no-progress -quiet >/dev/null
+    mksquashfs "$1" "$2" -Xcompression-level 1 -all-root -no-progress -quiet >/dev/null
     chmod 644 "$2"
+}
+
+make_mpi_root() {
+    local libraries folder library
+    cp -a "$BATS_FILE_TMPDIR/root" "$1"
+    copy_program "$DLRUN_BUILD_DIR/bin/mpi_ring" "$1"
+    libraries=/usr/lib/$(uname -m)-linux-gnu
+    # What Open MPI and PMIx load when they run, with the libraries of that.
+    for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi /etc/openmpi; do
+        mkdir -p "$1$folder" && cp -aL "$folder/." "$1$folder"
+    done
+    find "$1$libraries"/{openmpi,pmix2} -name '*.so' -print0 | xargs -0 ldd 2>/dev/null | grep -o ' /[^ ]*' | sort -u |
+        while read -r library; do install -D "$library" "$1$library"; done
+}
+
+rings_on_two_nodes() {
+    local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh # made once for all files, it takes its time
+    if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_ring ]]; then
+        make_mpi_root "$BATS_TEST_TMPDIR/root"
+        make_image "$BATS_TEST_TMPDIR/root" "$image"
+    fi
+    run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 --set "container.image=$image" \
+        --set resources.time=1m --set launch.preset=mpi --set launch.command='[/mpi_ring]'
+    echo "$output"
+    [ "$status" -eq 0 ] || return 1
+    for line in "rank 0 of 4 on n1: 1" "rank 1 of 4 on n1: 2" "rank 2 of 4 on n2: 3" "rank 3 of 4 on n2: 4"; do
+        [[ $output == *"$line"* ]] || return 1
+    done
+    [[ $output != *"Operation not permitted"* ]]
 }
 
 copy_program() {

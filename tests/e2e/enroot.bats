@@ -43,22 +43,7 @@ no_container_is_left() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    root=$BATS_TEST_TMPDIR/root
-    cp -a "$BATS_FILE_TMPDIR/root" "$root"
-    copy_program "$DLRUN_BUILD_DIR/bin/mpi_ring" "$root"
-    libraries=/usr/lib/$(uname -m)-linux-gnu
-    # What Open MPI and PMIx load when they run, with the libraries of that.
-    for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi /etc/openmpi; do
-        mkdir -p "$root$folder" && cp -aL "$folder/." "$root$folder"
-    done
-    find "$root$libraries"/{openmpi,pmix2} -name '*.so' -print0 | xargs -0 ldd 2>/dev/null | grep -o ' /[^ ]*' | sort -u |
-        while read -r library; do install -D "$library" "$root$library"; done
-    make_image "$root" "$dir/mpi.sqsh"
-    run dl submit job.yaml --watch --set "container.image=$dir/mpi.sqsh" --set launch.preset=mpi --set launch.command='[/mpi_ring]'
-    echo "$output"
-    [ "$status" -eq 0 ]
-    for line in "rank 0 of 4 on n1: 1" "rank 1 of 4 on n1: 2" "rank 2 of 4 on n2: 3" "rank 3 of 4 on n2: 4"; do [[ $output == *"$line"* ]]; done
-    [[ $output != *"Operation not permitted"* ]]
+    rings_on_two_nodes
 }
 
 @test "variables arrive byte for byte and beat the image's, also of several lines and within quotes" {

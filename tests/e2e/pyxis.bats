@@ -113,6 +113,10 @@ YAML
     [ "$(dl status last --json | jq -r .state)" = completed ]
 }
 
+@test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
+    rings_on_two_nodes
+}
+
 @test "a mount's source or an image that is not there is told before anything is queued" {
     run dl check job.yaml --set "container.mounts=['$dir/data:/a', '$dir/nope:/b']" --set "container.image=$dir/nope.sqsh"
     echo "$output"
@@ -129,5 +133,18 @@ YAML
     [ "$status" -eq 0 ]
     [[ $output == *ID=dlrun-test* ]]
     as_user touch "$dir/data/go"
+    dl wait last
+}
+
+@test "attach to a named container sees what the ranks have written there" {
+    has_written() { [[ $(dl logs last) == *written* ]]; }
+    dl submit job.yaml --set container.name=joined --set container.writable=true --set "container.mounts=[$dir/data:$dir/data]" \
+        --set "launch.command=[sh, -c, 'echo of-the-rank >/note; echo written; until [ -e $dir/data/go-on ]; do sleep 0.1; done']"
+    wait_until 60 has_written
+    run dl attach last -- cat /note </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *of-the-rank* ]]
+    as_user touch "$dir/data/go-on"
     dl wait last
 }

@@ -8,16 +8,11 @@
 #include <pwd.h>
 #include <sys/file.h>
 #include <sys/mount.h>
-#include <sys/statvfs.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -26,36 +21,22 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <mntent.h>
-#include <sched.h>
 
-namespace {
+#include "stand_in.h"
 
-namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
-
-[[noreturn]] void die(const std::string& message) {
+void stand_in::die(const std::string& message) {
   std::fprintf(stderr, "[ERROR] enroot stand-in: %s\n", message.c_str());
   std::exit(1);
 }
 
-[[noreturn]] void die_errno(const std::string& what) {
-  die(what + ": " + std::strerror(errno));
-}
+namespace {
 
-void check(bool is_ok, const std::string& what) {
-  if (!is_ok) die_errno(what);
-}
+using namespace stand_in;  // NOLINT(google-build-using-namespace): it is this program
 
 void say(const std::string& message) {
   std::fprintf(stderr, "[INFO] enroot stand-in of dlrun's testbed: %s\n", message.c_str());
-}
-
-[[nodiscard]] std::string variable(const char* name, std::string otherwise = "") {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : std::move(otherwise);
 }
 
 [[nodiscard]] bool is_on(const char* name) {
@@ -79,69 +60,6 @@ void say(const std::string& message) {
   return data_path() / name;
 }
 
-void write_text(const char* path, const std::string& text) {
-  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  check(fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()), path);
-  ::close(fd);
-}
-
-[[nodiscard]] std::vector<char*> pointers(Words& words) {
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-/// Runs a program to its end, its output on stderr. Dies where it fails.
-void run(Words words) {
-  std::fflush(nullptr);
-  const pid_t pid = ::fork();
-  check(pid >= 0, "fork");
-  if (pid == 0) {
-    ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    ::execvp(words[0].c_str(), pointers(words).data());
-    die_errno(words[0]);
-  }
-  int status = 0;
-  check(::waitpid(pid, &status, 0) == pid, "waitpid");
-  if (status != 0) die(words[0] + " failed");
-}
-
-/// enroot's own options: --name value, --name=value, short forms, and where they end.
-class Arguments {
- public:
-  explicit Arguments(Words words) : words_(std::move(words)) {}
-
-  /// The next option, with its value where it takes one; nothing at the first word that is none.
-  [[nodiscard]] std::optional<std::string> option(std::string_view with_value) {
-    if (words_.empty() || words_[0].size() < 2 || words_[0][0] != '-') return std::nullopt;
-    std::string name = take();
-    if (name == "--") return std::nullopt;
-    const auto equals = name.starts_with("--") ? name.find('=') : std::string::npos;
-    value_.clear();
-    if (equals != std::string::npos) {
-      value_ = name.substr(equals + 1);
-      name.resize(equals);
-    } else if ((" " + std::string(with_value) + " ").find(" " + name + " ") != std::string::npos) {
-      if (words_.empty()) die(name + " needs a value");
-      value_ = take();
-    }
-    return name;
-  }
-  [[nodiscard]] const std::string& value() const { return value_; }
-  [[nodiscard]] std::string take() {
-    if (words_.empty()) die("an argument is missing");
-    std::string word = std::move(words_.front());
-    words_.erase(words_.begin());
-    return word;
-  }
-  [[nodiscard]] const Words& rest() const { return words_; }
-
- private:
-  Words words_;
-  std::string value_;
-};
-
 /// docker://[USER@][REGISTRY#]IMAGE[:TAG] as the name of a file in the folder that stands in for all registries.
 [[nodiscard]] fs::path in_registry(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
@@ -160,7 +78,7 @@ class Arguments {
 int import_image(Words words) {
   Arguments arguments(std::move(words));
   std::string output;
-  while (const auto option = arguments.option("-o --output -a --arch")) {
+  while (const auto option = arguments.option({"-o", "--output", "-a", "--arch"})) {
     if (*option == "-o" || *option == "--output") output = arguments.value();
   }
   const std::string uri = arguments.take();
@@ -187,7 +105,7 @@ int create(Words words) {
   Arguments arguments(std::move(words));
   std::string name;
   bool is_forced = false;
-  while (const auto option = arguments.option("-n --name")) {
+  while (const auto option = arguments.option({"-n", "--name"})) {
     if (*option == "-n" || *option == "--name")
       name = arguments.value();
     else if (*option == "-f" || *option == "--force")
@@ -209,7 +127,7 @@ int export_image(Words words) {
   Arguments arguments(std::move(words));
   std::string output;
   bool is_forced = false;
-  while (const auto option = arguments.option("-o --output")) {
+  while (const auto option = arguments.option({"-o", "--output"})) {
     if (*option == "-o" || *option == "--output") output = arguments.value();
     if (*option == "-f" || *option == "--force") is_forced = true;
   }
@@ -226,7 +144,7 @@ int export_image(Words words) {
 int remove(Words words) {
   Arguments arguments(std::move(words));
   bool is_forced = false;
-  while (const auto option = arguments.option("")) is_forced = is_forced || *option == "-f" || *option == "--force";
+  while (const auto option = arguments.option({})) is_forced = is_forced || *option == "-f" || *option == "--force";
   Words names = arguments.rest();
   for (const std::string& name : names) {
     const fs::path root = container_path(name);
@@ -239,8 +157,19 @@ int remove(Words words) {
   return 0;
 }
 
-int list() {
-  for (const auto& entry : fs::directory_iterator(data_path())) std::printf("%s\n", entry.path().filename().c_str());
+/// With --fancy also the processes that run in each, a line each (of enroot's columns the first two).
+int list(Words words) {
+  const bool is_fancy = !words.empty() && (words[0] == "-f" || words[0] == "--fancy");
+  if (is_fancy) std::puts("NAME PID");
+  for (const auto& container : fs::directory_iterator(data_path())) {
+    std::printf("%s\n", container.path().filename().c_str());
+    std::error_code error;
+    for (const auto& process : fs::directory_iterator(is_fancy ? "/proc" : "/dev/null", error)) {
+      // Every start leaves the file there; only within the container it is at the root.
+      if (fs::equivalent(process.path() / "root/.lock", container.path() / ".lock", error) && !error)
+        std::printf("%s %s\n", container.path().filename().c_str(), process.path().filename().c_str());
+    }
+  }
   return 0;
 }
 
@@ -262,13 +191,6 @@ constexpr MountFlag kFlags[] = {{"bind", MS_BIND, false},
                                 {"rslave", MS_SLAVE | MS_REC, true},
                                 {"shared", MS_SHARED, true},
                                 {"rshared", MS_SHARED | MS_REC, true}};
-
-/// What a mount says already: in a user namespace a flag may be added, none may be taken away.
-[[nodiscard]] unsigned long locked_flags(const fs::path& target) {
-  struct statvfs now {};
-  check(::statvfs(target.c_str(), &now) == 0, target);
-  return now.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME | MS_NODIRATIME | MS_RELATIME);
-}
 
 /// Mounts one line of an fstab below root, as enroot-mount does: two fields are a bind mount whose target is made; in
 /// three the last are the options. White space in a path is written \040.
@@ -305,27 +227,13 @@ void mount_line(const fs::path& root, const std::string& line) {
     if (may_fail) return;
     die("failed to mount: " + source + " at " + target.string() + ": No such file or directory");
   }
-  if (creates && !fs::exists(target, error)) {
-    if (is_tmpfs || fs::is_directory(source)) {
-      fs::create_directories(target, error);
-    } else {
-      fs::create_directories(target.parent_path(), error);
-      std::ofstream touch(target);
-    }
-  }
+  if (creates) make_target(is_tmpfs ? "/tmp" : source, target);
   if (is_tmpfs) {
     check(::mount("tmpfs", target.c_str(), "tmpfs", flags, "mode=755") == 0,
           "failed to mount: tmpfs at " + target.string());
     return;
   }
-  check(::mount(source.c_str(), target.c_str(), nullptr, MS_BIND | (flags & MS_REC), nullptr) == 0,
-        "failed to mount: " + source + " at " + target.string());
-  const unsigned long restrictions = flags & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC);
-  if (restrictions != 0) {
-    check(::mount(nullptr, target.c_str(), nullptr, MS_REMOUNT | MS_BIND | restrictions | locked_flags(target),
-                  nullptr) == 0,
-          "failed to remount " + target.string());
-  }
+  bind_mount(source, target, flags);
   if (propagation != 0)
     check(::mount(nullptr, target.c_str(), nullptr, propagation, nullptr) == 0, "propagation of " + target.string());
 }
@@ -363,7 +271,7 @@ struct Start {
 [[nodiscard]] Start parse_start(Words words) {
   Start wanted;
   Arguments arguments(std::move(words));
-  while (const auto option = arguments.option("-e --env -m --mount --rc -c --conf")) {
+  while (const auto option = arguments.option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
     if (*option == "-r" || *option == "--root")
       wanted.is_root = true;
     else if (*option == "-w" || *option == "--rw")
@@ -388,18 +296,6 @@ struct Start {
   return wanted;
 }
 
-void enter_namespaces(bool is_root) {
-  const auto uid = ::geteuid();
-  const auto gid = ::getegid();
-  check(::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0, "unshare (are user namespaces allowed here?)");
-  write_text("/proc/self/setgroups", "deny");
-  write_text("/proc/self/uid_map",
-             (is_root ? std::string("0") : std::to_string(uid)) + " " + std::to_string(uid) + " 1");
-  write_text("/proc/self/gid_map",
-             (is_root ? std::string("0") : std::to_string(gid)) + " " + std::to_string(gid) + " 1");
-  check(::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0, "propagation of /");
-}
-
 /// What enroot always mounts: the kernel's file systems, an empty /tmp, and the host's names.
 constexpr const char* kSystemMounts[] = {"/proc /proc x-create=dir,rbind",
                                          "/sys /sys x-create=dir,rbind",
@@ -412,7 +308,7 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
   // Containers of a name are shared: two that start at once make the mounts' targets one after the other.
   const int lock = ::open((root / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   check(lock >= 0 && ::flock(lock, LOCK_EX) == 0, root / ".lock");
-  check(::mount(root.c_str(), root.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0, root);
+  bind_mount(root, root, MS_REC);
   for (const char* line : kSystemMounts) mount_line(root, line);
   if (is_on("ENROOT_MOUNT_HOME"))
     mount_line(root, home + " " + (wanted.is_root ? "/root" : home) + " x-create=dir,rbind");
@@ -421,10 +317,7 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
     mount_line(root, line);
   }
   ::close(lock);
-  if (!wanted.is_writable) {
-    check(::mount(nullptr, root.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | locked_flags(root), nullptr) == 0,
-          "remount of " + root.string());
-  }
+  if (!wanted.is_writable) restrict_mount(root, MS_RDONLY);
 }
 
 int start(Words words) {
@@ -450,8 +343,7 @@ int start(Words words) {
   say("starting " + wanted.name + " in " + root.string());
   enter_namespaces(wanted.is_root);
   mount_all(root, wanted, home);
-  check(::chdir(root.c_str()) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0, "pivot_root " + root.string());
-  check(::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0, "the old root");
+  change_root(root);
 
   Words command = wanted.command;
   if (command.empty()) command = {"/bin/sh"};
@@ -482,7 +374,7 @@ int main(int argc, char** argv) {
   if (command == "export") return export_image(words);
   if (command == "remove") return remove(words);
   if (command == "digest") return digest(words);
-  if (command == "list") return list();
+  if (command == "list") return list(std::move(words));
   if (command == "version") return std::puts("0 (stand-in of dlrun's testbed)") < 0 ? 1 : 0;
   die("Invalid command: " + command);
 }

@@ -1,8 +1,7 @@
 // A stand-in for NVIDIA's pyxis, for machines that have none: a SPANK plugin with pyxis's options, which does what
 // pyxis does and as it does it: once a step and node it makes a container with enroot, starts it with a shell that
 // stops itself, and takes hold of that shell's namespaces and environment; every task enters them just before it
-// becomes its program. It says in the job's output that it is a stand-in. Left out: running the entry point, joining a
-// container that runs.
+// becomes its program. It says in the job's output that it is a stand-in. Left out: running the entry point.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -209,16 +208,31 @@ void print_log(int log) {
   return environment;
 }
 
-[[nodiscard]] bool exists(const std::string& name, const std::map<std::string, std::string>& environment) {
+/// The lines of `enroot list`.
+[[nodiscard]] Words listed(Words options, const std::map<std::string, std::string>& environment) {
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
-  const pid_t pid = spawn({state.enroot, "list"}, environment, log);
-  ::waitpid(pid, nullptr, 0);
+  options.insert(options.begin(), {state.enroot, "list"});
+  ::waitpid(spawn(options, environment, log), nullptr, 0);
   std::string text(1 << 16, '\0');
   const ssize_t size = ::pread(log, text.data(), text.size(), 0);
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   ::close(log);
-  const Words names = split(text, '\n');
+  return split(text, '\n');
+}
+
+[[nodiscard]] bool exists(const std::string& name, const std::map<std::string, std::string>& environment) {
+  const Words names = listed({}, environment);
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A process that runs in the container, by its id; empty where none does.
+[[nodiscard]] std::string running_in(const std::string& name, const std::map<std::string, std::string>& environment) {
+  for (const std::string& line : listed({"--fancy"}, environment)) {
+    std::istringstream columns(line);
+    std::string container, pid;
+    if (columns >> container >> pid && container == name) return pid;
+  }
+  return "";
 }
 
 /// A path starts with '/' or './', all else is a name in a registry.
@@ -231,6 +245,28 @@ void print_log(int log) {
                      enroot({"create", "--name", state.container, file}, environment);
   ::unlink(file.c_str());
   return is_ok;
+}
+
+/// Takes hold of the namespaces and the environment of a process in the container.
+[[nodiscard]] bool keep(spank_t sp, const std::string& pid, const std::map<std::string, std::string>& environment) {
+  const std::string proc = "/proc/" + pid;
+  state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
+  state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
+  // What the image says of a variable replaces the job's value. The names of --container-env went in from the job.
+  if (FILE* file = std::fopen((proc + "/environ").c_str(), "r")) {
+    char* line = nullptr;
+    std::size_t size = 0;
+    while (::getdelim(&line, &size, '\0', file) > 0) {
+      char* equals = std::strchr(line, '=');
+      if (equals == nullptr) continue;
+      *equals = '\0';
+      // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has none.
+      if (environment.count(line) == 0 || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
+    }
+    std::free(line);
+    std::fclose(file);
+  }
+  return state.user_ns >= 0 && state.mount_ns >= 0;
 }
 
 /// Starts the container's shell, waits until it stops itself, and keeps its namespaces and environment.
@@ -271,26 +307,10 @@ void print_log(int log) {
     return false;
   }
   ::close(log);
-  const std::string proc = "/proc/" + std::to_string(pid);
-  state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
-  state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-  // What the image says of a variable replaces the job's value. The names of --container-env went in from the job.
-  if (FILE* file = std::fopen((proc + "/environ").c_str(), "r")) {
-    char* line = nullptr;
-    std::size_t size = 0;
-    while (::getdelim(&line, &size, '\0', file) > 0) {
-      char* equals = std::strchr(line, '=');
-      if (equals == nullptr) continue;
-      *equals = '\0';
-      // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has none.
-      if (environment.count(line) == 0 || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
-    }
-    std::free(line);
-    std::fclose(file);
-  }
+  const bool is_kept = keep(sp, std::to_string(pid), environment);
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
-  return state.user_ns >= 0 && state.mount_ns >= 0;
+  return is_kept;
 }
 
 [[nodiscard]] bool make_container(spank_t sp) {
@@ -311,11 +331,13 @@ void print_log(int log) {
   }
   if (state.given[kName]) {
     const Words name = split(*state.given[kName], ':');
-    if (name.size() > 1 && name[1] == "exec") {
-      slurm_error("pyxis stand-in: it does not join a container that runs (--container-name=NAME:exec)");
-      return false;
-    }
     state.container = "pyxis_" + name[0];
+    if (name.size() > 1 && name[1] == "exec") {
+      const std::string pid = running_in(state.container, environment);
+      if (pid.empty())
+        slurm_error("pyxis stand-in: \"exec\" flag was passed to --container-name but the container is not running");
+      return !pid.empty() && keep(sp, pid, environment);
+    }
     if (exists(state.container, environment)) return start(sp, id, environment);
     if (!state.given[kImage]) {
       slurm_error("pyxis stand-in: a container with name \"%s\" does not exist, and --container-image is not set",

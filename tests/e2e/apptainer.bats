@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# Jobs in containers with apptainer, the installed one or the testbed's stand-in: the default of four of the sites.
+# timeout: 200
+
+load helpers
+load containers
+
+setup() {
+    dir=$(fresh_dir)
+    install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/odd ä"
+    echo from-data >"$dir/data/file"
+    cat >"$dir/job.yaml" <<YAML
+name: boxed
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+container:
+  runtime: apptainer
+  image: $images/tiny.sqsh
+launch: {preset: plain, command: [cat, /etc/os-release]}
+YAML
+    chown -R "$DLRUN_TESTBED_USER:" "$dir"
+    as_user touch canary
+    echo "# $(as_user apptainer --version)" >&3
+}
+
+# Each LINE is one of what was printed.
+printed() {
+    local line
+    for line in "$@"; do grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }; done
+}
+
+@test "every rank is in the image: the job's variables beat its own, mounts hold with their flags, all else is not there" {
+    local lines=('cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
+        'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$LD_LIBRARY_PATH";'
+        'pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /rw/new && echo rw; touch /new || echo root-ro;'
+        'test -d "/odd ä" && echo odd-there; id -u;' "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home")
+    run inside "${lines[*]}" \
+        --set resources.nodes=2 --set resources.tasks_per_node=2 --set container.workdir=/etc \
+        --set "container.mounts=['$dir/data:/mnt:ro', '$dir/data:/rw', '$dir/odd ä:/odd ä']" --set environment.vars.IN_BOTH=job \
+        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' --set "environment.vars.QUOTED=\"it's \\\"q\\\"\"" \
+        --set environment.vars.LD_LIBRARY_PATH=/job/lib
+    echo "$output"
+    [ "$status" -eq 0 ]
+    printed ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' "<it's \"q\">" '</job/lib>' /etc from-data ro rw root-ro no-home \
+        odd-there "$(id -u "$DLRUN_TESTBED_USER")"
+    [[ $output != *canary* && $output != *job.yaml* ]]
+    output=$(dl logs last)
+    [ "$(grep -c '^\(.*: \)\?ID=dlrun-test' <<<"$output")" -eq 4 ]
+    for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
+}
+
+@test "what a key asks for is there: a root that can be written, home, root's id, the image's entry point, NVIDIA's driver" {
+    run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true --set container.mount_home=true --set container.remap_root=true \
+        --set container.entrypoint=true --set resources.gpus_per_node=1
+    echo "$output"
+    [ "$status" -eq 0 ]
+    printed /new /root/canary 0
+    [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"entered by the runscript"* ]]
+    [[ $(dl logs last) == *"nv files"* || -e /dev/nvidiactl ]]
+}
+
+@test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
+    rings_on_two_nodes
+}
+
+@test "an image that cannot be opened fails the job with apptainer's words and code" {
+    echo nonsense >"$dir/bad.sif"
+    chmod a+r "$dir/bad.sif"
+    run dl submit job.yaml --watch --set "container.image=$dir/bad.sif"
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *"could not open image $dir/bad.sif"* ]]
+    [ "$(dl status last --json | jq -r .state)" = failed ]
+    [ "$(dl status last --json | jq -r .code)" = 255 ]
+}
+
+@test "interactive and attach enter the same image" {
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *ID=dlrun-test*job* ]]
+    is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
+    dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=[$dir/data:/data]"
+    wait_until 60 is_running
+    run dl attach last -- cat /etc/os-release /data/file </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *ID=dlrun-test*from-data* ]]
+    as_user touch "$dir/data/go"
+    dl wait last
+}

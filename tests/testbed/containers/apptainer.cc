@@ -1,0 +1,208 @@
+// A stand-in for apptainer, for machines that have none: `exec` and `run` with the options that dlrun gives, in
+// apptainer's way: the caller's environment goes in but for PATH, LD_LIBRARY_PATH and HOME, the image's scripts set
+// theirs over it, APPTAINERENV_ beats both; /tmp, the home directory and the folder that it is started in are mounted
+// unless told otherwise; targets that the image lacks are made; the root is read-only. Images are squashfs files,
+// which the real one takes, too. It says on stderr that it is not it.
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stand_in.h"
+
+void stand_in::die(const std::string& message) {
+  std::fprintf(stderr, "FATAL:   %s\n", message.c_str());
+  std::exit(255);
+}
+
+namespace {
+
+using namespace stand_in;  // NOLINT(google-build-using-namespace): it is this program
+
+void say(const std::string& message) {
+  std::fprintf(stderr, "INFO:    apptainer stand-in of dlrun's testbed: %s\n", message.c_str());
+}
+
+struct Bind {
+  fs::path source, target;
+  unsigned long flags = 0;
+};
+
+struct Wanted {
+  bool runs = false;  ///< `run`: the image's runscript gets the words
+  bool has_home = true, is_root = false, is_writable = false, has_nv = false;
+  std::vector<Bind> binds;
+  fs::path workdir;
+  fs::path image;
+  Words command;
+};
+
+/// SOURCE[:TARGET[:ro|rw]], several with commas between; a comma's further word may be a flag of the one before it.
+void add_binds(std::vector<Bind>& binds, const std::string& text) {
+  Words fields(1);
+  const auto finish = [&] {
+    if (fields.size() > 3 || fields[0].empty()) die("while parsing bind path: invalid bind path: " + text);
+    Bind bind{fields[0], fields.size() > 1 && !fields[1].empty() ? fields[1] : fields[0]};
+    if (fields.size() > 2 && fields[2] != "ro" && fields[2] != "rw")
+      die("while parsing bind path: " + fields[2] + " is not a valid bind option");
+    if (fields.size() > 2 && fields[2] == "ro") bind.flags = MS_RDONLY;
+    binds.push_back(bind);
+    fields.assign(1, "");
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size())
+      fields.back() += text[++i];
+    else if (text[i] == ':')
+      fields.emplace_back();
+    else if (text[i] == ',')
+      finish();
+    else
+      fields.back() += text[i];
+  }
+  finish();
+}
+
+[[nodiscard]] Wanted parse(const std::string& verb, Words words) {
+  Wanted wanted;
+  wanted.runs = verb == "run";
+  Arguments arguments(std::move(words));
+  while (const auto option = arguments.option({"-B", "--bind", "--pwd", "--cwd"})) {
+    if (*option == "-B" || *option == "--bind")
+      add_binds(wanted.binds, arguments.value());
+    else if (*option == "--pwd" || *option == "--cwd")
+      wanted.workdir = arguments.value();
+    else if (*option == "--no-home")
+      wanted.has_home = false;
+    else if (*option == "-f" || *option == "--fakeroot")
+      wanted.is_root = true;
+    else if (*option == "--writable-tmpfs")
+      wanted.is_writable = true;
+    else if (*option == "--nv")
+      wanted.has_nv = true;
+    else
+      die("unknown flag (or one that the stand-in lacks): " + *option);
+  }
+  wanted.image = arguments.take();
+  wanted.command = arguments.rest();
+  return wanted;
+}
+
+void must_be_an_image(const fs::path& image) {
+  const std::string trouble = "While checking container encryption: could not open image " + image.string() + ": ";
+  const int fd = ::open(image.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) die(trouble + "failed to retrieve path for " + image.string() + ": " + std::strerror(errno));
+  char magic[4] = {};
+  const bool is_squashfs = ::read(fd, magic, 4) == 4 && std::string_view(magic, 4) == "hsqs";
+  ::close(fd);
+  if (!is_squashfs) die(trouble + "image format not recognized");
+}
+
+/// A path inside becomes one below root; the image's own links are not followed out of it.
+[[nodiscard]] fs::path below(const fs::path& root, const fs::path& path) {
+  return root / path.relative_path();
+}
+
+void mount_all(const fs::path& root, const Wanted& wanted, const std::string& home, const fs::path& started_in) {
+  const auto bind = [&](const fs::path& source, const fs::path& target, unsigned long flags = 0) {
+    make_target(source, below(root, target));
+    bind_mount(source, below(root, target), MS_REC | flags);
+  };
+  for (const char* path : {"/proc", "/sys", "/dev", "/tmp", "/var/tmp"}) bind(path, path);
+  for (const char* path : {"/etc/hosts", "/etc/resolv.conf"}) {
+    if (fs::exists(path)) bind(path, path);
+  }
+  if (wanted.has_home) bind(home, wanted.is_root ? "/root" : home);
+  // Where it is started it mounts, too, but not over what is the image's.
+  const fs::path relative = started_in.relative_path();
+  const std::string top = relative.empty() ? "" : relative.begin()->string();
+  static constexpr std::string_view kImages[] = {"",      "bin",  "boot", "dev", "etc", "lib",
+                                                 "lib64", "proc", "sbin", "sys", "usr"};
+  if (std::find(std::begin(kImages), std::end(kImages), top) == std::end(kImages)) bind(started_in, started_in);
+  for (const Bind& wish : wanted.binds) {
+    if (!fs::exists(wish.source)) {
+      die("container creation failed: mount " + wish.source.string() + "->" + wish.target.string() +
+          " error: while mounting " + wish.source.string() + ": mount source " + wish.source.string() +
+          " doesn't exist");
+    }
+    bind(wish.source, wish.target, wish.flags);
+  }
+}
+
+[[nodiscard]] std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+int enter(Wanted wanted) {
+  must_be_an_image(wanted.image);
+  const passwd* user = ::getpwuid(::geteuid());
+  const std::string home = user != nullptr ? user->pw_dir : "/";
+  const fs::path started_in = fs::current_path();
+  say(wanted.image.string());
+  if (wanted.has_nv && ::access("/dev/nvidiactl", F_OK) != 0)
+    std::fprintf(stderr, "INFO:    Could not find any nv files on this host!\n");
+
+  // The caller's environment, and what of it is to beat the image's.
+  constexpr std::string_view kPrefix = "APPTAINERENV_";
+  std::map<std::string, std::string> environment, injected;
+  for (char** line = environ; *line != nullptr; ++line) {
+    const std::string_view text = *line;
+    const auto equals = text.find('=');
+    const std::string name(text.substr(0, equals)), value(text.substr(equals + 1));
+    if (text.starts_with(kPrefix))
+      injected[name.substr(kPrefix.size())] = value;
+    else if (!text.starts_with("APPTAINER_") && name != "PATH" && name != "LD_LIBRARY_PATH" && name != "HOME")
+      environment[name] = value;
+  }
+  environment["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  environment["LD_LIBRARY_PATH"] = "/.singularity.d/libs";
+  environment["HOME"] = wanted.is_root ? "/root" : home;
+  environment["APPTAINER_CONTAINER"] = wanted.image;
+
+  // The image is unpacked into memory that goes with the namespace; what the host has at /mnt cannot be bound.
+  const fs::path root = "/mnt";
+  const fs::path image = fs::absolute(wanted.image);
+  enter_namespaces(wanted.is_root);
+  check(::mount("tmpfs", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") == 0, "tmpfs");
+  run({"unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-f", "-d", root.string(), image.string()});
+  mount_all(root, wanted, home, started_in);
+  if (!wanted.is_writable) restrict_mount(root, MS_RDONLY);
+  change_root(root);
+  if (!wanted.workdir.empty() && ::chdir(wanted.workdir.c_str()) != 0) die_errno("chdir " + wanted.workdir.string());
+
+  std::string script = "for file in /.singularity.d/env/*.sh; do [ ! -f \"$file\" ] || . \"$file\"; done; unset file\n";
+  for (const auto& [name, value] : injected) script += "export " + name + "=" + shell_quoted(value) + "\n";
+  script += wanted.runs ? "exec /.singularity.d/runscript \"$@\"\n" : "exec \"$@\"\n";
+  Words launch{"/bin/sh", "-c", script, "apptainer"};
+  launch.insert(launch.end(), wanted.command.begin(), wanted.command.end());
+  Words pairs;
+  for (const auto& [name, value] : environment) pairs.push_back(name + "=" + value);
+  ::execve(launch[0].c_str(), pointers(launch).data(), pointers(pairs).data());
+  die_errno(launch[0]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Words words(argv + 1, argv + argc);
+  if (words.empty()) die("usage: apptainer exec|run ...");
+  const std::string verb = words[0];
+  words.erase(words.begin());
+  if (verb == "exec" || verb == "run") return enter(parse(verb, std::move(words)));
+  if (verb == "--version") return std::puts("apptainer version 0 (stand-in of dlrun's testbed)") < 0 ? 1 : 0;
+  die("unknown command \"" + verb + "\" for \"apptainer\"");
+}
