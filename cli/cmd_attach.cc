@@ -16,6 +16,7 @@
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_parse.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep.h"
@@ -44,7 +45,7 @@ Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status, con
   if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
     return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
   }
-  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster};
+  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster, std::nullopt};
 }
 
 /// Slurm's own number of a job, which srun wants of an array's task, too.
@@ -60,6 +61,17 @@ Result<std::string> number_of(const Cli& cli, const JobId& job) {
     if (parse_int(trim(line))) return std::string(trim(line));
   }
   return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id, trim(done->err));
+}
+
+/// Nothing where Slurm does not tell it.
+std::optional<std::int64_t> cpus_of(const Cli& cli, const AttachPoint& point) {
+  Command command;
+  command.argv = {"scontrol"};
+  if (!point.clusters.empty()) command.argv.insert(command.argv.end(), {"-M", point.clusters});
+  command.argv.insert(command.argv.end(), {"--details", "show", "job", point.job});
+  command.env = scrubbed_for_slurm(cli.env, munge_is_available());
+  const auto done = run_command(command);
+  return done && done->exit_code == 0 ? parse_cpus_of_node(done->out, point.node) : std::nullopt;
 }
 
 /// Where the job's programs started; else beside the run.
@@ -112,6 +124,7 @@ Result<int> attach(Cli& cli, const Options& options) {
   auto number = number_of(cli, status->job);
   if (!number) return tl::unexpected(number.error());
   point->job = std::move(*number);
+  point->cpus = cpus_of(cli, *point);
   const auto plan = plan_of(cli, run->path);
   if (!plan) return tl::unexpected(plan.error());
   if (options.dry_run) {

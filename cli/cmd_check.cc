@@ -8,10 +8,12 @@
 
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
+#include "cli/expectations.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
+#include "cli/slurm_options.h"
 #include "cli/sweep.h"
 #include "common/subprocess.h"
 #include "launcher/executors/executor.h"
@@ -52,6 +54,7 @@ Result<int> check(Cli& cli, const Options& options) {
   RunInspector inspector(cli.env);
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
+  DLRUN_TRY(check_slurm_options(cli, prepared->loaded));
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
 
@@ -94,6 +97,9 @@ Result<int> check(Cli& cli, const Options& options) {
              prepared->loaded.site.source, plan.runs_dir);
   if (sweep) fmt::print("  sweep     {}\n", size_text(*sweep));
   if (const auto hours = cost(plan.requested); !sweep && !hours.empty()) fmt::print("  cost      {}\n", hours);
+  if (const auto limits = partition_text(prepared->loaded.site, prepared->loaded.spec.resources.partition.value_or(""));
+      !limits.empty())
+    fmt::print("  partition {}\n", limits);
   if (*dependency) fmt::print("  waits     {}\n", **dependency);
   fmt::print("  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
   return kExitOk;

@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "launcher/spec/key_help.h"
 #include "launcher/spec/key_reference.h"
+#include "launcher/spec/validate.h"
 
 namespace dlrun {
 namespace {
@@ -89,7 +90,51 @@ struct Explained {
   std::string where;  ///< the origin in words
 };
 
-/// What the spec says, then what the site and the preset add to it.
+/// YAML of a value that is known as text: what is a number or a truth value stays one.
+[[nodiscard]] std::string yaml_of(std::string_view text) {
+  const Json value = Json::parse(text, nullptr, false);
+  if (value.is_number() || value.is_boolean()) return std::string(text);
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Whether what holds in silence of a section's key matters to this job.
+[[nodiscard]] bool is_of_job(const Prepared& prepared, std::string_view key) {
+  if (key.starts_with("train.") || key.starts_with("checkpoint.")) return prepared.loaded.preset.is_trainer;
+  if (key.starts_with("container."))
+    return container_runtime(prepared.loaded.spec, prepared.loaded.site) != "none" && key != "container.runtime";
+  if (key.starts_with("retry.")) return wants_retry(prepared.loaded.spec);
+  return key == "launch.agent" || key == "code.snapshot" || key == "submit.via";
+}
+
+/// What dlrun decided where the spec is silent: by another key, or by default.
+void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
+  const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
+    if (std::any_of(rows.begin(), rows.end(), [&](const Explained& row) { return row.key == key; })) return;
+    const bool is_default = by.empty() || by == key;
+    const Origin origin{Origin::Kind::kDefault, is_default ? "" : std::string(by), 0, 0};
+    rows.push_back({std::string(key), yaml_of(value), origin, is_default ? "default" : fmt::format("from {}", by)});
+  };
+  const LaunchPlan& plan = prepared.plan;
+  for (const PlannedOption& directive : plan.directives) {
+    for (const KeyRow& row : spec_keys()) {
+      if (row.path.starts_with("resources.") && row.option == directive.option)
+        add(row.path, directive.value.value_or("true"), directive.key);
+    }
+  }
+  add("launch.preset", prepared.loaded.preset.name, "");
+  for (const PlannedWords& words : plan.program) {
+    if (words.key.starts_with("train.") && words.words.size() == 2) add(words.key, words.words[1], "");
+  }
+  for (const PlannedOption& option : plan.rank_options) {
+    if (option.option == "--nproc-per-node") add("launch.nproc_per_node", option.value.value_or(""), option.key);
+  }
+  for (const KeyRow& row : spec_keys()) {
+    if (row.path == "resources.cpus_per_task" && plan.shares_cpus) add(row.path, row.fallback, "");
+    if (!row.fallback.empty() && row.is_supported() && is_of_job(prepared, row.path)) add(row.path, row.fallback, "");
+  }
+}
+
+/// What the spec says, then what the site and the preset add to it, then what was decided for it.
 [[nodiscard]] std::vector<Explained> explained(const Prepared& prepared) {
   std::vector<Explained> rows;
   for (const EffectiveValue& value : effective_values(prepared.loaded.spec))
@@ -113,6 +158,9 @@ struct Explained {
   for (const PlannedOption& option : plan.step) {
     if (option.option == "--mpi" && option.value) add("launch.mpi", *option.value, option.key);
   }
+  if (const auto runtime = container_runtime(prepared.loaded.spec, prepared.loaded.site); runtime != "none")
+    add("container.runtime", runtime, "site " + prepared.loaded.site.name);
+  add_decisions(prepared, rows);
   return rows;
 }
 

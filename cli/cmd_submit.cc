@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
+#include "cli/slurm_options.h"
 #include "cli/submit_job.h"
 #include "cli/sweep.h"
 #include "common/quoting.h"
@@ -59,7 +60,7 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
   return kExitOk;
 }
 
-Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm) {
+Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm, bool json) {
   SubmitRequest request;
   request.script_text = job.script;
   if (job.submit.clusters) request.options = {"--clusters=" + *job.submit.clusters};
@@ -69,7 +70,17 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm) {
   hide_secrets(request.env, job.submit.secrets);
   const auto words = slurm.test(request);
   if (!words) return tl::unexpected(words.error());
-  fmt::print("{}\n", *words);
+  if (json) {
+    Json out;
+    out["run"] = nullptr;
+    out["name"] = job.name;
+    out["slurm"] = *words;
+    out["gpu_hours"] = value_or_null(gpu_hours(job.requested));
+    out["core_hours"] = value_or_null(core_hours(job.requested));
+    print_json(out);
+  } else {
+    fmt::print("{}\n", *words);
+  }
   return kExitOk;
 }
 
@@ -101,6 +112,7 @@ Result<int> submit(Cli& cli, const Options& options) {
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto job = make_job(cli, options.spec);
   if (!job) return tl::unexpected(job.error());
+  if (job->prepared && !job->is_script && !options.dry_run) DLRUN_TRY(check_slurm_options(cli, job->prepared->loaded));
   RunInspector inspector(cli.env);
   if (job->prepared) {
     auto dependency = wait_of(cli, inspector, *job);
@@ -116,7 +128,7 @@ Result<int> submit(Cli& cli, const Options& options) {
       if (!sweep) return tl::unexpected(sweep.error());
       job->script = sweep->arrays.front().script;
       job->submit.is_array = true;
-      if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server));
+      if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server), options.json);
       return show_what_would_be_done(cli, *job, &*sweep, options.json);
     }
     print_diagnostics(cli, preflight(cli, prepared.loaded));
@@ -127,7 +139,7 @@ Result<int> submit(Cli& cli, const Options& options) {
     print_diagnostics(cli, preflight(cli, job->prepared->loaded));
     tell_of_copy(cli, *job, options.spec.file);
   }
-  if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server));
+  if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server), options.json);
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});
 }
 

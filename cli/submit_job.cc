@@ -1,9 +1,11 @@
 #include "cli/submit_job.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/expectations.h"
 #include "cli/interrupt.h"
 #include "cli/json_or_null.h"
 #include "cli/output.h"
@@ -13,6 +15,8 @@
 #include "cli/secrets.h"
 #include "cli/watch.h"
 #include "common/files.h"
+#include "container/image_name.h"
+#include "launcher/executors/glance.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
 #include "launcher/runs/carried_spec.h"
@@ -31,7 +35,16 @@ std::optional<std::string> value_of(const LaunchPlan& plan, std::string_view opt
   return std::nullopt;
 }
 
+/// Of the partition that the script, edited or not, names.
+std::string partition_of(const Job& job) {
+  if (!job.prepared) return "";
+  return partition_text(job.prepared->loaded.site, sbatch_value(job.script, "--partition", "-p").value_or(""));
+}
+
 void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submission& submission, bool json) {
+  // A controller that is busy delays nobody; a slurmrestd has taken its time already.
+  constexpr std::chrono::seconds kPatience{2};
+  const auto report = submission.server ? std::nullopt : glance_at(cli.env, submission.job, kPatience);
   if (json) {
     Json out;
     out["run"] = run.id;
@@ -42,6 +55,7 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
     RunFacts facts;
     facts.submission = submission;
     out["log"] = job_log(run.path, facts).value_or("").string();
+    out["start"] = report && !report->start.empty() ? Json(report->start) : Json(nullptr);
     out["gpu_hours"] = value_or_null(gpu_hours(job.requested));
     out["core_hours"] = value_or_null(core_hours(job.requested));
     print_json(out);
@@ -50,7 +64,9 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
   fmt::print("{} {} as job {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
              paint(cli.colour_out, Colour::kBold, run.id), submission.job.id,
              submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
+  if (report) fmt::print("  start      {}\n", start_text(*report));
   if (const auto hours = cost(job.requested); !hours.empty()) fmt::print("  cost       {}\n", hours);
+  if (const auto limits = partition_of(job); !limits.empty()) fmt::print("  partition  {}\n", limits);
   fmt::print("  directory  {}\n", run.path.string());
   fmt::print("  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.id);
   std::fflush(stdout);
@@ -174,7 +190,9 @@ std::filesystem::path source_folder(const Cli& cli, const std::string& file) {
 
 std::string image_of(const Job& job) {
   const std::string image = job.prepared ? job.prepared->loaded.spec.container.image.value_or("") : "";
-  const bool is_named = !job.is_script || without_carried(job.script).find(image) != std::string::npos;
+  const std::string text = job.is_script ? without_carried(job.script) : "";
+  const bool is_named =
+      !job.is_script || text.find(image) != std::string::npos || text.find(pyxis_image(image)) != std::string::npos;
   return is_named ? image : "";
 }
 

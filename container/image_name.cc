@@ -5,6 +5,11 @@
 #include "common/text.h"
 
 namespace dlrun {
+namespace {
+
+constexpr std::string_view kScheme = "docker://";
+
+}  // namespace
 
 bool is_image_path(std::string_view image) {
   return image.starts_with('/') || image.starts_with("./") || image.starts_with("../") || image.starts_with("~/");
@@ -15,7 +20,6 @@ Result<std::string> enroot_uri(std::string_view image) {
     return fail(Errc::kInvalid, "'{}' is a file, not an image in a registry: give it as container.image",
                 printable(image));
   }
-  constexpr std::string_view kScheme = "docker://";
   std::string name(image.starts_with(kScheme) ? image.substr(kScheme.size()) : image);
   const auto is_odd = [](char c) {
     const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -33,6 +37,11 @@ Result<std::string> enroot_uri(std::string_view image) {
     if (slash != std::string::npos && is_host) name[slash] = '#';
   }
   return std::string(kScheme) + name;
+}
+
+std::string pyxis_image(std::string_view image) {
+  const auto uri = enroot_uri(image);
+  return uri ? uri->substr(kScheme.size()) : std::string(image);
 }
 
 }  // namespace dlrun

@@ -16,4 +16,8 @@ namespace dlrun {
 /// what no name can hold.
 [[nodiscard]] Result<std::string> enroot_uri(std::string_view image);
 
+/// The image as pyxis wants it: a registry's name in enroot's form, without a scheme, since pyxis puts docker:// before
+/// it and reads a registry behind '#' alone. A path, and what is no such name, stays as it is.
+[[nodiscard]] std::string pyxis_image(std::string_view image);
+
 }  // namespace dlrun

@@ -8,6 +8,7 @@
 
 #include "common/text.h"
 #include "container/backends.h"
+#include "container/image_name.h"
 #include "container/mounts.h"
 
 namespace dlrun {
@@ -58,12 +59,6 @@ class Pyxis final : public ContainerBackend {
       if (spec.image->ends_with(".sif")) {
         found.push_back({"container.image", "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
       }
-      if (spec.image->starts_with("docker://")) {
-        found.push_back(
-            {"container.image",
-             fmt::format("container.image: pyxis writes it without 'docker://': {}", printable(spec.image->substr(9))),
-             true});
-      }
     }
     return found;
   }
@@ -72,7 +67,7 @@ class Pyxis final : public ContainerBackend {
       const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<ContainerOption> options;
-    if (spec.image) options.push_back({"--container-image", *spec.image, "container.image"});
+    if (spec.image) options.push_back({"--container-image", pyxis_image(*spec.image), "container.image"});
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
     if (const auto mounts = mount_list(step, take(user_options, "container-mounts")); !mounts.empty()) {
       options.push_back(

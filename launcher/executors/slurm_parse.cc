@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "common/hostlist.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -36,6 +37,48 @@ std::string known(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node) {
+  constexpr std::string_view kNodes = "Nodes=", kCpus = "CPU_IDs=";
+  bool is_here = false;
+  for (const auto line : split(out, '\n')) {
+    for (const auto word : split(line, ' ')) {
+      if (word.starts_with(kNodes)) {
+        const auto names = expand_hostlist(word.substr(kNodes.size()));
+        is_here = names && std::find(names->begin(), names->end(), node) != names->end();
+      } else if (word.starts_with(kCpus) && is_here) {
+        std::int64_t count = 0;
+        for (const auto range : split(word.substr(kCpus.size()), ',')) {
+          const auto dash = range.find('-');
+          const auto first = parse_int(range.substr(0, dash));
+          const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
+          if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
+          count += *last - *first + 1;
+        }
+        return count;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> parse_long_options(std::string_view help) {
+  std::vector<std::string> names;
+  for (const auto line : split(help, '\n')) {
+    auto at = trim(line);
+    if (at.size() > 3 && at[0] == '-' && at[1] != '-' && at.substr(2, 2) == ", ") at.remove_prefix(4);  // "-A, "
+    if (!at.starts_with("--")) continue;
+    at.remove_prefix(2);
+    constexpr std::string_view kMaybe = "[no-]";
+    const bool has_opposite = at.starts_with(kMaybe);
+    if (has_opposite) at.remove_prefix(kMaybe.size());
+    const std::string name(at.substr(0, at.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_")));
+    if (name.empty()) continue;
+    names.push_back(name);
+    if (has_opposite) names.push_back("no-" + name);
+  }
+  return names;
+}
 
 bool is_comment_of(std::string_view comment, std::string_view ours) {
   return comment.starts_with(ours) && (comment.size() == ours.size() || comment[ours.size()] == ' ');

@@ -2,6 +2,8 @@
 // What Slurm's commands print, read tolerantly: fields of other versions are passed over, lines that do not fit as
 // well.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,12 @@ inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,
 
 /// sacct -P -n -X -o kSacctFormat. Of a requeued job's several records the last counts.
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
+
+/// Of `scontrol --details show job` how many CPUs the job has on a node.
+[[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node);
+
+/// The names of `sbatch --help`: "  -A, --account=name   charge ..." and "      --[no-]thing".
+[[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
 /// True when a job's comment is ours, or ours with the user's own behind it.
 [[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view ours);

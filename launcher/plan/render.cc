@@ -52,9 +52,14 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   if (plan.prologue.setup_node.empty()) return "";
   const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
   if (plan.target == Target::kLocal) return "\n# environment.setup_node\n" + shell + "\n";
-  return "\n# environment.setup_node: once on every node\n"
-         "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 --export=ALL "
-         "--mpi=none "
+  return "\n# environment.setup_node: once on every node, with as many CPUs as each of them has for the job\n"
+         "node_cpus=0\n"
+         "for cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8\n"
+         "  cpus=${cpus%%\"(\"*}\n"
+         "  if ((node_cpus == 0 || cpus < node_cpus)); then node_cpus=$cpus; fi\n"
+         "done\n"
+         "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 "
+         "--cpus-per-task=\"$node_cpus\" --export=ALL --mpi=none "
          "\\\n  --kill-on-bad-exit=1 " +
          shell + "\n";
 }
@@ -248,22 +253,22 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 
 namespace {
 
-/// srun's words for one task that sees the node as the job's tasks would together.
-[[nodiscard]] std::vector<std::string> session_step(const LaunchPlan& plan, bool has_terminal) {
-  std::vector<std::string> step{"srun", "--overlap", "--nodes=1", "--ntasks=1", "--export=ALL", "--mpi=none"};
+/// srun with all CPUs that the allocation, "16(x3),8", has on its first node.
+constexpr const char* kSrunOnFirstNode = "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
+
+/// srun's words, without its name, for one task that sees the node as the job's tasks would together.
+[[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
   // With a terminal Ctrl-C is the program's; else srun would have it twice within a second.
-  step.emplace_back(has_terminal ? "--pty" : "--quit-on-interrupt");
-  if (plan.requested.cpus && plan.requested.nodes) {
-    step.push_back(fmt::format("--cpus-per-task={}", *plan.requested.cpus / *plan.requested.nodes));
-  }
-  return step;
+  return {"--overlap",    "--nodes=1",  "--ntasks=1",
+          "--export=ALL", "--mpi=none", has_terminal ? "--pty" : "--quit-on-interrupt"};
 }
 
-/// step starts a shell or command in the job's environment; container: srun's options that put it into the container;
-/// batch: lines of bash before an `enter` of the plan's, where it has one.
+/// step starts a shell or command in the job's environment; words: srun's of a step within it; container: its options
+/// that put it into the container; batch: lines of bash before an `enter` of the plan's, where it has one.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
-                                  const std::vector<PlannedOption>& container, std::string_view batch,
-                                  const std::vector<std::string>& command, const std::string& script_path) {
+                                  const std::vector<std::string>& words, const std::vector<PlannedOption>& container,
+                                  std::string_view batch, const std::vector<std::string>& command,
+                                  const std::string& script_path) {
   Interactive result;
   result.argv = step;
   const bool enters = !plan.entry.words.empty();
@@ -282,7 +287,7 @@ namespace {
   if (!plan.rank_vars.empty()) last.emplace_back("env");
   for (const PlannedVariable& variable : plan.rank_vars) last.push_back(variable.name + "=" + variable.value);
   if (!container.empty()) {
-    last = step;
+    last = words;
     for (const PlannedOption& option : container) last.push_back(option.word());
   }
   if (command.empty()) {
@@ -290,10 +295,12 @@ namespace {
   } else {
     last.insert(last.end(), command.begin(), command.end());
   }
+  // Of the step that this script runs in.
+  const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
   if (enters) {  // not exec: the script may have a container to remove
     result.script += fmt::format("{}{}\"${{enter[@]}}\" {}\n", batch, enter_text(plan), shell_quote_all(last));
   } else {
-    result.script += "exec " + shell_quote_all(last) + "\n";
+    result.script += "exec " + srun + shell_quote_all(last) + "\n";
   }
   return result;
 }
@@ -302,8 +309,10 @@ namespace {
 
 Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
                                const std::string& script_path, bool has_terminal) {
-  Interactive result =
-      session(plan, session_step(plan, has_terminal), plan.container, plan.entry.session, command, script_path);
+  const std::vector<std::string> words = session_words(has_terminal);
+  std::vector<std::string> step{"bash", "-c", kSrunOnFirstNode, "srun"};
+  step.insert(step.end(), words.begin(), words.end());
+  Interactive result = session(plan, step, words, plan.container, plan.entry.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
   for (std::string& word : salloc_words(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
@@ -312,9 +321,13 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
 
 Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point, const std::vector<std::string>& command,
                           const std::string& script_path, bool has_terminal) {
-  std::vector<std::string> step = session_step(plan, has_terminal);
-  step.insert(step.begin() + 1, {"--jobid=" + point.job, "--nodelist=" + point.node});
-  if (!point.clusters.empty()) step.insert(step.begin() + 1, "--clusters=" + point.clusters);
+  std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
+  if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
+  std::vector<std::string> words = session_words(has_terminal);
+  words.insert(words.begin(), place.begin(), place.end());
+  std::vector<std::string> step{"srun"};
+  step.insert(step.end(), words.begin(), words.end());
+  step.push_back(point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none");
   std::vector<PlannedOption> container = plan.container;
   const auto named = std::find_if(container.begin(), container.end(),
                                   [](const PlannedOption& o) { return o.option == "--container-name" && o.value; });
@@ -322,7 +335,7 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point, cons
     const std::string name = named->value->substr(0, named->value->find(':'));
     container = {{"--container-name", name + ":exec", "container.name"}};
   }
-  return session(plan, step, container, plan.entry.join, command, script_path);
+  return session(plan, step, words, container, plan.entry.join, command, script_path);
 }
 
 }  // namespace dlrun

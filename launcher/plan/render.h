@@ -40,7 +40,8 @@ struct Interactive {
 /// A running job and the node of it that is asked for.
 struct AttachPoint {
   std::string job, node;
-  std::string clusters;  ///< -M; empty: the default cluster
+  std::string clusters;              ///< -M; empty: the default cluster
+  std::optional<std::int64_t> cpus;  ///< the job's on that node; not known: the step is bound to none
 };
 
 /// The same beside the ranks of a job that runs: nothing is allocated. In a named container the shell joins the one

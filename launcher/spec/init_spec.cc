@@ -99,6 +99,16 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
+/// What the site's runtime takes, and where it comes from.
+[[nodiscard]] std::pair<std::string, std::string> example_image(std::string_view runtime) {
+  constexpr std::string_view kName = "nvcr.io/nvidia/pytorch:24.05-py3";
+  if (runtime == "apptainer") return {"./image.sif", fmt::format("apptainer pull image.sif docker://{}", kName)};
+  if (runtime == "enroot")
+    return {"./image.sqsh",
+            fmt::format("enroot import -o image.sqsh docker://nvcr.io#{}", kName.substr(kName.find('/') + 1))};
+  return {"nvcr.io#nvidia/pytorch:24.05-py3", fmt::format("run by {} here", runtime)};
+}
+
 void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
   if (a.image) {
     page.heading("container");
@@ -107,7 +117,8 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
   } else if (site.container_runtime != "none") {
     page.row("");
     page.row("# container:");
-    page.row("#   image: nvcr.io#nvidia/pytorch:24.05-py3", "run by " + site.container_runtime + " here");
+    const auto [image, remark] = example_image(site.container_runtime);
+    page.row(fmt::format("#   image: {}", image), remark);
     page.row("#   mounts: [./data:/data]", "SOURCE:TARGET[:FLAGS]");
   }
 }

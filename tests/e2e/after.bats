@@ -115,11 +115,16 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 }
 
 @test "environment.setup_node runs once on every node, before the ranks; a line that fails ends the job" {
-    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
-        --set 'environment.setup_node="hostname >>nodes; echo staged >/tmp/staged"' \
+    # It has all the CPUs of the job on its node, also where nodes differ: 3 tasks of 2 CPUs are 4 and 2 here.
+    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null --set resources.ntasks=3 \
+        --set resources.cpus_per_task=2 --set 'environment.setup_node="echo $SLURM_CPUS_PER_TASK >>cpus"' \
+        --set 'launch.command=[hostname]'
+    [ "$(cat "$dir/cpus")" = $'2\n2' ]
+    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 --set resources.cpus_per_task=3 \
+        --set 'environment.setup_node="hostname >>nodes; echo staged $SLURM_CPUS_PER_TASK >/tmp/staged"' \
         --set 'launch.command=[bash, -c, "cat /tmp/staged"]'
     [ "$(sort "$dir/nodes" | tr '\n' ' ')" = "n1 n2 " ]
-    [ "$(dl logs first | grep -c '^staged$')" -eq 4 ]
+    [ "$(dl logs first | grep -c '^staged 6$')" -eq 4 ]
     run dl submit first.yaml --watch --set 'environment.setup_node="false; true"'
     [ "$status" -eq 5 ]
     [[ $output == *"the ranks were not started"* ]]

@@ -115,9 +115,41 @@ key() { dl status last --json | jq -r "$1"; }
     run dl submit hello.yaml --test-only
     [ "$status" -eq 0 ]
     [[ $output == *"to start at"* ]]
+    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/said"
+    jq -e '.run == null and .name == "hello" and (.slurm | contains("to start at"))' "$BATS_TEST_TMPDIR/said"
     run dl submit hello.yaml --dry-run
     [ "$status" -eq 0 ]
     [[ $output == *"#SBATCH --nodes=2"* ]]
+    no_jobs
+    [ ! -e "$dir/runs" ]
+}
+
+@test "submit and check say when the job starts and what its partition gives; a slow squeue delays nothing" {
+    as_user mkdir -p "$dir/config/sites" "$dir/bin"
+    as_user bash -c "printf 'partitions:\n  batch: {time: 1h, max_nodes: 4, cpus_per_node: 64}\n' >'$dir/config/sites/here.yaml'; printf '#!/bin/sh\nexec sleep 100\n' >'$dir/bin/squeue'; chmod +x '$dir/bin/squeue'"
+    here() { as_user bash -c 'cd "$1" && shift && DLRUN_CONFIG=$PWD/config exec dlrun "$@"' - "$dir" "$@"; }
+    limits='batch: at most 01:00:00 and 4 nodes for a job; a node has 64 CPUs'
+    run here check hello.yaml --set site=here --set resources.partition=batch
+    [[ $output == *"partition $limits"* ]]
+    run here submit hello.yaml --set site=here --set resources.partition=batch --set resources.begin=now+1hour
+    [[ $output == *"start      about 20"*", as Slurm estimates it now"*"partition  $limits"* ]]
+    start=$(dl submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
+    (($(date -d "$start" +%s) - $(date +%s) > 3000))
+    run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec timeout 60 dlrun submit hello.yaml --json' - "$dir"
+    [ "$status" -eq 0 ]
+    [ "$(jq -r .start <<<"$output")" = null ]
+}
+
+@test "a free option that sbatch or srun does not have is refused with its place and the nearest one" {
+    as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' "$dir/hello.yaml"
+    for words in check submit "submit --test-only"; do
+        # shellcheck disable=SC2086 # words
+        run dl $words hello.yaml --set 'launch.srun={labell: true}'
+        [ "$status" -eq 2 ]
+        [[ $output == *"hello.yaml:3:20: error: slurm.mial-user: the sbatch here has no option --mial-user; did you mean 'mail-user'?"* ]]
+        [[ $output == *"slurm.frobnicate: the sbatch here has no option --frobnicate"* && $output != *"option --mail-typ"* ]]
+        [[ $output == *"--set launch.srun={labell: true}"*"warning: launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"* ]]
+    done
     no_jobs
     [ ! -e "$dir/runs" ]
 }

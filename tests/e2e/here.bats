@@ -96,10 +96,10 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "interactive runs a command on the first node in the spec's environment, and frees the allocation" {
-    run dl interactive hello.yaml -- bash -c 'echo "on $(hostname), job of $SLURM_JOB_NUM_NODES nodes: $GREETING"' </dev/null
+    run dl interactive hello.yaml -- bash -c 'echo "on $(hostname), job of $SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING"' </dev/null
     [ "$status" -eq 0 ]
     [[ $output == *"set up on n1"* ]]
-    [[ $output == *"on n1, job of 2 nodes: it's; \$(id) \"here\""* ]]
+    [[ $output == *"on n1, job of 2 nodes, CPUs: 2: it's; \$(id) \"here\""* ]]
     wait_until 10 no_jobs
     run dl interactive hello.yaml -- false </dev/null
     [ "$status" -eq 5 ]
@@ -181,10 +181,10 @@ start_attached() {
     is_running() { [[ $(key .state) == running ]]; }
     run dl submit hello.yaml --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
     wait_until 30 is_running
-    run dl attach last -- bash -c 'echo "on $(hostname), job $SLURM_JOB_ID, $(pgrep -fc "dlrun-agent rank") agents: $GREETING"' </dev/null
+    run dl attach last -- bash -c 'echo "on $(hostname), job $SLURM_JOB_ID, $(pgrep -fc "dlrun-agent rank") agents, $SLURM_CPUS_PER_TASK CPUs: $GREETING"' </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"on n1, job $(key .job), "[1-9]*" agents: it's; \$(id) \"here\""* ]]
+    [[ $output == *"on n1, job $(key .job), "[1-9]*" agents, 2 CPUs: it's; \$(id) \"here\""* ]]
     [[ $(dl attach last -- pwd </dev/null) == *$'\n'"$dir" ]]
     run dl attach last --node n2 -- hostname </dev/null
     [[ $output == *n2 ]]

@@ -14,6 +14,7 @@ DLRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
 SITE = """\
 gpu_style: gres
+container_runtime: pyxis
 environment: {NCCL_IB_DISABLE: 1}
 defaults:
   resources: {partition: small}
@@ -52,25 +53,39 @@ class Explain(unittest.TestCase):
         return {row["key"]: row for row in json.loads(done.stdout)}
 
     def test_each_value_tells_its_origin(self):
-        values = self.values("--set", "resources.nodes=4")
+        values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2", "--set",
+                             "container.image=/a.sqsh", "--set", "container.writable=true")
         site = str(self.path / "sites" / "lab.yaml")
         expected = {
             "name": ("origins", "file", "exp.yaml", 1, 7),
             "resources.nodes": (4, "set", "resources.nodes=4", 1, 17),
             "resources.time": ("01:00:00", "file", "exp.yaml", 5, 9),
-            "resources.partition": ("small", "site", site, 4, 26),
+            "resources.partition": ("small", "site", site, 5, 26),
             "resources.account": ("proj", "env", "SBATCH_ACCOUNT", None, None),
             "environment.vars.ONE": ("1", "file", "exp.yaml", 7, 15),
             "environment.vars.LONG": ("a\tb", "file", "exp.yaml", 7, 28),
             "launch.command": (["python", "-u", "train.py"], "file", "exp.yaml", 10, 12),
             "environment.vars.NCCL_IB_DISABLE": ("1", "site", site, None, None),
+            "resources.tasks_per_node": (2, "default", "resources.gpus_per_node", None, None),
+            "resources.gres": ("gpu:2", "default", "resources.gpus_per_node", None, None),
+            "resources.cpus_per_task": ("the node's allocated CPUs, shared evenly", "default", None, None, None),
+            "container.runtime": ("pyxis", "site", site, None, None),
+            "container.mount_home": (False, "default", None, None, None),
+            "container.writable": (True, "set", "container.writable=true", 1, 20),
+            "launch.agent": (True, "default", None, None, None),
         }
         for key, (value, kind, source, line, column) in expected.items():
             with self.subTest(key=key):
                 self.assertEqual(values[key]["value"], value)
                 self.assertEqual(values[key]["origin"], {"kind": kind, "source": source, "line": line, "column": column})
         self.assertEqual(values["environment.vars.MASTER_ADDR"]["origin"]["kind"], "preset")
-        self.assertNotIn("resources.mem", values)
+        self.assertTrue(values["resources.output"]["value"].endswith("/runs/origins-%j.out"))
+        # What nobody decides, and what is not for this job, is left out.
+        for key in ("resources.mem", "train.lr", "retry.on", "launch.mpi"):
+            self.assertNotIn(key, values)
+        silent = self.values()
+        self.assertEqual(silent["resources.tasks_per_node"]["origin"], {"kind": "default", "source": None, "line": None, "column": None})
+        self.assertNotIn("container.mount_home", silent)
 
     def test_the_table_for_people_says_the_same(self):
         done = self.dlrun("explain", "exp.yaml")

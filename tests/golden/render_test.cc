@@ -91,6 +91,37 @@ TEST_CASE("a rendered script asks for what its plan does, so an edited one is co
   }
 }
 
+/// The srun commands of a script, with the lines that go on from them; an array's words count as one line.
+std::vector<std::string> steps_of(const std::string& script) {
+  std::vector<std::string> steps;
+  bool is_open = false;
+  for (const auto line : split(script, '\n')) {
+    const auto text = trim(line);
+    const bool starts =
+        text == "srun" || text.starts_with("srun ") || text.find("exec srun ") != std::string_view::npos;
+    if (starts) steps.emplace_back();
+    if (starts || is_open) steps.back() += std::string(text) + "\n";
+    is_open = (starts || is_open) && (text.ends_with('\\') || (steps.back().starts_with("srun\n") && text != ")"));
+  }
+  return steps;
+}
+
+TEST_CASE("every srun of every script says its CPUs: none are inherited from the job since Slurm 22.05") {
+  std::size_t steps = 0;
+  for (const auto& file : all_specs()) {
+    const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
+    const auto session = render_interactive(plan, {}, "/s.sh");
+    for (const std::string& text : {*render_script(plan), session.script, join(session.argv, " ") + "\n"}) {
+      for (const std::string& step : steps_of(text)) {
+        INFO(file.string() << "\n" << step);
+        CHECK(step.find("--cpus-per-") != std::string::npos);
+        ++steps;
+      }
+    }
+  }
+  CHECK(steps > 2 * all_specs().size());
+}
+
 TEST_CASE("a sweep's array and one of its points have goldens") {
   const auto file = golden::folder() / "specs" / "sweep.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
@@ -160,12 +191,13 @@ TEST_CASE("local scripts and interactive sessions have goldens") {
 
 TEST_CASE("a shell beside a job's ranks joins a named container, makes one of the image's, or stays on the node") {
   const auto attach = [](const fs::path& spec) {
-    const auto shell = render_attach(plan_of(load(spec), Target::kSlurm), {"42", "n2", ""}, {"nvidia-smi"}, "/s.sh");
+    const auto shell = render_attach(plan_of(load(spec), Target::kSlurm), {"42", "n2", "", 6}, {"nvidia-smi"}, "/s.sh");
     return join(shell.argv, " ") + "\n" + shell.script;
   };
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
   const std::string image = attach(examples / "torch-ddp.yaml");
   CHECK(image.starts_with("srun --jobid=42 --nodelist=n2 --overlap "));
+  CHECK(image.find(" --cpus-per-task=6 ") != std::string::npos);
   CHECK(image.find("--container-image=") != std::string::npos);
   const std::string named = attach(golden::folder() / "specs" / "everything.yaml");
   CHECK(named.find(":exec") != std::string::npos);

@@ -32,6 +32,26 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
   return text;
 }
 
+TEST_CASE("pyxis: an image in a registry is given as enroot's form of its name, whichever way it is written") {
+  const auto given = [](std::string image) {
+    std::vector<ContainerUserOption> users;
+    return pyxis_backend().step_options(step_of(std::move(image)), users).front().value.value_or("");
+  };
+  for (const char* image : {"docker://nvcr.io/nvidia/pytorch:24.05-py3", "docker://nvcr.io#nvidia/pytorch:24.05-py3",
+                            "nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io#nvidia/pytorch:24.05-py3"}) {
+    CAPTURE(image);
+    CHECK(given(image) == "nvcr.io#nvidia/pytorch:24.05-py3");
+    ContainerSpec spec;
+    spec.image = image;
+    CHECK(pyxis_backend().problems(spec).empty());
+  }
+  CHECK(given("docker://ubuntu:24.04") == "ubuntu:24.04");
+  CHECK(given("docker://localhost:5000/mine") == "localhost:5000#mine");
+  CHECK(given("user/image") == "user/image");
+  CHECK(given("dockerd://mine:1") == "dockerd://mine:1");  // the daemon's, not a registry's
+  CHECK(given("/images/a b.sqsh") == "/images/a b.sqsh");
+}
+
 TEST_CASE("enroot: mounts are lines of an fstab, with the options that make their target") {
   ContainerStep step = step_of("/a.sqsh");
   step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});

@@ -96,3 +96,24 @@ TEST_CASE("the array size is what slurm.conf or scontrol says, and nothing where
   CHECK_FALSE(array_size_in("MaxArraySize=many\n").has_value());
   CHECK_FALSE(array_size_in("MaxArraySizes=8\n").has_value());
 }
+
+TEST_CASE("a job's CPUs on a node are counted, of several nodes on a line and of ranges") {
+  const char* out =
+      "JobId=7 JobName=x\n   NumNodes=3 NumCPUs=11 CPUs/Task=1\n   JOB_GRES=(null)\n"
+      "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=\n     Nodes=n10 CPU_IDs=0,4-5 Mem=0 GRES=\n   MinCPUsNode=1\n";
+  CHECK(parse_cpus_of_node(out, "n2") == 4);
+  CHECK(parse_cpus_of_node(out, "n10") == 3);
+  CHECK_FALSE(parse_cpus_of_node(out, "n3").has_value());
+  CHECK_FALSE(parse_cpus_of_node("  Nodes=n1 CPU_IDs=x Mem=0\n", "n1").has_value());
+  CHECK_FALSE(parse_cpus_of_node("slurm_load_jobs error", "n1").has_value());
+}
+
+TEST_CASE("the long options of sbatch's help are read") {
+  const auto names = parse_long_options(
+      "Usage: sbatch [OPTIONS(0)...] executable [args(0)...]\n\nParallel run options:\n"
+      "  -a, --array=indexes         job array index values\n  -A, --account=name          charge job\n"
+      "      --bb=<spec>             burst buffer specifications\n      --[no-]container-mount-home bind mount\n"
+      "Help options:\n  -h, --help                  show this help message\n  a remark on --nothing\n");
+  CHECK(names ==
+        std::vector<std::string>{"array", "account", "bb", "container-mount-home", "no-container-mount-home", "help"});
+}

@@ -72,12 +72,7 @@ TEST_CASE("uncommented, the keys that a first spec suggests are keys, and make a
     request.current_dir = "/exp";
     request.env.set("HOME", "/home/u");
     const auto result = load_spec(request);
-    if (!result) {
-      const std::string told = format_diagnostics(result.error());
-      // A runtime that is not built yet may be said so; anything else is a mistake of the page.
-      CHECK_FALSE(has(told, "unknown key"));
-      CHECK_FALSE(has(told, "expected"));
-    }
+    if (!result) FAIL(format_diagnostics(result.error()));
   }
 }
 

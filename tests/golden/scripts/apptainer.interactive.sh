@@ -40,6 +40,9 @@ enter=(
 # --gpus-per-node=4
 # --time=00:10:00
 # --chdir=/home/user/exp 1
+# bash
+# -c
+# exec srun --cpus-per-task="${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}" "$@"
 # srun
 # --overlap
 # --nodes=1
@@ -47,6 +50,5 @@ enter=(
 # --export=ALL
 # --mpi=none
 # --pty
-# --cpus-per-task=32
 # bash
 # /scratch/runs/s.sh

@@ -49,6 +49,9 @@ enter=(
 # --ntasks-per-node=1
 # --time=00:10:00
 # --chdir=/home/user/exp 1
+# bash
+# -c
+# exec srun --cpus-per-task="${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}" "$@"
 # srun
 # --overlap
 # --nodes=1

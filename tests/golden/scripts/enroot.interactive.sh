@@ -56,6 +56,9 @@ two {three}
 # --cpus-per-task=4
 # --time=00:10:00
 # --chdir=/home/user/exp 1
+# bash
+# -c
+# exec srun --cpus-per-task="${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}" "$@"
 # srun
 # --overlap
 # --nodes=1
@@ -63,6 +66,5 @@ two {three}
 # --export=ALL
 # --mpi=none
 # --pty
-# --cpus-per-task=8
 # bash
 # /scratch/runs/s.sh

@@ -73,8 +73,13 @@ export EMPTY=''                           # environment.vars
 nvidia-smi -L
 echo "$SLURM_JOB_ID"
 
-# environment.setup_node: once on every node
-srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --export=ALL --mpi=none \
+# environment.setup_node: once on every node, with as many CPUs as each of them has for the job
+node_cpus=0
+for cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8
+  cpus=${cpus%%"("*}
+  if ((node_cpus == 0 || cpus < node_cpus)); then node_cpus=$cpus; fi
+done
+srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task="$node_cpus" --export=ALL --mpi=none \
   --kill-on-bad-exit=1 bash -eo pipefail -c 'cp -r "$SCRATCH/it'\''s" /tmp/
 '
 

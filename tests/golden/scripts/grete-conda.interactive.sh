@@ -26,6 +26,9 @@ conda activate custom-env                 # environment.conda
 # --mail-type=all
 # --mail-user=me@example.org
 # --chdir=/home/user/exp 1
+# bash
+# -c
+# exec srun --cpus-per-task="${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}" "$@"
 # srun
 # --overlap
 # --nodes=1
@@ -33,7 +36,6 @@ conda activate custom-env                 # environment.conda
 # --export=ALL
 # --mpi=none
 # --pty
-# --cpus-per-task=2
 # bash
 # --rcfile
 # /scratch/runs/s.sh

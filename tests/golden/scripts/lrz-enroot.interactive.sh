@@ -60,6 +60,9 @@ enter=(
 # --gres=gpu:8
 # --time=01:00:00
 # --chdir=/home/user/exp 1
+# bash
+# -c
+# exec srun --cpus-per-task="${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}" "$@"
 # srun
 # --overlap
 # --nodes=1

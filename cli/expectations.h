@@ -1,0 +1,18 @@
+#pragma once
+// What a user may expect of a job that is submitted: when it starts, and how much its partition would give.
+
+#include <string>
+
+#include "launcher/executors/executor.h"
+#include "launcher/spec/site_profile.h"
+
+namespace dlrun {
+
+/// "gpu: at most 2-00:00:00 and 8 nodes for a job; a node has 4 GPUs (a100), 64 CPUs, 512000 MiB", of the site's file;
+/// partition: empty is the site's default. Empty where the file says nothing about it.
+[[nodiscard]] std::string partition_text(const SiteProfile& site, std::string partition);
+
+/// "about 2026-11-22T03:00:00, as Slurm estimates it now", or why there is no estimate.
+[[nodiscard]] std::string start_text(const JobReport& report);
+
+}  // namespace dlrun

@@ -1,0 +1,71 @@
+#include "cli/slurm_options.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cli/output.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_parse.h"
+
+namespace dlrun {
+namespace {
+
+[[nodiscard]] Result<Finished> ask(const Env& env, std::vector<std::string> argv) {
+  Command command;
+  command.argv = std::move(argv);
+  command.env = env;
+  command.timeout = std::chrono::seconds(10);
+  return run_command(command);
+}
+
+void check_program(const LoadedSpec& loaded, const Env& env, const std::string& program, std::string_view key,
+                   const std::vector<SlurmOption>& options, Diagnostic::Severity severity,
+                   std::vector<Diagnostic>& found) {
+  if (options.empty() || !find_program(program, env)) return;
+  const auto help = ask(env, {program, "--help"});
+  if (!help || help->exit_code != 0) return;
+  const std::vector<std::string> names = parse_long_options(help->out);
+  if (names.empty()) return;
+  for (const SlurmOption& option : options) {
+    if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
+    // Its help is not all that it takes: abbreviations, options of older days. Only its own word counts.
+    const auto said = ask(
+        env,
+        {program, option.value ? fmt::format("--{}={}", option.name, *option.value) : "--" + option.name, "--help"});
+    const bool is_unknown = said && said->exit_code != 0 && said->err.find("unrecognized option") != std::string::npos;
+    if (!is_unknown) continue;
+    const std::string path = fmt::format("{}.{}", key, option.name);
+    const auto origin = loaded.spec.origins.find(path);
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    const auto similar = nearest(option.name, std::vector<std::string_view>(names.begin(), names.end()));
+    found.push_back({severity, where,
+                     fmt::format("{}: the {} here has no option --{}{}", path, program, printable(option.name),
+                                 similar ? fmt::format("; did you mean '{}'?", *similar) : ""),
+                     line_under(loaded, where)});
+  }
+}
+
+}  // namespace
+
+Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
+  std::vector<Diagnostic> found;
+  Env env = scrubbed_for_slurm(cli.env, munge_is_available());
+  env.set("LC_ALL", "C");  // its own words are read
+  std::vector<SlurmOption> of_sbatch = loaded.spec.slurm;
+  std::erase_if(of_sbatch, [](const SlurmOption& option) { return option.name == "chdir"; });
+  using Severity = Diagnostic::Severity;
+  if (loaded.spec.submit.via != "slurmrestd")
+    check_program(loaded, env, "sbatch", "slurm", of_sbatch, Severity::kError, found);
+  const bool is_refused = !found.empty();
+  // It is the nodes' srun that is started, and it may have plugins that this machine lacks.
+  check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning, found);
+  print_diagnostics(cli, found);
+  return is_refused ? Result<>(fail(Errc::kInvalid, "")) : Result<>();
+}
+
+}  // namespace dlrun

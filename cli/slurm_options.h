@@ -1,0 +1,14 @@
+#pragma once
+// The free options of a spec (`slurm`, `launch.srun`) against those that the installed sbatch and srun have.
+
+#include "cli/cli.h"
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+/// Prints an error for each option that sbatch does not take, with its place and the nearest name that it has, and
+/// fails with an empty message then; of srun's, whose plugins may be the nodes' alone, a warning. Nothing is said where
+/// there is no such program. Asks no controller; costs one start of a program, and only where such options are.
+[[nodiscard]] Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded);
+
+}  // namespace dlrun
