@@ -10,6 +10,7 @@
 #include "cli/submit_job.h"
 #include "cli/sweep.h"
 #include "common/files.h"
+#include "launcher/plan/script_request.h"
 #include "launcher/runs/json_read.h"
 
 namespace dlrun {
@@ -57,6 +58,7 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& fa
   job.is_script = true;
   job.of_run = run.path;
   job.script = std::move(*text);
+  job.requested = requested_of_script(job.script);
   job.submit.directory = directory_of(cli, run.path);
   if (const auto chdir = sbatch_value(job.script, "--chdir", "-D"))
     job.submit.directory = (job.submit.directory / *chdir).lexically_normal();

@@ -1,10 +1,12 @@
 #include "cli/expectations.h"
 
+#include <chrono>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/executors/glance.h"
 #include "launcher/spec/units.h"
 
 namespace dlrun {
@@ -42,6 +44,11 @@ std::string start_text(const JobReport& report) {
   if (!report.start.empty()) return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
   return fmt::format("not estimated by Slurm yet{}",
                      report.reason.empty() ? "" : fmt::format("; pending: {}", printable(report.reason)));
+}
+
+std::optional<JobReport> glance(const Cli& cli, const Submission& submission) {
+  constexpr std::chrono::seconds kPatience{2};
+  return submission.server ? std::nullopt : glance_at(cli.env, submission.job, kPatience);
 }
 
 }  // namespace dlrun

@@ -1,9 +1,12 @@
 #pragma once
 // What a user may expect of a job that is submitted: when it starts, and how much its partition would give.
 
+#include <optional>
 #include <string>
 
+#include "cli/cli.h"
 #include "launcher/executors/executor.h"
+#include "launcher/runs/journal.h"
 #include "launcher/spec/site_profile.h"
 
 namespace dlrun {
@@ -14,5 +17,9 @@ namespace dlrun {
 
 /// "about 2026-11-22T03:00:00, as Slurm estimates it now", or why there is no estimate.
 [[nodiscard]] std::string start_text(const JobReport& report);
+
+/// One look at a job, or the first task of an array, that Slurm has just taken. A controller that is busy delays nobody
+/// for long, and a slurmrestd has taken its time already: nothing then.
+[[nodiscard]] std::optional<JobReport> glance(const Cli& cli, const Submission& submission);
 
 }  // namespace dlrun

@@ -1,6 +1,5 @@
 #include "cli/submit_job.h"
 
-#include <chrono>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +15,6 @@
 #include "cli/watch.h"
 #include "common/files.h"
 #include "container/image_name.h"
-#include "launcher/executors/glance.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
 #include "launcher/runs/carried_spec.h"
@@ -42,10 +40,8 @@ std::string partition_of(const Job& job) {
 }
 
 void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submission& submission, bool json) {
-  // A controller that is busy delays nobody; a slurmrestd has taken its time already.
-  constexpr std::chrono::seconds kPatience{2};
-  const auto report = submission.server ? std::nullopt : glance_at(cli.env, submission.job, kPatience);
   if (json) {
+    const auto report = glance(cli, submission);
     Json out;
     out["run"] = run.id;
     out["name"] = run.name;
@@ -64,7 +60,8 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
   fmt::print("{} {} as job {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
              paint(cli.colour_out, Colour::kBold, run.id), submission.job.id,
              submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
-  if (report) fmt::print("  start      {}\n", start_text(*report));
+  std::fflush(stdout);  // before anything else is asked
+  if (const auto report = glance(cli, submission)) fmt::print("  start      {}\n", start_text(*report));
   if (const auto hours = cost(job.requested); !hours.empty()) fmt::print("  cost       {}\n", hours);
   if (const auto limits = partition_of(job); !limits.empty()) fmt::print("  partition  {}\n", limits);
   fmt::print("  directory  {}\n", run.path.string());

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/expectations.h"
 #include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/recording.h"
@@ -115,8 +116,8 @@ Result<> send(const Cli& cli, const RunDirectory& run, const std::vector<ArrayTo
   return {};
 }
 
-void tell_json(const RunDirectory& run, const Sent& sent, std::size_t points, std::optional<std::int64_t> max_parallel,
-               const SweepPlan* sweep) {
+void tell_json(const Cli& cli, const RunDirectory& run, const Sent& sent, std::size_t points,
+               std::optional<std::int64_t> max_parallel, const SweepPlan* sweep) {
   Json out;
   out["run"] = run.id;
   out["name"] = run.name;
@@ -125,6 +126,8 @@ void tell_json(const RunDirectory& run, const Sent& sent, std::size_t points, st
   for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
   out["jobs"] = std::move(jobs);
   out["cluster"] = text_or_null(sent.arrays.empty() ? "" : sent.arrays.front().job.cluster);
+  const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front());
+  out["start"] = text_or_null(report ? report->start : "");
   out["points"] = points;
   out["max_parallel"] = value_or_null(max_parallel);
   out["gpu_hours"] = sweep != nullptr ? value_or_null(sum_of_hours(*sweep, gpu_hours)) : Json(nullptr);
@@ -142,6 +145,9 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
   fmt::print("{} {} as job{} {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
              paint(cli.colour_out, Colour::kBold, run.id), sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
              is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
+  std::fflush(stdout);  // before anything else is asked
+  if (const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front()))
+    fmt::print("  start      {}\n", start_text(*report));
   fmt::print("  sweep      {}\n  directory  {}\n", size, run.path.string());
   fmt::print("  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {0}/0\n", run.id);
   std::fflush(stdout);
@@ -275,7 +281,7 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
   if (follow.json) {
-    tell_json(*run, sent, sweep->points.size(), sweep->max_parallel, &*sweep);
+    tell_json(cli, *run, sent, sweep->points.size(), sweep->max_parallel, &*sweep);
   } else {
     tell(cli, *run, size_text(*sweep), sent);
   }
@@ -329,7 +335,7 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
     if (!done) return tl::unexpected(done.error());
   }
   if (follow.json) {
-    tell_json(run, sent, points, sweep->max_parallel, nullptr);
+    tell_json(cli, run, sent, points, sweep->max_parallel, nullptr);
   } else {
     tell(cli, run, fmt::format("{} of {} points, which Slurm did not have", points, sweep->points.size()), sent);
   }

@@ -103,7 +103,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
     [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ] # the spec's, not this shell's
     # The same script, the same code; and what a resolved spec means is told.
-    dl resubmit second --watch
+    run dl resubmit second --watch
+    [[ $output == *"cost       at most 1 core-hours"* ]]
     [ "$(dl logs last | grep version)" = "version one" ]
     run dl submit "$path/resolved.yaml" --watch
     [ "$status" -eq 0 ]

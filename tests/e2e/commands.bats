@@ -135,6 +135,8 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"start      about 20"*", as Slurm estimates it now"*"partition  $limits"* ]]
     start=$(dl submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
     (($(date -d "$start" +%s) - $(date +%s) > 3000))
+    start=$(dl submit hello.yaml --set resources.begin=now+1hour --set 'sweep.parameters={resources.time: [1m, 2m]}' --json | jq -r .start)
+    (($(date -d "$start" +%s) - $(date +%s) > 3000))
     run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec timeout 60 dlrun submit hello.yaml --json' - "$dir"
     [ "$status" -eq 0 ]
     [ "$(jq -r .start <<<"$output")" = null ]
