@@ -52,10 +52,16 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 @test "after.notok and after.any start behind a failure; a job id stands in the script" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
+    # A session waits for runs as well as for ids: salloc has both, though the ids stand in its words already.
+    as_user bash -c 'cd "$1" && exec dlrun interactive second.yaml --set name=session --set "after.any=[first, \"1\"]" -- touch session' - "$dir" </dev/null &
+    session_waits() { [[ $(scontrol show job --oneliner "$(squeue -h -n session -o %i)") == *"Dependency=afterany:$(job first)("* ]]; }
+    wait_until 30 session_waits
     as_user touch "$dir/fail" "$dir/go"
     wait_until 60 is_state first failed
     wait_until 60 is_state second failed
     [ -e "$dir/second" ]
+    wait "$!"
+    [ -e "$dir/session" ]
     run dl render second.yaml --set 'after.ok=[12, "13_4"]'
     [[ $output == *"#SBATCH --dependency=afterok:12,afterok:13_4"* ]]
 }

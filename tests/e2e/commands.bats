@@ -238,6 +238,7 @@ SH
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"
     first=$(as_user sbatch --parsable "$dir/job.sh")
+    wait_until 60 no_jobs # two that start in the same moment are equally new
     second=$(as_user sbatch --parsable "$dir/job.sh")
     wait_until 60 no_jobs
     for job in "$first" "$second"; do
