@@ -11,10 +11,8 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -24,7 +22,7 @@
 #include "runtime/agent/address.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/guard.h"
-#include "runtime/agent/link.h"
+#include "runtime/agent/lead_connection.h"
 #include "runtime/agent/node_check.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_env.h"
@@ -34,6 +32,7 @@
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/rank_table.h"
 #include "runtime/agent/secrets.h"
+#include "runtime/agent/signal_post.h"
 #include "runtime/agent/store_relay.h"
 
 namespace dlrun::agent {
@@ -43,7 +42,6 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kConnectLimit{60'000};
 constexpr milliseconds kBeatEvery{3000};
 constexpr milliseconds kLease{10'000};       ///< without a word of lead
 constexpr milliseconds kWordWait{2000};      ///< for lead's word after a signal
@@ -53,9 +51,7 @@ constexpr milliseconds kTreeLimit{5000};     ///< for the last process to die: t
 constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
 constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
 constexpr milliseconds kLogWait{10'000};
-constexpr milliseconds kTreeWait{60};       ///< a signal to a whole tree reaches its processes one by one
 constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not signalled at once
-constexpr milliseconds kSameSignal{1000};
 constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kBusyTick{20};
 constexpr milliseconds kLookEvery{1000};      ///< whether the program is stopped
@@ -78,7 +74,9 @@ class Rank {
         world_(world),
         loop_(loop),
         guarded_(guarded),
-        output_(loop, [this](const std::string& message) { warn(message); }) {}
+        output_(loop, [this](const std::string& message) { warn(message); }),
+        lead_(
+            loop, [this](std::string_view payload) { on_message(payload); }, [this] { on_lead_closed(); }) {}
 
   int run();
 
@@ -95,12 +93,11 @@ class Rank {
   /// The heartbeat, with what is new of the program.
   [[nodiscard]] Json beat(Clock::time_point now);
 
-  void to_lead(const Json& message);
   void on_message(std::string_view payload);
   void on_word(int signal, std::string_view word);
-  void on_link_closed();
+  void on_lead_closed();
   void take_signals();
-  void on_signal(int signal);
+  void on_signal(int signal, bool came_by_guard);
   void on_guard_gone();
   void reap();
   void on_program_end(int status);
@@ -115,10 +112,6 @@ class Rank {
   [[nodiscard]] milliseconds next_wait() const;
   void say(std::string_view line) { output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
   void warn(const std::string& message);
-  /// It came to this process and, separately, to the guard: then it was sent to the whole tree.
-  [[nodiscard]] bool reached_whole_tree(int signal) const {
-    return came_direct_.contains(signal) && came_by_guard_.contains(signal);
-  }
 
   const RankOptions& options_;
   Env env_;
@@ -128,9 +121,7 @@ class Rank {
   std::string host_ = own_host();
   std::vector<std::string> node_problems_;  ///< health.preflight
   ProgramOutput output_;
-  std::optional<Link> link_;
-  std::optional<EventLoop::Watch> link_watch_;
-  bool waits_to_send_ = false;
+  LeadConnection lead_;
   Listener held_;          ///< the port that is held for the program, of rank 0 or where the preset wants one
   TemplateFields fields_;  ///< known in full when the program starts
   std::optional<TableReader> table_;
@@ -148,10 +139,7 @@ class Rank {
   std::optional<Clock::time_point> kill_at_;     ///< SIGKILL
   std::optional<Clock::time_point> word_until_;  ///< lead's word is awaited
   bool has_checkpointed_ = false;
-  std::set<int> came_direct_;    ///< signals sent to this process
-  std::set<int> came_by_guard_;  ///< signals sent to the guard
-  std::map<int, Clock::time_point> last_signal_;
-  std::multimap<Clock::time_point, int> pass_on_;  ///< signals for the program, unless it has them already
+  SignalPost signals_;
   Clock::time_point next_beat_{};
   Clock::time_point last_tick_ = Clock::now();
   Clock::duration lead_silent_{};  ///< awake time without a word of lead
@@ -159,59 +147,24 @@ class Rank {
   Clock::duration stopped_{};  ///< for so long of our own awake time the program has been
 };
 
-void Rank::to_lead(const Json& message) {
-  if (!link_ || !link_->is_open()) return;
-  link_->send(message.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (!link_->is_open()) return on_link_closed();
-  if (link_watch_ && link_->holds_bytes() != waits_to_send_) {
-    waits_to_send_ = !waits_to_send_;
-    loop_.change(*link_watch_, waits_to_send_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
-  }
-}
-
 void Rank::warn(const std::string& message) {
-  if (link_ && link_->is_open()) {
-    to_lead({{"type", "warning"}, {"message", message}});  // lead says it
+  if (lead_.is_open()) {
+    lead_.send({{"type", "warning"}, {"message", message}});  // lead says it
   } else {
     say(message);
   }
 }
 
 Result<> Rank::join() {
-  const auto endpoints_text = env_.get_or("DLRUN_LEAD", "");
-  auto endpoints = parse_endpoints(endpoints_text);
-  if (!endpoints) return within("DLRUN_LEAD", endpoints.error());
-  const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", ""));
-  if (!secret) return fail(Errc::kInvalid, "DLRUN_SECRET is not 64 hex digits");
-  // Slurm's own route to where srun runs is better than any that lead could guess.
-  if (const auto launch = env_.get("SLURM_LAUNCH_NODE_IPADDR"); launch && !is_loopback(*launch)) {
-    if (auto first = parse_endpoints(Endpoint{std::string(*launch), endpoints->front().port}.text())) {
-      std::erase(*endpoints, first->front());
-      endpoints->insert(endpoints->begin(), first->front());
-    }
-  }
-  std::string job = env_.get_or("DLRUN_JOB", "");
-  const Claim claim{std::move(job), env_.get_or("SLURM_STEP_ID", "local"),
-                    static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0)), world_.rank};
   const auto should_stop = [this] {
     take_signals();
     return exit_code_.has_value();
   };
-  auto link = Link::connect(*endpoints, *secret, claim, kConnectLimit, should_stop);
-  if (!link) return tl::unexpected<Error>(std::move(link.error()));
-  link_ = std::move(*link);
-  link_watch_ = loop_.watch(link_->socket(), EPOLLIN, [this](std::uint32_t events) {
-    if ((events & EPOLLOUT) != 0) {
-      link_->flush();
-      waits_to_send_ = link_->holds_bytes();
-      if (link_watch_) loop_.change(*link_watch_, waits_to_send_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
-    }
-    if (!link_->receive([this](std::string_view payload) { on_message(payload); })) on_link_closed();
-  });
+  DLRUN_TRY(lead_.connect(env_, world_.rank, should_stop));
   Json hello{{"type", "hello"},
              {"host", host_},
              {"pid", ::getpid()},
-             {"addr", link_->address()},
+             {"addr", lead_.address()},
              {"port", held_.port},
              {"world",
               {{"rank", world_.rank},
@@ -225,9 +178,8 @@ Result<> Rank::join() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello["time"] = std::chrono::duration_cast<milliseconds>(now).count();
   }
-  to_lead(hello);
-  // What came together with lead's proof is not announced by the socket any more.
-  if (!link_->receive([this](std::string_view payload) { on_message(payload); })) on_link_closed();
+  lead_.send(hello);
+  lead_.receive();  // what came together with lead's proof is not announced by the socket any more
   return {};
 }
 
@@ -244,9 +196,9 @@ void Rank::on_start(const std::string& addr, const std::string& master_addr, int
   fields_.master_addr = master_addr;
   fields_.master_port = master_port;
   if (!needs_table(options_)) return start();
-  if (link_) {
+  if (lead_.is_made()) {
     table_.emplace(world_.size);
-    return to_lead({{"type", "table"}, {"from", 0}});
+    return lead_.send({{"type", "table"}, {"from", 0}});
   }
   if (world_.size > 1) {
     return record_exit(kExitUsage, 0, "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
@@ -258,7 +210,7 @@ void Rank::on_start(const std::string& addr, const std::string& master_addr, int
 void Rank::on_table(const Json& page) {
   if (!table_ || has_started_ || exit_code_) return;
   if (auto added = table_->add(page); !added) return record_exit(kExitInternal, 0, added.error().message);
-  if (!table_->is_whole()) return to_lead({{"type", "table"}, {"from", table_->next()}});
+  if (!table_->is_whole()) return lead_.send({{"type", "table"}, {"from", table_->next()}});
   fields_.table = table_->table();
   table_.reset();
   start();
@@ -281,7 +233,7 @@ Result<> Rank::launch_program() {
                   .err = output_.program_err(),
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
-  if (options_.is_trusted && link_) {
+  if (options_.is_trusted && lead_.is_made()) {
     auto store = StoreRelay::create(loop_, [this](const Json& message) { on_progress(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
@@ -289,7 +241,7 @@ Result<> Rank::launch_program() {
     program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
   }
   // One rank speaks for all; the trainer does so through the store.
-  if (world_.rank == 0 && link_ && !store_) {
+  if (world_.rank == 0 && lead_.is_made() && !store_) {
     auto file = ProgressFile::create();
     if (!file) return tl::unexpected<Error>(std::move(file.error()));
     program.env.set("DLRUN_PROGRESS", file->path());
@@ -300,7 +252,7 @@ Result<> Rank::launch_program() {
   if (!pid) return tl::unexpected<Error>(pid.error());
   program_ = *pid;
   output_.begin();
-  if (link_) report_.begin(loop_, env_, world_);
+  if (lead_.is_made()) report_.begin(loop_, env_, world_);
   return {};
 }
 
@@ -310,7 +262,7 @@ void Rank::on_progress(const Json& message) {
     // Rank 0's words are the run's; the others' go with the heartbeat, so that 10,000 ranks cost lead nothing more.
     if (world_.rank != 0 && message.value("type", "") == "progress") return;
   }
-  to_lead(message);
+  lead_.send(message);
 }
 
 Json Rank::beat(Clock::time_point now) {
@@ -342,16 +294,12 @@ void Rank::on_message(std::string_view payload) {
 
 void Rank::on_word(int, std::string_view word) {
   word_until_.reset();
-  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true))
-    pass_on_.emplace(Clock::now() + kTreeWait, SIGUSR1);
+  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true)) signals_.pass_on(SIGUSR1, Clock::now());
 }
 
-void Rank::on_link_closed() {
-  if (!link_watch_) return;
-  loop_.unwatch(*link_watch_);
-  link_watch_.reset();
+void Rank::on_lead_closed() {
   is_noted_ = true;  // nobody is left to note anything
-  if (!exit_code_) begin_end(fmt::format("lead is gone ({}); the program is ended", link_->why_closed()));
+  if (!exit_code_) begin_end(fmt::format("lead is gone ({}); the program is ended", lead_.why_closed()));
 }
 
 void Rank::take_signals() {
@@ -363,32 +311,27 @@ void Rank::take_signals() {
     } else if (signal == guard_gone_signal()) {
       on_guard_gone();
     } else if (signal == passed_on_signal()) {
-      came_by_guard_.insert(info.ssi_int);
-      on_signal(info.ssi_int);
+      on_signal(info.ssi_int, true);
     } else {
-      came_direct_.insert(signal);
-      on_signal(signal);
+      on_signal(signal, false);
     }
   }
 }
 
-void Rank::on_signal(int signal) {
-  // The second copy of a signal to the whole tree is no second signal; nor is one that comes again within a second.
+void Rank::on_signal(int signal, bool came_by_guard) {
   const auto now = Clock::now();
-  const auto last = last_signal_.find(signal);
-  if (last != last_signal_.end() && now < last->second + kSameSignal) return;
-  last_signal_[signal] = now;
-  if (signal == SIGUSR2 || !link_) {
+  if (!signals_.take(signal, came_by_guard, now)) return;
+  if (signal == SIGUSR2 || !lead_.is_made()) {
     // No business of lead's, or a wrapper without a lead: it is the program's.
-    if (program_ > 0) pass_on_.emplace(now + kTreeWait, signal);
+    if (program_ > 0) signals_.pass_on(signal, now);
     if (program_ <= 0 && !has_started_ && signal != SIGUSR1 && signal != SIGUSR2) {
       exit_code_ = 128 + signal;
       ended_at_ = now;
     }
     return;
   }
-  if (!link_->is_open()) return;  // the program is being ended
-  to_lead({{"type", "signal"}, {"signal", signal}});
+  if (!lead_.is_open()) return;  // the program is being ended
+  lead_.send({{"type", "signal"}, {"signal", signal}});
   if (signal != SIGUSR1 && !word_until_) word_until_ = now + kWordWait;
 }
 
@@ -432,9 +375,9 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   if (exit_code_) return;
   exit_code_ = code;
   ended_at_ = Clock::now();
-  if (!link_ && !error.empty()) say(error);
-  to_lead({{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}});
-  if (!link_ || !link_->is_open()) is_noted_ = true;
+  if (!lead_.is_made() && !error.empty()) say(error);
+  lead_.send({{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}});
+  if (!lead_.is_open()) is_noted_ = true;
   // Workers that the program has left behind would keep the task alive.
   if (!kill_at_) kill_at_ = Clock::now();
 }
@@ -447,7 +390,7 @@ void Rank::begin_end(std::string_view why, bool term_is_under_way) {
     return record_exit(128 + SIGTERM, SIGTERM, {});
   }
   if (kill_at_) return;
-  term_is_under_way = term_is_under_way || last_signal_.contains(SIGTERM);
+  term_is_under_way = term_is_under_way || signals_.has_come(SIGTERM);
   term_at_ = Clock::now() + (term_is_under_way ? kTermUnderWay : milliseconds(0));
   kill_at_ = Clock::now() + kMercy;
   tick();
@@ -471,7 +414,7 @@ void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
   if (!is_stopped(program_)) {
     stopped_ = {};
   } else if (stopped_ >= kStoppedIsSaid) {
-    to_lead({{"type", "stopped"}, {"seconds", std::chrono::duration_cast<std::chrono::seconds>(stopped_).count()}});
+    lead_.send({{"type", "stopped"}, {"seconds", std::chrono::duration_cast<std::chrono::seconds>(stopped_).count()}});
   }
 }
 
@@ -481,11 +424,11 @@ void Rank::tick() {
   const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
   lead_silent_ += awake;
   last_tick_ = now;
-  if (link_ && link_->is_open()) {
+  if (lead_.is_open()) {
     look_whether_stopped(now, awake);
     if (now >= next_beat_) {
       next_beat_ = now + kBeatEvery;
-      to_lead(beat(now));
+      lead_.send(beat(now));
     }
     if (lead_silent_ > kLease && !kill_at_) {
       begin_end(fmt::format("no word of lead for {} s; the program is ended",
@@ -494,14 +437,12 @@ void Rank::tick() {
   }
   if (!kill_at_) report_.tick(now);
   if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
-  while (!pass_on_.empty() && pass_on_.begin()->first <= now) {
-    const int signal = pass_on_.begin()->second;
-    pass_on_.erase(pass_on_.begin());
-    if (program_ > 0 && !reached_whole_tree(signal)) ::kill(program_, signal);
+  for (const int signal : signals_.take_due(now)) {
+    if (program_ > 0) ::kill(program_, signal);
   }
   if (term_at_ && now >= *term_at_) {
     term_at_.reset();
-    if (!exit_code_ && !reached_whole_tree(SIGTERM)) {
+    if (!exit_code_ && !signals_.reached_whole_tree(SIGTERM)) {
       const auto tree = descendants();
       for (const pid_t pid : tree) ::kill(pid, SIGTERM);
       if (program_ > 0 && tree.empty()) ::kill(program_, SIGTERM);
@@ -522,17 +463,14 @@ bool Rank::is_done() {
   if (waits_for_reader && !has_passed(ended_at_, kOutputWait)) return false;
   if (!output_.is_at_end() && !has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_, kPipesWait)) return false;
   if (!output_.log_is_written() && !has_passed(ended_at_, kLogWait)) return false;
-  return is_noted_ || !link_ || has_passed(ended_at_, kNotedWait);
+  return is_noted_ || !lead_.is_made() || has_passed(ended_at_, kNotedWait);
 }
 
 milliseconds Rank::next_wait() const {
   if (exit_code_ || (kill_at_ && Clock::now() >= *kill_at_)) return kBusyTick;
   const auto now = Clock::now();
   auto wait = kTickEvery;
-  if (!pass_on_.empty()) {
-    wait = std::clamp(std::chrono::ceil<milliseconds>(pass_on_.begin()->first - now), milliseconds(0), wait);
-  }
-  for (const auto& when : {term_at_, kill_at_, word_until_}) {
+  for (const auto& when : {signals_.next_deadline(), term_at_, kill_at_, word_until_}) {
     if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   }
   return wait;
