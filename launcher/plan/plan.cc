@@ -188,6 +188,10 @@ class Planner {
     }
     if (!spec_.health.preflight.empty())
       plan_.rank_options.push_back({"--preflight", join(spec_.health.preflight, ","), "health.preflight"});
+    for (const auto& [name, value] : spec_.environment.vars) {
+      if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
+        plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"});
+    }
     for (const auto& word : preset_.words) plan_.rank_options.push_back({"--word", word, from_preset});
     for (const auto& [name, value] : preset_.env) plan_.rank_env.push_back({name, value, from_preset});
     plan_.secrets = spec_.environment.secrets;

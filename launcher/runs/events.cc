@@ -90,6 +90,7 @@ void apply(RunRecord& record, const Json& event) {
   if (attempt > record.attempt) begin_attempt(record, attempt);
   if (kind == "started" || kind == "joined") {
     if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0) record.ranks = *ranks;
+    if (kind == "started") record.checks = json_read::text(event, "checks");
     if (kind == "joined") {
       record.joined = true;
       record.hosts = json_read::text(event, "hosts");

@@ -49,6 +49,8 @@ std::string running_detail(const RunRecord& record) {
     return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt, record.restarts.back().cause);
   if (!record.attempt_reason.empty())
     return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason);
+  if (!record.joined && !record.checks.empty())
+    return fmt::format("the nodes are checked ({}) before the ranks join", printable(record.checks));
   if (!record.joined) return "waiting for the ranks to join";
   return {};
 }

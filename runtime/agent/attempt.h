@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/result.h"
+#include "runtime/agent/fitness.h"
 #include "runtime/agent/hang_watch.h"
 #include "runtime/agent/retry.h"
 #include "runtime/bootstrap/world.h"
@@ -77,7 +78,8 @@ struct FailedRank {
 /// How an attempt ended.
 struct AttemptEnd {
   int code = 0;
-  std::string reason;  ///< ok, rank_failed, launch_failed, join_timeout, signalled, hang, time_limit, node_failure
+  std::string
+      reason;  ///< ok, rank_failed, launch_failed, join_timeout, signalled, hang, time_limit, node_failure, not_fit
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for people
   bool is_cancelled = false;
@@ -85,7 +87,7 @@ struct AttemptEnd {
   Cause cause = Cause::kNone;           ///< what that means for another start
   std::optional<std::int64_t> step;     ///< the furthest that the program reported: its step, else its epoch
   std::vector<std::string> suspects;    ///< nodes that are not heard of any more, or hold the process that hangs
-  std::vector<std::string> lost_nodes;  ///< Slurm says so, or they are not fit
+  std::vector<std::string> lost_nodes;  ///< Slurm says so, or they are not fit, or silent in a run that hangs
   bool had_grace = false;               ///< a TERM to the ranks alone was taken for a preemption's grace time
   bool is_slurms_doing = false;         ///< Slurm ends the whole job, for the reason that is the cause
   bool is_whole_node_silent = false;    ///< a suspect's ranks are all gone, and nobody said how
@@ -100,6 +102,8 @@ class Attempt {
   static constexpr std::chrono::milliseconds kMercy{1500};           ///< agents end their programs within 1 s
   static constexpr std::chrono::milliseconds kPatience{3000};        ///< then the step itself is killed
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};  ///< connections may outlive the step by so much
+  static constexpr std::chrono::milliseconds kLate{4500};            ///< a rank's beat, of every 3 s
+  static constexpr std::chrono::milliseconds kMute{7500};            ///< two of them
   static constexpr std::chrono::seconds kStepLag{90};  ///< the step may outlive the last record by so much
 
   /// outlet outlives the attempt.
@@ -130,8 +134,10 @@ class Attempt {
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
   /// A rank has printed something since its last beat.
   void on_output(Clock::time_point now) { hang_watch_.on_output(now); }
+  /// Any message of the rank's.
+  void on_heard(int rank, Clock::time_point now);
   /// This process was stopped for so long.
-  void on_asleep(Clock::duration time) { hang_watch_.on_asleep(time); }
+  void on_asleep(Clock::duration time);
   /// The USR1 was a warning of the time limit.
   void on_limit_near() { is_limit_near_ = true; }
   /// And the job is to be requeued before it: ends when a checkpoint is saved, or within time_left.
@@ -156,6 +162,7 @@ class Attempt {
     Hello hello;
     bool is_connected = false;
     std::optional<RankEnd> end;
+    Clock::time_point heard{};
   };
 
   void start();
@@ -170,6 +177,8 @@ class Attempt {
   void blame_slurm();
   void end_for(std::string_view reason, int code, std::string message, Clock::time_point now);
   void end_for_stopped(Clock::time_point now);
+  void end_for_hang(std::string sentence, Clock::time_point now);
+  void judge_fitness(Clock::time_point now);
   void judge_zeros();
   [[nodiscard]] Cause cause() const;
   void find_suspects();
@@ -204,7 +213,10 @@ class Attempt {
   std::set<int> signals_seen_;
   std::string cancel_reason_;  ///< Slurm's own word for why it ends the step; empty: it gave none
   bool usr1_is_passed_ = false;
+  Fitness fitness_;
   HangWatch hang_watch_;
+  std::optional<Clock::time_point> hang_since_;      ///< it is known; that some beats are late is waited out
+  std::optional<Clock::time_point> hang_looked_at_;  ///< and looked at so seldom
   struct Stopped {
     int rank = -1;
     std::chrono::seconds time{};

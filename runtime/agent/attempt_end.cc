@@ -120,7 +120,7 @@ void Attempt::judge_zeros() {
 
 /// What the end means for another start. Slurm's own reason was looked at before.
 Cause Attempt::cause() const {
-  if (is_given_up_) return Cause::kNone;
+  if (is_given_up_ || end_.reason == "not_fit") return Cause::kNone;
   if (end_.cause != Cause::kNone) return end_.cause;
   if (end_.code == 0) return Cause::kNone;
   if (!end_.lost_nodes.empty())

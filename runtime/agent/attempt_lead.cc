@@ -179,7 +179,9 @@ Result<AttemptEnd> Lead::lead_attempt() {
                      options_.hang_after, options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout)},
       *this, Clock::now());
   const auto env = step_env();
-  record("started", {{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}});
+  Json fields{{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}};
+  if (!options_.node_checks.empty()) fields["checks"] = options_.node_checks;
+  record("started", fields);
   if (auto made = make_private_directories(run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt)); !made) {
     say(made.error().message);
     record("warning", {{"message", made.error().message}});
@@ -285,6 +287,7 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   if (found == rank_of_peer_.end()) return;
   const int rank = found->second;
   const auto now = Clock::now();
+  attempt_->on_heard(rank, now);
   const auto message = Json::parse(payload, nullptr, false);
   if (!message.is_object()) return;
   const auto type = text(message, "type");

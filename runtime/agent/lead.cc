@@ -172,7 +172,10 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
     end.code = 128 + SIGTERM;
     end.is_cancelled = true;
   }
-  if (controller_ && (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
+  // Silent in a run that hangs: nobody waits for Slurm's word on such a node, which may take five minutes.
+  const bool is_nodes_hang = end.reason == "hang" && !end.lost_nodes.empty();
+  if (is_nodes_hang && !options_.retry.on.contains(Cause::kNodeFailure)) plan.cause = Cause::kHang;
+  if (controller_ && !is_nodes_hang && (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
     plan.bad_nodes = ask_for_bad_nodes(end);
     if (end.is_cancelled) return {};
     if (!plan.bad_nodes.empty()) plan.cause = Cause::kNodeFailure;
@@ -192,7 +195,7 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
   const bool is_slurms = end.is_slurms_doing && plan.cause != Cause::kTimeout;
-  plan.next = is_slurms ? Next::kSlurm : where_to(plan.cause, plan.bad_nodes);
+  plan.next = is_slurms ? Next::kSlurm : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   history_.add_restart();
   Json fields{
       {"cause", word(plan.cause)}, {"left", decision.left}, {"by", plan.next == Next::kStep ? "lead" : "slurm"}};

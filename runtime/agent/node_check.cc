@@ -25,19 +25,6 @@ constexpr std::size_t kFileBytes = 4U << 20U;
 constexpr milliseconds kGpuLimit{60'000};
 constexpr milliseconds kClockLimit{5'000};
 
-/// Why folder does not take a file of four MiB, if it does not. Nothing is left there.
-std::optional<std::string> disk_problem(const std::string& folder) {
-  const auto because = [&](int error) {
-    return fmt::format("disk: {} takes no file: {}", printable(folder), std::generic_category().message(error));
-  };
-  std::string path = folder + "/.dlrun-check-XXXXXX";
-  const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
-  if (file.get() < 0) return because(errno);
-  ::unlink(path.c_str());
-  if (!write_all(file.get(), std::string(kFileBytes, '\0')) || ::fsync(file.get()) != 0) return because(errno);
-  return std::nullopt;
-}
-
 std::vector<std::string> ask_gpus(const Env& env) {
   Command command;
   command.argv = {"nvidia-smi", "--query-gpu=index,uuid,ecc.errors.uncorrected.volatile.total",
@@ -56,6 +43,18 @@ std::vector<std::string> ask_gpus(const Env& env) {
 }
 
 }  // namespace
+
+std::optional<std::string> disk_problem(const std::string& folder) {
+  const auto because = [&](int error) {
+    return fmt::format("disk: {} takes no file: {}", printable(folder), std::generic_category().message(error));
+  };
+  std::string path = folder + "/.dlrun-check-XXXXXX";
+  const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
+  if (file.get() < 0) return because(errno);
+  ::unlink(path.c_str());
+  if (!write_all(file.get(), std::string(kFileBytes, '\0')) || ::fsync(file.get()) != 0) return because(errno);
+  return std::nullopt;
+}
 
 Result<NodeChecks> NodeChecks::parse(std::string_view words) {
   NodeChecks checks;

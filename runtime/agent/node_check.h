@@ -34,6 +34,9 @@ struct NodeChecks {
 /// names (nothing: all). Empty where all is well.
 [[nodiscard]] std::vector<std::string> gpu_problems(std::string_view csv, std::optional<std::string_view> visible);
 
+/// Why folder does not take a file of four MiB, if it does not: "disk: ...". Nothing is left there.
+[[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
+
 /// Both in Unix time. Beyond five seconds files look newer than they are, and certificates and tokens fail.
 [[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds here,
                                                        std::chrono::milliseconds leader);

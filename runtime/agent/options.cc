@@ -139,6 +139,7 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   const auto ranks = std::find(lead.command.begin(), lead.command.end(), "rank");
   const auto program = std::find(ranks, lead.command.end(), "--");
   lead.always_reports = std::find(ranks, program, "--trusted") != program;
+  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1) lead.node_checks = checks[1];
   return lead;
 }
 
@@ -197,6 +198,12 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
                                   return {};
                                 },
                                 {}},
+                               {"--tmpdir",
+                                [&](std::string_view value) -> Result<> {
+                                  rank.tmpdir = value;
+                                  return {};
+                                },
+                                {}},
                                {"--trusted", {}, [&] { rank.is_trusted = true; }}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
@@ -234,6 +241,7 @@ rank runs one task's program:
   --roles ROLES           chief=1,ps=2,evaluator=1: how many ranks are no workers
   --secret NAME           a variable for the program, from the run's secrets file
   --preflight CHECKS      gpu,disk,clock: what of the node is checked first; an unfit node ends the attempt
+  --tmpdir DIR            the TMPDIR that was asked for: Slurm puts /tmp where it cannot write
   --trusted               give the program the store
 )";
 

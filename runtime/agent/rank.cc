@@ -83,6 +83,7 @@ class Rank {
  private:
   // Everything of a rank that is one thing after another: join, start, run, end.
   Result<> join();
+  void restore_tmpdir();
   void open_log();
   /// lead's word, or our own where there is no lead: all are there.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
@@ -119,7 +120,8 @@ class Rank {
   EventLoop& loop_;
   const Guarded& guarded_;
   std::string host_ = own_host();
-  std::vector<std::string> node_problems_;  ///< health.preflight
+  std::vector<std::string> node_problems_;     ///< health.preflight
+  std::optional<std::string> tmpdir_problem_;  ///< why the program does not get the one that was asked for
   ProgramOutput output_;
   LeadConnection lead_;
   Listener held_;          ///< the port that is held for the program, of rank 0 or where the preset wants one
@@ -181,6 +183,16 @@ Result<> Rank::join() {
   lead_.send(hello);
   lead_.receive();  // what came together with lead's proof is not announced by the socket any more
   return {};
+}
+
+/// slurmstepd puts /tmp in the place of a TMPDIR that it cannot write or make: the program is to have the one that was
+/// asked for, which may be there in its container, or somebody is to know.
+void Rank::restore_tmpdir() {
+  const auto got = env_.get_or("TMPDIR", "");
+  if (options_.tmpdir.empty() || got == options_.tmpdir) return;
+  tmpdir_problem_ = disk_problem(options_.tmpdir);
+  if (!tmpdir_problem_) return env_.set("TMPDIR", options_.tmpdir);
+  *tmpdir_problem_ += fmt::format(" (TMPDIR of environment.vars; Slurm has put '{}' in its place)", printable(got));
 }
 
 void Rank::open_log() {
@@ -495,13 +507,17 @@ int Rank::run() {
     }
   }
   if (env_.has("DLRUN_LEAD")) {
+    restore_tmpdir();
     if (options_.checks.any()) node_problems_ = node_problems(options_.checks, env_, world_);
+    const bool is_checked = options_.checks.disk && tmpdir_problem_;
+    if (is_checked && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
     if (auto joined = join(); !joined) {
       if (exit_code_) return *exit_code_;
       say(joined.error().message);
       return kExitNotJoined;
     }
     open_log();
+    if (tmpdir_problem_ && !is_checked && world_.local_rank == 0) warn(*tmpdir_problem_);
   } else {
     open_log();
     const bool is_alone = world_.size == 1;

@@ -16,7 +16,8 @@ struct RankOptions {
   std::vector<Template> words;       ///< before the program's own
   Roles roles;
   int nproc_per_node = 1;
-  NodeChecks checks;  ///< before the hello
+  NodeChecks checks;     ///< before the hello
+  std::string tmpdir{};  ///< the TMPDIR that the spec asks for; empty: whatever there is
   bool is_trusted = false;
   std::vector<std::string> program;
 };

@@ -162,6 +162,17 @@ YAML
     lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' 'exec 9>lock; flock -w 30 9 || exit 1' 1
     lasting frozen 'nodes: 1, exclude: "n[1-2]"' $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' : 1
     lost=$(cut -d' ' -f6 "$dir/alone")
+    # On the other testbed a node is cut off, and the run hangs before Slurm knows: one restart, not one for the hang and one for the node.
+    keep_on cgroup
+    on linuxproc
+    # shellcheck disable=SC2016 # the job's own
+    lasting cut 'nodes: 2' $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \
+        '[ $DLRUN_RANK != 0 ] || while [ ! -e cut-off ]; do echo alive; sleep 0.5; done & :' 2
+    cut=$(grep '^0 1 ' "$dir/cut" | cut -d' ' -f6)
+    as_user touch "$dir/cut-off"
+    "$testbed/fault" unplug "$cut"
+    keep_on linuxproc
+    again_on cgroup
     for run in shrink fixed; do
         grep -q "on $lost$" "$dir/$run"
         [ "$(event claimed "$(run_dir "$run")" | jq -r .host)" = n1 ]
@@ -182,4 +193,12 @@ YAML
     cat "$dir/frozen"
     [ "$(cut -d' ' -f1 "$dir/frozen" | xargs)" = "0 1" ]
     [ "$(cut -d' ' -f6 "$dir/frozen" | sort -u | wc -l)" -eq 2 ] # whichever node Slurm took first, not again
+    again_on linuxproc
+    wait_until 90 is_state completed cut
+    "$testbed/fault" plug "$cut"
+    [ "$(restarts cut)" = node_failure ]
+    [ "$(event attempt_end "$(run_dir cut)" | head -n 1 | jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut" ]
+    [ "$(grep -c '^1 .* of 2 ' "$dir/cut")" -eq 2 ]
+    run grep "^1 .* on $cut" "$dir/cut"
+    [ "$status" -ne 0 ]
 }

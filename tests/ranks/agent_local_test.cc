@@ -160,6 +160,23 @@ TEST_CASE("a node that fails its checks is named with the reason, and no program
   CHECK_FALSE(fs::exists(run.run / "started"));
 }
 
+TEST_CASE("the TMPDIR that was asked for is the program's where it takes files, and else it is said why not") {
+  Run run;
+  run.env.set("TMPDIR", "/tmp");  // what Slurm has put there
+  run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
+  CHECK(run.wait() == 0);
+  CHECK(run.file("logs/attempt-0/rank-0001.log") == run.folder.string() + "\n");
+  Run other;
+  other.env.set("TMPDIR", "/tmp");
+  other.start(2, "echo $TMPDIR", {}, {"--tmpdir", "/no/such/folder"});
+  CHECK(other.wait() == 0);
+  CHECK(other.file("logs/attempt-0/rank-0001.log") == "/tmp\n");
+  REQUIRE(other.events("warning").size() == 1);
+  CHECK(other.events("warning")[0]["message"] ==
+        "disk: /no/such/folder takes no file: No such file or directory (TMPDIR of environment.vars; Slurm has put "
+        "'/tmp' in its place)");
+}
+
 TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
   Run run;
   fs::create_directories(run.run / "logs/attempt-0");

@@ -228,6 +228,38 @@ TEST_CASE("a node that is not fit ends the attempt before any program starts; al
   CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
 }
 
+TEST_CASE("nodes that all fail their checks in the same way are none's fault: the run ends, and does not start again") {
+  const std::string reason = "gpu: nvidia-smi: No such file or directory";
+  Scene scene;
+  scene.hello(2, 4, reason);
+  CHECK(scene.notes.broadcasts_of("end") == 0);  // it may be n2's alone
+  SUBCASE("all alike") {
+    scene.hello(0, 4, reason);
+    CHECK(scene.notes.said.back() == "none of the 2 nodes is fit for the job, all for the same reason: " + reason +
+                                         "; that is no node's fault, but the spec's or the site's (health.preflight)");
+    scene.hello(1, 4, reason);
+    scene.attempt.on_step_end(1, "", scene.now);
+    scene.pass(seconds(3));
+    REQUIRE(scene.attempt.is_over());
+    CHECK(scene.attempt.end().code == 80);
+    CHECK(scene.attempt.end().reason == "not_fit");
+    CHECK(scene.attempt.end().cause == Cause::kNone);
+    CHECK(scene.attempt.end().lost_nodes.empty());
+  }
+  SUBCASE("each in its own way") {
+    scene.hello(0, 4, "disk: /tmp takes no file: No space left on device");
+    CHECK(scene.attempt.end().first_failed->rank == 2);
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n1"});
+  }
+  SUBCASE("the other node says nothing for a while") {
+    CHECK(*scene.attempt.next_deadline() == scene.now + Fitness::kOthersWait);
+    scene.hello(0, 4);  // one of its two ranks: the other may complain
+    scene.pass(Fitness::kOthersWait);
+    CHECK(scene.attempt.end().first_failed->rank == 2);
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+  }
+}
+
 TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
@@ -421,6 +453,61 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK(scene.attempt.end().step == 7);
   CHECK_FALSE(scene.attempt.end().first_failed);
+}
+
+TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long before Slurm says so") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+  const auto beat = [&](std::initializer_list<int> ranks) {
+    for (const int rank : ranks) scene.attempt.on_heard(rank, scene.now);
+  };
+  SUBCASE("all of n2 is silent") {
+    for (int second = 1; second < 10; ++second) {
+      if (second % 3 == 0) beat({0, 1});
+      scene.pass(seconds(1));
+    }
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    beat({0, 1});
+    scene.pass(seconds(1));
+    CHECK(scene.notes.said.back() ==
+          "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7; nothing is heard "
+          "of n2 for 10 s, it is taken for lost");
+    for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
+    scene.attempt.on_step_end(137, "", scene.now);
+    scene.pass(seconds(2));
+    REQUIRE(scene.attempt.is_over());
+    CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
+    CHECK(scene.attempt.end().reason == "hang");
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+    CHECK(scene.attempt.end().first_failed->rank == 2);
+  }
+  SUBCASE("it went silent just before: that is waited out, without polling") {
+    scene.pass(seconds(5));
+    beat({0, 1, 2, 3});
+    scene.pass(milliseconds(4'900));
+    beat({0, 1});
+    scene.pass(milliseconds(100));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(*scene.attempt.next_deadline() > scene.now);
+    scene.pass(milliseconds(2'500));
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+  }
+  SUBCASE("one agent of its two, or everybody, is silent: it hangs") {
+    bool is_everybody = false;
+    SUBCASE("one") {}
+    SUBCASE("everybody") {
+      is_everybody = true;
+    }
+    scene.pass(seconds(9));
+    if (!is_everybody) beat({0, 1, 3});
+    scene.pass(seconds(1));
+    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.attempt.end().lost_nodes.empty());
+    CHECK(scene.attempt.end().reason == "hang");
+  }
 }
 
 TEST_CASE("a program that reports nothing and was given no limit is left alone for good") {

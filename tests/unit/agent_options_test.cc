@@ -55,6 +55,12 @@ TEST_CASE("lead knows dlrun's own program, which says how far it is, by the word
   CHECK(reports({"srun", "agent", "rank", "--trusted", "--", "dlrun-trainer"}));
   CHECK_FALSE(reports({"srun", "agent", "rank", "--", "prog", "--trusted"}));
   CHECK_FALSE(reports({"srun", "agent"}));
+  const auto checks = [](Words command) {
+    command.insert(command.begin(), {"lead", "--"});
+    return std::get<LeadOptions>(*parse_arguments(command)).node_checks;
+  };
+  CHECK(checks({"srun", "agent", "rank", "--preflight", "gpu,disk", "--", "prog"}) == "gpu,disk");
+  CHECK(checks({"srun", "agent", "rank", "--", "prog", "--preflight", "gpu"}).empty());
 }
 
 TEST_CASE("rank's variables are kept in order, the program's words unchanged") {

@@ -238,6 +238,13 @@ TEST_CASE("a spec without retry is not queued again, and its leader has no words
   CHECK(word_of(plan.lead_options, "--signal-before") == "--signal-before=120");
 }
 
+TEST_CASE(
+    "the TMPDIR that is asked for is told to the ranks: slurmstepd puts another in the place of one it cannot write") {
+  const auto plan = planned(std::string(kTrainer) + "environment: {vars: {TMPDIR: /local/x y}}\n");
+  CHECK(word_of(plan.rank_options, "--tmpdir") == "--tmpdir=/local/x y");
+  CHECK(word_of(planned(kTrainer).rank_options, "--tmpdir").empty());
+}
+
 TEST_CASE("any key of retry asks for three restarts for every cause; the time limit is one where it is announced") {
   auto plan = planned(std::string(kTrainer) + "retry: {no_progress: 2}\n");
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");

@@ -68,6 +68,19 @@ TEST_CASE("without an own end the state is Slurm's") {
   CHECK(assess(facts).state == RunState::kCancelled);
 }
 
+TEST_CASE("while nodes are checked status says so, and not that ranks are waited for") {
+  RunFacts facts = submitted();
+  facts.report = report(JobPhase::kRunning, "RUNNING");
+  Json started = {{"event", "started"}, {"attempt", 0}, {"ranks", 0}};
+  facts.record = record({kClaimed, started});
+  CHECK(assess(facts).detail == "waiting for the ranks to join");
+  started["checks"] = "gpu,disk";
+  facts.record = record({kClaimed, started});
+  CHECK(assess(facts).detail == "the nodes are checked (gpu,disk) before the ranks join");
+  facts.record = record({kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
+  CHECK(assess(facts).detail.empty());
+}
+
 TEST_CASE("a job that nobody knows any more is unknown, never a guess") {
   RunFacts facts = submitted();
   facts.accounting = "Slurm accounting storage is disabled";

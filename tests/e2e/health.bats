@@ -1,0 +1,48 @@
+#!/usr/bin/env bats
+# The checks of nodes before a job's programs start (health.preflight), where Slurm has a part in what they see. Single checks are in
+# tests/unit/agent_node_check_test.cc and tests/unit/agent_attempt_test.cc.
+
+load helpers
+
+setup() { dir=$(fresh_dir); }
+spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
+json() { dl status "$1" --json 2>/dev/null; }
+event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
+
+@test "what fails alike on all nodes is none's fault and ends the run; a TMPDIR that Slurm replaces is told" {
+    spec smi <<'YAML'
+name: smi
+resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 1, time: 5m}
+launch: {command: [touch, started]}
+health: {preflight: [gpu]}
+retry: {max: 3, on: [node_failure, failure]}
+YAML
+    spec tmp <<'YAML'
+name: tmp
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+environment: {vars: {TMPDIR: /proc/nowhere}}
+launch: {command: [touch, started]}
+health: {preflight: [disk]}
+retry: {max: 3, on: [node_failure, failure]}
+YAML
+    spec told <<'YAML'
+name: told
+resources: {nodes: 1, time: 5m}
+environment: {vars: {TMPDIR: /proc/nowhere}}
+launch: {command: [bash, -c, 'echo "TMPDIR=$TMPDIR"']}
+YAML
+    for name in smi tmp told; do dl submit "$name.yaml"; done
+    for name in smi tmp; do
+        run dl wait "$name"
+        [ "$status" -eq 5 ]
+        echo "$output"
+        [ "$(event ended "$name" | jq -r .code)" -eq 80 ]
+        [ -z "$(event restarting "$name")" ]
+    done
+    [[ $(json smi | jq -r .detail) == "none of the 2 nodes is fit for the job, all for the same reason: gpu: "*nvidia-smi*"(health.preflight)" ]]
+    [[ $(json tmp | jq -r .detail) == *"disk: /proc/nowhere takes no file: "*"(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"* ]]
+    [ ! -e "$dir/started" ]
+    dl wait told
+    [[ $(dl logs --rank 0 told) == *TMPDIR=/tmp* ]]
+    [[ $(event warning told | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
+}
