@@ -17,7 +17,7 @@ _dlrun_set() {
     train.backend) words='auto mpi gloo shm nccl single' ;;
     train.device) words='cpu cuda' ;;
     retry.on) words='timeout preemption node_failure hang oom failure' ;;
-    health.preflight) words='gpu disk clock' ;;
+    health.preflight) words='gpu nccl gloo disk clock' ;;
     submit.via) words='sbatch slurmrestd' ;;
     resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|launch.agent|retry.exclude_bad_nodes|code.snapshot) words='true false' ;;
     site) words=$(dlrun completion --list sites 2>/dev/null) ;;

@@ -48,7 +48,7 @@ function __dlrun_set
         case retry.on
             set words timeout preemption node_failure hang oom failure
         case health.preflight
-            set words gpu disk clock
+            set words gpu nccl gloo disk clock
         case submit.via
             set words sbatch slurmrestd
         case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent retry.exclude_bad_nodes code.snapshot

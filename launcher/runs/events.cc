@@ -59,6 +59,7 @@ void merge(Progress& into, const Progress& news) {
 void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.attempt = attempt;
   record.joined = false;
+  record.checked = false;
   record.missing.clear();
   record.first_failed.reset();
   record.failed.clear();
@@ -129,6 +130,8 @@ void apply(RunRecord& record, const Json& event) {
       }
       if (failure.rank >= 0) record.first_failed = std::move(failure);
     }
+  } else if (kind == "checked") {
+    record.checked = true;
   } else if (kind == "restarting") {
     record.restarts.push_back(
         {attempt, json_read::text(event, "cause"), json_read::integer(event, "left").value_or(0)});

@@ -49,6 +49,7 @@ struct RunRecord {
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
+  bool checked = false;               ///< the ranks' check of collectives is done
   std::string checks;                 ///< "gpu,disk": what of the nodes is checked before ranks join; empty: nothing
   std::vector<std::int64_t> missing;  ///< ranks that did not say hello in time
   std::optional<Progress> progress;

@@ -52,6 +52,9 @@ std::string running_detail(const RunRecord& record) {
   if (!record.joined && !record.checks.empty())
     return fmt::format("the nodes are checked ({}) before the ranks join", printable(record.checks));
   if (!record.joined) return "waiting for the ranks to join";
+  if (!record.checked &&
+      (record.checks.find("nccl") != std::string::npos || record.checks.find("gloo") != std::string::npos))
+    return fmt::format("the ranks try a collective ({}) before the programs start", printable(record.checks));
   return {};
 }
 

@@ -245,6 +245,10 @@ class Validator {
       if (!spec_.health.preflight.empty())
         error("launch.agent", "launch.agent: false: it is the agent that checks its node (health.preflight)");
     }
+    const auto& checks = spec_.health.preflight;
+    if (std::find(checks.begin(), checks.end(), "nccl") != checks.end() &&
+        std::find(checks.begin(), checks.end(), "gloo") != checks.end())
+      error("health.preflight", "health.preflight: nccl and gloo are the same check, over GPUs or without; name one");
     if (const auto after = parse_duration(spec_.health.hang_after.value_or("60")); after && *after < 1)
       error("health.hang_after", "health.hang_after is 0 s: every run would hang");
   }

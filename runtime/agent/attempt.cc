@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kLaterFailuresLimit = 64;
 constexpr int kJoinTimeoutCode = 76;
-constexpr int kHangCode = 79;
-constexpr int kUnfitCode = 80;
 constexpr milliseconds kProgressEvery{1000};
 constexpr milliseconds kStoppedIsFresh{3000};
 constexpr milliseconds kLookAgain{250};
@@ -85,7 +83,7 @@ std::string Attempt::host_of(int rank) const {
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   // Also of ranks that come after the first unfit one: the next start keeps off all of them.
-  if (!hello.unfit.empty() && end_.reason != "not_fit") end_.lost_nodes.push_back(hello.host);
+  if (!hello.unfit.empty() && end_.reason != "not_fit") lose_node(hello.host);
   if (phase_ != Phase::kJoining || ranks_.contains(rank)) return;
   if (size_ == 0) size_ = hello.world.size;
   ranks_[rank] = Rank{hello, true, std::nullopt, now};
@@ -108,35 +106,8 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
                  {{"ranks", size_}, {"hosts", compress_hostlist(hosts)}, {"seconds", seconds_since_start(now)}});
   phase_ = Phase::kRunning;
   end_.has_run = true;
-  hang_watch_.on_start(now);
+  if (!options_.tries_collective) hang_watch_.on_start(now);
   start();
-}
-
-void Attempt::judge_fitness(Clock::time_point now) {
-  const int nodes = ranks_.begin()->second.hello.world.nnodes;
-  const auto verdict = fitness_.verdict(nodes, now);
-  const auto& first = fitness_.first();
-  if (verdict == Fitness::Verdict::kEverywhere) {
-    end_.lost_nodes.clear();
-    end_for(
-        "not_fit", kUnfitCode,
-        fmt::format("none of the {} nodes is fit for the job, all for the same reason: {}; that is no node's fault, "
-                    "but the spec's or the site's (health.preflight)",
-                    nodes, printable(first.words)),
-        now);
-  } else if (verdict == Fitness::Verdict::kNodes) {
-    fail_rank(first.rank, {kUnfitCode, 0, fmt::format("{} is not fit for the job: {}", first.host, first.words)}, true,
-              now);
-  }
-}
-
-void Attempt::on_heard(int rank, Clock::time_point now) {
-  if (const auto found = ranks_.find(rank); found != ranks_.end()) found->second.heard = now;
-}
-
-void Attempt::on_asleep(Clock::duration time) {
-  hang_watch_.on_asleep(time);
-  for (auto& [number, rank] : ranks_) rank.heard += time;
 }
 
 void Attempt::start() {
@@ -237,63 +208,6 @@ void Attempt::end_for(std::string_view reason, int code, std::string message, Cl
   end_.message = std::move(message);
   outlet_.say(end_.message);
   begin_ending(now);
-}
-
-void Attempt::on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now) {
-  const auto found = ranks_.find(rank);
-  if (phase_ != Phase::kRunning || found == ranks_.end() || found->second.end) return;
-  stopped_ = {rank, stopped, now};
-  if (stopped >= hang_watch_.stopped_limit()) end_for_stopped(now);
-}
-
-void Attempt::end_for_stopped(Clock::time_point now) {
-  const FailedRank failed{stopped_.rank,
-                          host_of(stopped_.rank),
-                          ranks_.at(stopped_.rank).hello.pid,
-                          {kHangCode, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
-  end_.first_failed = failed;
-  record_failure(failed);
-  end_for("hang", kHangCode, sentence(), now);
-}
-
-/// Nobody makes progress. A node that has gone silent, while others are heard of, is why.
-void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
-  struct Node {
-    std::vector<int> ranks;
-    bool is_heard = false;
-    Clock::time_point heard{};
-  };
-  std::map<std::string, Node> nodes;
-  bool is_any_late = false;
-  bool is_any_heard = false;
-  for (const auto& [number, rank] : ranks_) {
-    if (rank.end || !rank.is_connected) continue;
-    auto& node = nodes[rank.hello.host];
-    node.ranks.push_back(number);
-    node.heard = std::max(node.heard, rank.heard);
-    node.is_heard = node.is_heard || now < rank.heard + kMute;
-    is_any_heard = is_any_heard || node.is_heard;
-    is_any_late = is_any_late || (now >= rank.heard + kLate && now < rank.heard + kMute);
-  }
-  if (!hang_since_) hang_since_ = now;
-  hang_looked_at_ = now;
-  if (is_any_late && now < *hang_since_ + (kMute - kLate)) return;
-  std::vector<std::string> silent;
-  for (const auto& [host, node] : nodes) {
-    if (!is_any_heard || node.is_heard) continue;
-    silent.push_back(host);
-    lost_.insert(node.ranks.begin(), node.ranks.end());
-    sentence += fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host,
-                            std::chrono::duration_cast<std::chrono::seconds>(now - node.heard).count());
-  }
-  if (!silent.empty()) {
-    const int first = *lost_.begin();
-    const auto& hello = ranks_.at(first).hello;
-    end_.first_failed = {first, hello.host, hello.pid, {kHangCode, 0, "its node is silent"}};
-    record_failure(*end_.first_failed);
-    end_.lost_nodes = std::move(silent);
-  }
-  end_for("hang", kHangCode, std::move(sentence), now);
 }
 
 void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
@@ -450,7 +364,7 @@ void Attempt::tick(Clock::time_point now) {
     outlet_.say(end_.message);
     begin_ending(now);
   }
-  if (phase_ == Phase::kJoining && fitness_.has_complaint()) judge_fitness(now);
+  if (phase_ <= Phase::kRunning && fitness_.has_complaint()) judge_fitness(now);
   if (phase_ == Phase::kRunning) {
     if (auto sentence = hang_watch_.due(now)) {
       // A process that is stopped is why; it is told of every second.
@@ -485,7 +399,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
   if (announce_at_) at(*announce_at_);
   if (const auto due = hang_watch_.next_deadline(); due && phase_ == Phase::kRunning)
     at(hang_looked_at_ ? *hang_looked_at_ + kLookAgain : *due);
-  if (const auto when = fitness_.deadline(); when && phase_ == Phase::kJoining) at(*when);
+  if (const auto when = fitness_.deadline(); when && phase_ <= Phase::kRunning) at(*when);
   if (limit_at_ && phase_ == Phase::kRunning) at(*limit_at_);
   if (phase_ == Phase::kJoining) at(began_ + options_.join_timeout);
   if (phase_ == Phase::kEnding && !step_is_over_ && stops_asked_ < 2) {

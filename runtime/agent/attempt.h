@@ -45,6 +45,7 @@ struct AttemptOptions {
   int ranks = 0;            ///< how many will come; 0: the first hello says it
   std::string job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
+  bool tries_collective = false;                     ///< the ranks check nccl or gloo before their programs start
   bool retries_timeout = false;  ///< retry.on has timeout: a program that leaves ahead of the limit comes again
 };
 
@@ -113,6 +114,12 @@ class Attempt {
   [[nodiscard]] bool wants(int rank) const;
   /// Fails when the rank contradicts what others have said; the attempt then fails too.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
+  /// The rank's check of collectives has its device, and waits for the others.
+  void on_checking(int rank) { arrived_.insert(rank); }
+  /// The check is done, and its program starts.
+  void on_checked(int rank, Clock::time_point now);
+  /// is_own: the failure is this rank's, not one of meeting the others.
+  void on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now);
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// The agent's connection is gone. Without an exit record before it the rank has failed.
   void on_lost(int rank, std::string_view why, Clock::time_point now);
@@ -179,6 +186,7 @@ class Attempt {
   void end_for_stopped(Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
   void judge_fitness(Clock::time_point now);
+  void lose_node(const std::string& host);
   void judge_zeros();
   [[nodiscard]] Cause cause() const;
   void find_suspects();
@@ -214,6 +222,8 @@ class Attempt {
   std::string cancel_reason_;  ///< Slurm's own word for why it ends the step; empty: it gave none
   bool usr1_is_passed_ = false;
   Fitness fitness_;
+  std::set<int> arrived_;  ///< at the check of collectives
+  int checked_ = 0;
   HangWatch hang_watch_;
   std::optional<Clock::time_point> hang_since_;      ///< it is known; that some beats are late is waited out
   std::optional<Clock::time_point> hang_looked_at_;  ///< and looked at so seldom

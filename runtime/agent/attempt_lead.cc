@@ -67,6 +67,11 @@ std::string own_host() {
   return host.data();
 }
 
+bool tries_collective(const LeadOptions& options) {
+  const auto checks = NodeChecks::parse(options.node_checks);
+  return checks && !checks->collective.empty();
+}
+
 /// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt decides.
 class Lead final : public AttemptOutlet, public GateHandler, public StepHandler {
  public:
@@ -174,10 +179,11 @@ Result<AttemptEnd> Lead::lead_attempt() {
   if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
 
   const auto job_nodes = options_.local ? std::string() : env_.get_or("SLURM_JOB_NODELIST", "");
-  attempt_ = std::make_unique<Attempt>(
-      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0), job_nodes,
-                     options_.hang_after, options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout)},
-      *this, Clock::now());
+  attempt_ =
+      std::make_unique<Attempt>(AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0),
+                                               job_nodes, options_.hang_after, tries_collective(options_),
+                                               options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout)},
+                                *this, Clock::now());
   const auto env = step_env();
   Json fields{{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}};
   if (!options_.node_checks.empty()) fields["checks"] = options_.node_checks;
@@ -308,6 +314,12 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
     attempt_->on_table(rank, integer_or(message, "from", -1));
   } else if (type == "warning") {
     attempt_->on_warning(rank, text(message, "message"));
+  } else if (type == "checking") {
+    attempt_->on_checking(rank);
+  } else if (type == "checked") {
+    attempt_->on_checked(rank, now);
+  } else if (type == "check_failed") {
+    attempt_->on_check_failed(rank, text(message, "words").substr(0, 4096), is_true(message, "is_own"), now);
   } else if (type == "exit") {
     const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
     const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));

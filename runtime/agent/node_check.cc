@@ -65,8 +65,10 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
       checks.disk = true;
     } else if (word == "clock") {
       checks.clock = true;
+    } else if ((word == "nccl" || word == "gloo") && checks.collective.empty()) {
+      checks.collective = word;
     } else {
-      return fail(Errc::kUsage, "--preflight '{}' is none of gpu, disk, clock", printable(word));
+      return fail(Errc::kUsage, "--preflight '{}' is none of gpu, disk, clock, nccl (or gloo)", printable(word));
     }
   }
   return checks;

@@ -19,9 +19,11 @@ struct NodeChecks {
   bool gpu = false;    ///< the GPUs that this rank sees answer, and have no uncorrected memory errors
   bool disk = false;   ///< the run's directory, $TMPDIR (/tmp) and /dev/shm take a file
   bool clock = false;  ///< the node's clock is the leader's, see clock_problem()
+  std::string collective{};  ///< "nccl" or "gloo": with it the ranks try a collective, see collective_check.h; empty: none
 
+  /// Something is to be checked before the hello.
   [[nodiscard]] bool any() const { return gpu || disk || clock; }
-  /// "gpu,disk,clock" in any order. Fails with kUsage for another word.
+  /// "gpu,disk,clock,nccl" in any order. Fails with kUsage for another word, and for both of nccl and gloo.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 

@@ -240,7 +240,7 @@ rank runs one task's program:
   --nproc-per-node N      what {nproc_per_node} is (1)
   --roles ROLES           chief=1,ps=2,evaluator=1: how many ranks are no workers
   --secret NAME           a variable for the program, from the run's secrets file
-  --preflight CHECKS      gpu,disk,clock: what of the node is checked first; an unfit node ends the attempt
+  --preflight CHECKS      gpu,disk,clock,nccl (or gloo): what is checked first; an unfit node ends the attempt
   --tmpdir DIR            the TMPDIR that was asked for: Slurm puts /tmp where it cannot write
   --trusted               give the program the store
 )";

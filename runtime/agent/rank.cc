@@ -20,6 +20,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/address.h"
+#include "runtime/agent/collective_check.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/lead_connection.h"
@@ -30,7 +31,7 @@
 #include "runtime/agent/program_report.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/protocol.h"
-#include "runtime/agent/rank_table.h"
+#include "runtime/agent/rank_process.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/signal_post.h"
 #include "runtime/agent/store_relay.h"
@@ -43,17 +44,7 @@ using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery{3000};
-constexpr milliseconds kLease{10'000};       ///< without a word of lead
-constexpr milliseconds kWordWait{2000};      ///< for lead's word after a signal
-constexpr milliseconds kMercy{1000};         ///< from TERM to KILL
-constexpr milliseconds kNotedWait{2000};     ///< for lead to note the exit record
-constexpr milliseconds kTreeLimit{5000};     ///< for the last process to die: the kernel may hold it
-constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
-constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
-constexpr milliseconds kLogWait{10'000};
-constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not signalled at once
-constexpr milliseconds kTickEvery{500};
-constexpr milliseconds kBusyTick{20};
+constexpr milliseconds kLease{10'000};        ///< without a word of lead
 constexpr milliseconds kLookEvery{1000};      ///< whether the program is stopped
 constexpr milliseconds kStoppedIsSaid{3000};  ///< less is nobody's business
 constexpr int kExitUsage = 64;
@@ -66,88 +57,18 @@ std::string own_host() {
   return host.data();
 }
 
-class Rank {
- public:
-  Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, const Guarded& guarded)
-      : options_(options),
-        env_(std::move(env)),
-        world_(world),
-        loop_(loop),
-        guarded_(guarded),
-        output_(loop, [this](const std::string& message) { warn(message); }),
-        lead_(
-            loop, [this](std::string_view payload) { on_message(payload); }, [this] { on_lead_closed(); }) {}
+}  // namespace
 
-  int run();
-
- private:
-  // Everything of a rank that is one thing after another: join, start, run, end.
-  Result<> join();
-  void restore_tmpdir();
-  void open_log();
-  /// lead's word, or our own where there is no lead: all are there.
-  void on_start(const std::string& addr, const std::string& master_addr, int master_port);
-  void on_table(const Json& page);
-  void start();
-  Result<> launch_program();
-  void on_progress(const Json& message);
-  /// The heartbeat, with what is new of the program.
-  [[nodiscard]] Json beat(Clock::time_point now);
-
-  void on_message(std::string_view payload);
-  void on_word(int signal, std::string_view word);
-  void on_lead_closed();
-  void take_signals();
-  void on_signal(int signal, bool came_by_guard);
-  void on_guard_gone();
-  void reap();
-  void on_program_end(int status);
-  void record_exit(int code, int signal, std::string_view error);
-  /// A TERM that was sent to the step may still be on its way to the program: it must not come twice.
-  void begin_end(std::string_view why, bool term_is_under_way = false);
-  void kill_what_is_left();
-  void look_at_progress(bool is_last = false);
-  void look_whether_stopped(Clock::time_point now, Clock::duration awake);
-  void tick();
-  [[nodiscard]] bool is_done();
-  [[nodiscard]] milliseconds next_wait() const;
-  void say(std::string_view line) { output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
-  void warn(const std::string& message);
-
-  const RankOptions& options_;
-  Env env_;
-  World world_;
-  EventLoop& loop_;
-  const Guarded& guarded_;
-  std::string host_ = own_host();
-  std::vector<std::string> node_problems_;     ///< health.preflight
-  std::optional<std::string> tmpdir_problem_;  ///< why the program does not get the one that was asked for
-  ProgramOutput output_;
-  LeadConnection lead_;
-  Listener held_;          ///< the port that is held for the program, of rank 0 or where the preset wants one
-  TemplateFields fields_;  ///< known in full when the program starts
-  std::optional<TableReader> table_;
-  std::unique_ptr<StoreRelay> store_;
-  std::optional<ProgressFile> progress_file_;
-  ProgramReport report_;
-
-  pid_t program_ = -1;
-  bool has_started_ = false;
-  std::optional<int> exit_code_;  ///< of the program, or ours; the rank is ending
-  bool is_noted_ = false;
-  std::optional<Clock::time_point> ended_at_;  ///< exit_code_ was set
-  std::optional<Clock::time_point> tree_gone_at_;
-  std::optional<Clock::time_point> term_at_;     ///< SIGTERM to the tree, then
-  std::optional<Clock::time_point> kill_at_;     ///< SIGKILL
-  std::optional<Clock::time_point> word_until_;  ///< lead's word is awaited
-  bool has_checkpointed_ = false;
-  SignalPost signals_;
-  Clock::time_point next_beat_{};
-  Clock::time_point last_tick_ = Clock::now();
-  Clock::duration lead_silent_{};  ///< awake time without a word of lead
-  Clock::time_point next_look_{};
-  Clock::duration stopped_{};  ///< for so long of our own awake time the program has been
-};
+Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, const Guarded& guarded)
+    : options_(options),
+      env_(std::move(env)),
+      world_(world),
+      loop_(loop),
+      guarded_(guarded),
+      host_(own_host()),
+      output_(loop, [this](const std::string& message) { warn(message); }),
+      lead_(
+          loop, [this](std::string_view payload) { on_message(payload); }, [this] { on_lead_closed(); }) {}
 
 void Rank::warn(const std::string& message) {
   if (lead_.is_open()) {
@@ -230,6 +151,30 @@ void Rank::on_table(const Json& page) {
 
 void Rank::start() {
   has_started_ = true;
+  if (options_.checks.collective.empty() || !lead_.is_made()) return start_program_of_user();
+  if (const auto started = start_check(); !started)
+    on_check_end(CollectiveCheck::failure(options_.checks.collective, started.error().message, true));
+}
+
+Result<> Rank::start_check() {
+  auto env = program_env(env_, options_, fields_);
+  if (!env) return tl::unexpected<Error>(std::move(env.error()));
+  auto check = CollectiveCheck::start(loop_, options_.checks.collective, std::move(*env),
+                                      [this](const Json& message) { lead_.send(message); });
+  if (!check) return tl::unexpected<Error>(std::move(check.error()));
+  check_ = std::move(*check);
+  return {};
+}
+
+void Rank::on_check_end(const Json& word) {
+  check_.reset();
+  if (kill_at_) return record_exit(128 + SIGTERM, SIGTERM, {});
+  lead_.send(word);
+  is_unfit_ = word.value("type", "") != "checked";
+  if (!is_unfit_) start_program_of_user();
+}
+
+void Rank::start_program_of_user() {
   if (const auto started = launch_program(); !started) {
     record_exit(exit_code_of(started.error()), 0, started.error().message);
   }
@@ -297,6 +242,8 @@ void Rank::on_message(std::string_view payload) {
     on_word(message.value("signal", 0), message.value("word", ""));
   } else if (type == "end") {
     begin_end({}, message.value("signal", 0) == SIGTERM);
+  } else if (type == "reply" && check_) {
+    check_->on_reply(message);
   } else if (type == "reply" && store_) {
     store_->on_reply(message);
   } else if (type == "noted") {
@@ -314,57 +261,6 @@ void Rank::on_lead_closed() {
   if (!exit_code_) begin_end(fmt::format("lead is gone ({}); the program is ended", lead_.why_closed()));
 }
 
-void Rank::take_signals() {
-  signalfd_siginfo info{};
-  while (::read(guarded_.signals.get(), &info, sizeof info) == sizeof info) {
-    const int signal = static_cast<int>(info.ssi_signo);
-    if (signal == SIGCHLD) {
-      reap();
-    } else if (signal == guard_gone_signal()) {
-      on_guard_gone();
-    } else if (signal == passed_on_signal()) {
-      on_signal(info.ssi_int, true);
-    } else {
-      on_signal(signal, false);
-    }
-  }
-}
-
-void Rank::on_signal(int signal, bool came_by_guard) {
-  const auto now = Clock::now();
-  if (!signals_.take(signal, came_by_guard, now)) return;
-  if (signal == SIGUSR2 || !lead_.is_made()) {
-    // No business of lead's, or a wrapper without a lead: it is the program's.
-    if (program_ > 0) signals_.pass_on(signal, now);
-    if (program_ <= 0 && !has_started_ && signal != SIGUSR1 && signal != SIGUSR2) {
-      exit_code_ = 128 + signal;
-      ended_at_ = now;
-    }
-    return;
-  }
-  if (!lead_.is_open()) return;  // the program is being ended
-  lead_.send({{"type", "signal"}, {"signal", signal}});
-  if (signal != SIGUSR1 && !word_until_) word_until_ = now + kWordWait;
-}
-
-void Rank::on_guard_gone() {
-  // The task is over for whoever started it: it was killed, and so are we.
-  if (exit_code_) return;
-  has_started_ = true;
-  record_exit(128 + SIGKILL, SIGKILL, {});
-}
-
-void Rank::reap() {
-  int status = 0;
-  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (pid == program_) {
-      on_program_end(status);
-    } else {
-      report_.on_reaped(pid, status);
-    }
-  }
-}
-
 void Rank::look_at_progress(bool is_last) {
   if (!progress_file_) return;
   if (auto news = progress_file_->take_news()) on_progress({{"type", "progress"}, {"body", std::move(*news)}});
@@ -374,46 +270,6 @@ void Rank::look_at_progress(bool is_last) {
         R"(time, such as {{"step": 120, "steps": 5000, "loss": 0.5}})",
         *problem));
   }
-}
-
-void Rank::on_program_end(int status) {
-  look_at_progress(true);  // its last word
-  program_ = -1;
-  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});
-}
-
-void Rank::record_exit(int code, int signal, std::string_view error) {
-  if (exit_code_) return;
-  exit_code_ = code;
-  ended_at_ = Clock::now();
-  if (!lead_.is_made() && !error.empty()) say(error);
-  lead_.send({{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}});
-  if (!lead_.is_open()) is_noted_ = true;
-  // Workers that the program has left behind would keep the task alive.
-  if (!kill_at_) kill_at_ = Clock::now();
-}
-
-void Rank::begin_end(std::string_view why, bool term_is_under_way) {
-  word_until_.reset();
-  if (!why.empty()) say(why);
-  if (!has_started_) {
-    has_started_ = true;
-    return record_exit(128 + SIGTERM, SIGTERM, {});
-  }
-  if (kill_at_) return;
-  term_is_under_way = term_is_under_way || signals_.has_come(SIGTERM);
-  term_at_ = Clock::now() + (term_is_under_way ? kTermUnderWay : milliseconds(0));
-  kill_at_ = Clock::now() + kMercy;
-  tick();
-}
-
-void Rank::kill_what_is_left() {
-  reap();
-  const auto left = descendants();
-  for (const pid_t pid : left) ::kill(pid, SIGKILL);
-  if (program_ > 0) ::kill(program_, SIGKILL);  // where there is no /proc
-  if (left.empty() && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
 }
 
 /// A job that Slurm suspends is stopped as a whole, this process with it: that time does not count.
@@ -448,6 +304,7 @@ void Rank::tick() {
     }
   }
   if (!kill_at_) report_.tick(now);
+  if (check_ && !kill_at_) check_->tick(now);
   if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
   for (const int signal : signals_.take_due(now)) {
     if (program_ > 0) ::kill(program_, signal);
@@ -462,30 +319,6 @@ void Rank::tick() {
   }
   if (kill_at_ && now >= *kill_at_ && !tree_gone_at_) kill_what_is_left();
   output_.tick();
-}
-
-bool Rank::is_done() {
-  if (!exit_code_) return false;
-  const auto now = Clock::now();
-  const auto has_passed = [&](const std::optional<Clock::time_point>& since, milliseconds limit) {
-    return since && now >= *since + limit;
-  };
-  if (!tree_gone_at_ && !has_passed(ended_at_, kTreeLimit)) return false;
-  const bool waits_for_reader = output_.held_bytes() > 0;
-  if (waits_for_reader && !has_passed(ended_at_, kOutputWait)) return false;
-  if (!output_.is_at_end() && !has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_, kPipesWait)) return false;
-  if (!output_.log_is_written() && !has_passed(ended_at_, kLogWait)) return false;
-  return is_noted_ || !lead_.is_made() || has_passed(ended_at_, kNotedWait);
-}
-
-milliseconds Rank::next_wait() const {
-  if (exit_code_ || (kill_at_ && Clock::now() >= *kill_at_)) return kBusyTick;
-  const auto now = Clock::now();
-  auto wait = kTickEvery;
-  for (const auto& when : {signals_.next_deadline(), term_at_, kill_at_, word_until_}) {
-    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
-  }
-  return wait;
 }
 
 int Rank::run() {
@@ -530,6 +363,8 @@ int Rank::run() {
   if (signals) loop_.unwatch(*signals);
   return *exit_code_;
 }
+
+namespace {
 
 int refuse(const World& world, const Error& error, int code) {
   std::ignore =

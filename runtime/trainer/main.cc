@@ -22,6 +22,7 @@
 #include "runtime/trainer/loop/reporter.h"
 #include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/measure/collectives.h"
+#include "runtime/trainer/measure/preflight.h"
 #include "runtime/trainer/options.h"
 #include "runtime/trainer/parallel/agreement.h"
 #include "runtime/trainer/parallel/job.h"
@@ -153,6 +154,14 @@ std::string who(const Env& env) {
   return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());
 }
 
+int main_of_preflight(const std::vector<std::string>& args) {
+  const Env env = Env::of_process();
+  const auto options = parse_preflight_options(args);
+  if (!options) return complain(options.error(), "preflight: ");
+  if (auto done = run_preflight(*options, env); !done) return complain(done.error(), "preflight: " + who(env));
+  return 0;
+}
+
 int main_of_training(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_options(args, env);
@@ -180,6 +189,10 @@ int main(int argc, char** argv) {
   if (!args.empty() && args.front() == "collectives") {
     args.erase(args.begin());
     return dlrun::trainer::main_of_collectives(args);
+  }
+  if (!args.empty() && args.front() == "preflight") {
+    args.erase(args.begin());
+    return dlrun::trainer::main_of_preflight(args);
   }
   return dlrun::trainer::main_of_training(args);
 }

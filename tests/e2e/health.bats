@@ -9,7 +9,7 @@ spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
 json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
-@test "what fails alike on all nodes is none's fault and ends the run; a TMPDIR that Slurm replaces is told" {
+@test "what fails alike on all nodes is none's fault and ends the run; a TMPDIR that Slurm replaces is told; ranks try a collective first" {
     spec smi <<'YAML'
 name: smi
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 1, time: 5m}
@@ -31,8 +31,21 @@ resources: {nodes: 1, time: 5m}
 environment: {vars: {TMPDIR: /proc/nowhere}}
 launch: {command: [bash, -c, 'echo "TMPDIR=$TMPDIR"']}
 YAML
-    for name in smi tmp told; do dl submit "$name.yaml"; done
-    for name in smi tmp; do
+    spec nccl <<'YAML'
+name: nccl
+resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 1, time: 5m}
+launch: {command: [touch, started]}
+health: {preflight: [nccl]}
+retry: {max: 3, on: [node_failure, failure]}
+YAML
+    spec gloo <<'YAML'
+name: gloo
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+launch: {command: [bash, -c, 'echo "checked $DLRUN_RANK"']}
+health: {preflight: [gloo, disk]}
+YAML
+    for name in smi tmp told nccl gloo; do dl submit "$name.yaml"; done
+    for name in smi tmp nccl; do
         run dl wait "$name"
         [ "$status" -eq 5 ]
         echo "$output"
@@ -41,7 +54,11 @@ YAML
     done
     [[ $(json smi | jq -r .detail) == "none of the 2 nodes is fit for the job, all for the same reason: gpu: "*nvidia-smi*"(health.preflight)" ]]
     [[ $(json tmp | jq -r .detail) == *"disk: /proc/nowhere takes no file: "*"(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"* ]]
+    [[ $(json nccl | jq -r .detail) == "none of the 2 nodes is fit for the job, all for the same reason: nccl: "* ]]
     [ ! -e "$dir/started" ]
+    dl wait gloo
+    [ "$(event checked gloo | jq -r .ranks)" -eq 4 ]
+    [[ $(dl logs --rank 3 gloo) == *"checked 3"* ]]
     dl wait told
     [[ $(dl logs --rank 0 told) == *TMPDIR=/tmp* ]]
     [[ $(event warning told | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]

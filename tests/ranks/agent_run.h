@@ -60,6 +60,7 @@ class Run {
  public:
   fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
   fs::path run = folder / "run";
+  std::string agent = kAgent;
 
   Run() { fs::create_directories(run); }
   ~Run() {
@@ -80,9 +81,9 @@ class Run {
 
   void start_program(int ranks, const std::vector<std::string>& program, const std::vector<std::string>& options = {},
                      const std::vector<std::string>& rank_options = {}) {
-    std::vector<std::string> argv{kAgent, "lead", "--local", std::to_string(ranks)};
+    std::vector<std::string> argv{agent, "lead", "--local", std::to_string(ranks)};
     argv.insert(argv.end(), options.begin(), options.end());
-    argv.insert(argv.end(), {"--", kAgent, "rank"});
+    argv.insert(argv.end(), {"--", agent, "rank"});
     argv.insert(argv.end(), rank_options.begin(), rank_options.end());
     argv.emplace_back("--");
     argv.insert(argv.end(), program.begin(), program.end());
@@ -103,7 +104,7 @@ class Run {
       ::setpgid(0, 0);
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
-      ::execve(kAgent.c_str(), words.data(), variables.data());
+      ::execve(agent.c_str(), words.data(), variables.data());
       ::_exit(99);
     }
   }

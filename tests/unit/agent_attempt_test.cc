@@ -260,6 +260,55 @@ TEST_CASE("nodes that all fail their checks in the same way are none's fault: th
   }
 }
 
+TEST_CASE(
+    "the ranks try a collective before their programs: who does not come is not fit, and no hang is seen meanwhile") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  options.tries_collective = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.pass(seconds(50));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  SUBCASE("all come, and it works") {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
+    CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
+    CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));  // now it may hang
+    return;
+  }
+  std::vector<std::string> lost;
+  std::string reason = "rank_failed";
+  SUBCASE("one does not come") {
+    for (const int rank : {0, 1, 3}) scene.attempt.on_checking(rank);
+    scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
+    lost = {"n2"};
+    CHECK(scene.notes.said.back() ==
+          "rank 2 on n2: n2 is not fit for the job: its rank did not come to the check of collectives (gloo: timed "
+          "out); the other 3 ranks are ended");
+  }
+  SUBCASE("one has no device") {
+    scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
+    CHECK(scene.notes.broadcasts_of("end") == 0);  // the others may have none either
+    scene.pass(Fitness::kOthersWait);
+    lost = {"n2"};
+  }
+  SUBCASE("none has a device") {
+    for (const int rank : {3, 2, 0}) scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
+    reason = "not_fit";
+  }
+  SUBCASE("all come, and it does not work") {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
+    scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
+    reason = "not_fit";
+    CHECK(scene.notes.said.back() ==
+          "collectives do not work among the ranks, though all of them came: nccl: timed out (health.preflight)");
+  }
+  CHECK(scene.attempt.end().code == 80);
+  CHECK(scene.attempt.end().reason == reason);
+  CHECK(scene.attempt.end().lost_nodes == lost);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+}
+
 TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));

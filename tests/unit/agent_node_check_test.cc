@@ -25,6 +25,8 @@ TEST_CASE("the checks are words; another is refused with those that there are") 
   REQUIRE(checks.has_value());
   CHECK((checks->disk && checks->gpu && !checks->clock));
   CHECK(NodeChecks::parse("gpus").error().message.find("gpu, disk, clock") != std::string::npos);
+  CHECK(NodeChecks::parse("nccl,disk")->collective == "nccl");
+  CHECK_FALSE(NodeChecks::parse("nccl,gloo"));
 }
 
 TEST_CASE("GPUs that do not answer or have damaged memory are named, and only those that the rank sees") {

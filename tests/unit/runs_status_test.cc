@@ -79,6 +79,12 @@ TEST_CASE("while nodes are checked status says so, and not that ranks are waited
   CHECK(assess(facts).detail == "the nodes are checked (gpu,disk) before the ranks join");
   facts.record = record({kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
   CHECK(assess(facts).detail.empty());
+  started["checks"] = "disk,nccl";
+  facts.record = record({kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
+  CHECK(assess(facts).detail == "the ranks try a collective (disk,nccl) before the programs start");
+  facts.record = record(
+      {kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}, {{"event", "checked"}, {"attempt", 0}}});
+  CHECK(assess(facts).detail.empty());
 }
 
 TEST_CASE("a job that nobody knows any more is unknown, never a guess") {

@@ -31,7 +31,7 @@ step=(
 )
 rank=(
   "$agent" rank
-  --preflight gpu,disk,clock              # health.preflight
+  --preflight gpu,nccl,disk,clock         # health.preflight
 )
 program=(
   ./train                                 # launch.command

@@ -1,0 +1,86 @@
+#include "runtime/agent/collective_check.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "runtime/agent/process_tree.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// What lies beside this program: they are staged together.
+std::string trainer_path() {
+  std::error_code ignored;
+  return (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "dlrun-trainer").string();
+}
+
+std::string text(const nlohmann::ordered_json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(EventLoop& loop, const std::string& backend, Env env,
+                                                                std::function<void(const Json&)> to_lead) {
+  std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(backend, std::move(to_lead)));
+  auto store = StoreRelay::create(loop, [at = check.get()](const Json& message) { at->on_message(message); });
+  if (!store) return tl::unexpected<Error>(std::move(store.error()));
+  check->store_ = std::move(*store);
+  Program program{.argv = {trainer_path(), "preflight", "--backend", backend},
+                  .env = std::move(env),
+                  .keep = check->store_->program_end(),
+                  .dies_with_us = true};
+  program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
+  const auto pid = start_program(program);
+  check->store_->release_program_end();
+  if (!pid) return tl::unexpected<Error>(pid.error());
+  check->pid_ = *pid;
+  return check;
+}
+
+void CollectiveCheck::on_message(const Json& message) {
+  const auto body = message.find("body");
+  const auto word = body == message.end() || !body->is_object() ? std::string() : text(*body, "check");
+  if (word == "arrived") {
+    to_lead_({{"type", "checking"}});
+  } else if (word == "failed") {
+    const auto own = body->find("is_own");
+    if (!said_) said_ = failure(backend_, text(*body, "words"), own == body->end() || *own != false);
+  } else if (word.empty()) {
+    to_lead_(message);
+  }
+}
+
+void CollectiveCheck::give_up(std::string words) {
+  if (!said_) said_ = failure(backend_, words, true);
+  ::kill(pid_, SIGKILL);
+}
+
+void CollectiveCheck::tick(Clock::time_point now) {
+  if (now >= began_ + kLimit) return give_up(fmt::format("its check does not end within {} s", kLimit.count()));
+  if (!is_stopped(pid_)) return stopped_since_.reset();
+  if (!stopped_since_) stopped_since_ = now;
+  if (now >= *stopped_since_ + kStoppedLimit) give_up("its check is stopped (SIGSTOP)");
+}
+
+CollectiveCheck::Json CollectiveCheck::finish(int status) const {
+  if (said_) return *said_;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {{"type", "checked"}};
+  return failure(backend_,
+                 WIFSIGNALED(status) ? fmt::format("its check was killed by {}", signal_name(WTERMSIG(status)))
+                                     : fmt::format("its check ended with code {}", WEXITSTATUS(status)),
+                 true);
+}
+
+CollectiveCheck::Json CollectiveCheck::failure(const std::string& backend, std::string_view words, bool is_own) {
+  return {{"type", "check_failed"}, {"words", fmt::format("{}: {}", backend, words)}, {"is_own", is_own}};
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,89 @@
+#include "runtime/trainer/measure/preflight.h"
+
+#include <array>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "common/text.h"
+#include "runtime/bootstrap/store.h"
+#include "runtime/bootstrap/world.h"
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/measure/collectives.h"
+#include "runtime/trainer/nn/kernels.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::size_t, 1> kSizes{
+    std::size_t{4} << 20U};  // bytes: more than one ring step, less than a second on any network
+constexpr int kMostSeconds = 3600;
+
+Result<> tell(Store& store, const Json& words) {
+  return store.report_progress(words.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// has_arrived: set when the rank has its device, and what fails afterwards is between the ranks.
+Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
+  const auto world = read_world(env, WorldReader::kProgram);
+  if (!world) return tl::unexpected(world.error());
+  auto kernels = options.backend == "nccl" ? make_cuda_kernels(world->local_rank)
+                                           : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1));
+  if (!kernels) return tl::unexpected(kernels.error());
+  DLRUN_TRY(tell(store, {{"check", "arrived"}}));
+  has_arrived = true;
+  CommunicatorOptions comm;
+  comm.world = *world;
+  comm.store = &store;
+  comm.prefix = "preflight";  // the program that follows has the store, too
+  comm.address = env.get_or("DLRUN_ADDR", "");
+  comm.timeout = options.timeout;
+  const auto communicator = make_communicator(options.backend, comm);
+  if (!communicator) {
+    has_arrived = communicator.error().code != Errc::kUnavailable;
+    return tl::unexpected(communicator.error());
+  }
+  (*communicator)->set_compute_stream((*kernels)->stream());
+  const auto times = time_collective(**communicator, **kernels, Collective::kAllReduce, kSizes);
+  if (times) return {};
+  (*communicator)->abandon();
+  return tl::unexpected(times.error());
+}
+
+}  // namespace
+
+Result<PreflightOptions> parse_preflight_options(std::span<const std::string> args) {
+  PreflightOptions options;
+  for (std::size_t at = 0; at < args.size(); at += 2) {
+    if (at + 1 == args.size()) return fail(Errc::kUsage, "{} needs a value", printable(args[at]));
+    const std::string& value = args[at + 1];
+    const auto number = parse_int(value);
+    if (args[at] == "--backend") {
+      options.backend = value;
+    } else if (args[at] == "--timeout" && number && *number >= 1 && *number <= kMostSeconds) {
+      options.timeout = std::chrono::seconds(*number);
+    } else {
+      return fail(Errc::kUsage, "'{} {}' is not --backend NAME or --timeout SECONDS", printable(args[at]),
+                  printable(value));
+    }
+  }
+  return options;
+}
+
+Result<> run_preflight(const PreflightOptions& options, const Env& env) {
+  const auto where = env.get("DLRUN_STORE");
+  if (!where) return fail(Errc::kUsage, "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
+  const auto store = open_store(*where);
+  if (!store) return tl::unexpected(store.error());
+  bool has_arrived = false;
+  const auto done = check(options, env, **store, has_arrived);
+  if (!done) {
+    const Json words{{"check", "failed"}, {"words", done.error().message}, {"is_own", !has_arrived}};
+    if (auto told = tell(**store, words); !told) return told;
+  }
+  return done;
+}
+
+}  // namespace dlrun::trainer
