@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/script_file.h"
+#include "cli/submit_job.h"
 
 using namespace dlrun;
 
@@ -37,4 +38,18 @@ TEST_CASE("a spec is no script") {
   CHECK(is_script("#!/bin/sh\n"));
   CHECK_FALSE(is_script("name: x\n"));
   CHECK_FALSE(is_script("# a comment\n"));
+}
+
+TEST_CASE("the image on a script's record is its spec's while the script names it, as written or as pyxis gets it") {
+  Job job;
+  CHECK(image_of(job).empty());
+  job.is_script = true;
+  job.prepared.emplace();
+  job.prepared->loaded.spec.container.image = "docker://nvcr.io/team/a:1";
+  job.script = "#!/bin/bash\nsrun '--container-image=nvcr.io#team/a:1' x\n#| image: docker://nvcr.io/team/a:1\n";
+  CHECK(image_of(job) == "docker://nvcr.io/team/a:1");
+  job.script = "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: docker://nvcr.io/team/a:1\n";
+  CHECK(image_of(job).empty());
+  job.is_script = false;
+  CHECK(image_of(job) == "docker://nvcr.io/team/a:1");
 }
