@@ -86,9 +86,7 @@ Result<int> interact(Cli& cli, const Options& options) {
   if (!end) return tl::unexpected(end.error());
   if (has_begun(*folder)) {
     if (end->interrupted != 0) return kExitInterrupted;
-    if (end->exit_code == 0 || options.command.empty()) return kExitOk;  // a shell ends with its last command's code
-    print_error(cli, fmt::format("the command ended with code {}", end->exit_code));
-    return kExitRunFailed;
+    return options.command.empty() ? kExitOk : end->exit_code;  // a shell ends with its last command's code
   }
   if (end->interrupted != 0 || end->signal != 0)
     return fail(Errc::kInterrupted, "interrupted before the allocation was there; nothing is queued");
@@ -105,7 +103,7 @@ void add_interactive(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "interactive", "A shell on the first node, in the job's environment and container");
   add_spec_options(command, options->spec);
-  command.option("COMMAND", options->command, "After --: run this instead of a shell");
+  command.option("COMMAND", options->command, "After --: run this instead of a shell; its code is then dlrun's");
   command.option("--point", options->point, "Of a sweep: in this point's environment, from 0")
       .type_name("N")
       .non_negative();

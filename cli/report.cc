@@ -52,9 +52,13 @@ std::string attempt_text(const RunRecord& record) {
   std::vector<std::string> causes;
   for (const auto& restart : record.restarts) causes.push_back(printable(restart.cause));
   if (causes.empty()) return std::to_string(record.attempt);
-  const auto left = record.restarts.back().left;
-  return fmt::format("{}, after {}; at most {} restart{} left", record.attempt, join(causes, ", "), left,
-                     left == 1 ? "" : "s");
+  const Restart& last = record.restarts.back();
+  // Queued again, or about to start: the attempt that is known is the one that has ended.
+  const bool is_between = last.attempt == record.attempt && !record.ended;
+  const std::string number =
+      is_between ? fmt::format("{} is next", record.attempt + 1) : std::to_string(record.attempt);
+  return fmt::format("{}, after {}; at most {} restart{} left", number, join(causes, ", "), last.left,
+                     last.left == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -164,7 +168,10 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
   if (record.damaged_lines > 0)
     line("warning", fmt::format("{} damaged lines in events.jsonl were passed over", record.damaged_lines));
   if (status.sweep) line("points", fmt::format("dlrun sweep {}", run.id));
-  if (const auto log = job_log(run.path, facts)) line("log", log->string());
+  std::error_code none;  // a run on this machine has its log from its leader, which a failed setup has not reached
+  if (const auto log = job_log(run.path, facts);
+      log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, none)))
+    line("log", log->string());
   if (record.has_events) line("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
   line("directory", run.path.string());
   return text;

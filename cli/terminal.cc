@@ -129,9 +129,6 @@ FullScreen::Event FullScreen::on_signals() {
         enter();
         event = std::max(event, Event::kRedraw);
         break;
-      case SIGINT:
-        event = std::max(event, Event::kQuit);
-        break;
       default:
         event = Event::kTerminate;
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/backoff.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
@@ -27,11 +28,71 @@ RunStatus with_record(RunStatus status, const RunRecord& record) {
   return assess(std::move(facts));
 }
 
+constexpr std::size_t kPointsLookedAt = 64;  // each second, of those that run
+
+struct PointsNow {
+  RunStatus sum;
+  std::vector<TopPoint> points;
+};
+
+void take_record(TopPoint& point, const RunRecord& record) {
+  point.progress = record.progress;
+  point.result = record.result;
+}
+
+Result<PointsNow> take_points(RunInspector& inspector, const IndexEntry& run, std::chrono::milliseconds max_age) {
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  PointsNow now;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& point : sweep->points) paths.push_back(current_run_of(point_path(run.path, point)));
+  const auto states = inspector.inspect_all(paths, max_age);
+  for (std::size_t at = 0; at < states.size(); ++at) {
+    TopPoint& point = now.points.emplace_back();
+    point.number = at;
+    point.values = describe(*sweep, sweep->points[at]);
+    point.path = paths[at];
+    if (!states[at]) {
+      point.detail = states[at].error().message;
+      continue;
+    }
+    point.state = states[at]->state;
+    point.is_last_known = states[at]->is_last_known;
+    point.detail = states[at]->detail;
+    take_record(point, states[at]->facts.record);
+  }
+  now.sum = sum_up_points(states);
+  return now;
+}
+
+/// What running points have written since Slurm was asked. True when one of them has ended.
+bool look_at_points(std::vector<TopPoint>& points) {
+  bool has_ended = false;
+  std::size_t looked_at = 0;
+  for (TopPoint& point : points) {
+    if (point.state != RunState::kRunning || ++looked_at > kPointsLookedAt) continue;
+    const auto record = read_events(point.path);
+    if (!record) continue;
+    take_record(point, *record);
+    has_ended = has_ended || record->ended;
+  }
+  return has_ended;
+}
+
 }  // namespace
 
 Result<TopPicture> take_picture(const Cli& cli, const IndexEntry& run) {
   TopPicture picture;
   picture.run = run;
+  if (is_sweep(run.path)) {
+    RunInspector inspector(cli.env);
+    auto now = take_points(inspector, run, {});
+    if (!now) return tl::unexpected(now.error());
+    picture.status = std::move(now->sum);
+    picture.points = std::make_shared<const std::vector<TopPoint>>(std::move(now->points));
+    picture.now = now_s();
+    return picture;
+  }
   auto status = RunInspector(cli.env).inspect(run.path);
   if (!status) return tl::unexpected(status.error());
   picture.status = std::move(*status);
@@ -53,8 +114,9 @@ struct TopFeed::Shared {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::shared_ptr<const TopPicture> picture;  // guarded by mutex, like all below
-  RunStatus asked;                            // as the executor's last answer made it
+  std::shared_ptr<const TopPicture> picture;                  // guarded by mutex, like all below
+  RunStatus asked;                                            // as the executor's last answer made it
+  std::shared_ptr<const std::vector<TopPoint>> asked_points;  // the same of a sweep's points
   bool is_asking_due = false;
   bool is_closing = false;
 
@@ -75,6 +137,15 @@ struct TopFeed::Shared {
         if (!std::exchange(is_asking_due, false) && !backoff.is_due()) continue;
         if (is_final(asked.state) && !asked.is_last_known) continue;
       }
+      if (asked_points) {
+        auto points = take_points(inspector, run, backoff.max_age());
+        backoff.asked();
+        if (!points) continue;
+        const std::lock_guard lock(mutex);
+        asked = std::move(points->sum);
+        asked_points = std::make_shared<const std::vector<TopPoint>>(std::move(points->points));
+        continue;
+      }
       auto status = inspector.inspect(run.path, backoff.max_age());
       backoff.asked();
       const std::lock_guard lock(mutex);
@@ -82,10 +153,33 @@ struct TopFeed::Shared {
     }
   }
 
+  void look_at_sweep(TopPicture& now) {
+    std::shared_ptr<const std::vector<TopPoint>> latest;
+    {
+      const std::lock_guard lock(mutex);
+      latest = asked_points;
+      now.status = asked;
+    }
+    auto points = std::make_shared<std::vector<TopPoint>>(*latest);
+    const bool has_ended = look_at_points(*points);
+    now.points = std::move(points);
+    now.now = now_s();
+    const std::lock_guard lock(mutex);
+    if (has_ended) {
+      is_asking_due = true;
+      changed.notify_all();
+    }
+    picture = std::make_shared<const TopPicture>(now);
+  }
+
   void look_until_closed(TopPicture now) {
     const bool never = false;
     timespec ranks_written{};
     while (pause(kLookEvery, never)) {
+      if (now.points) {
+        look_at_sweep(now);
+        continue;
+      }
       const RunRecord before = now.history.record();
       while (now.history.read_more(run.path).value_or(false)) {
       }
@@ -112,6 +206,7 @@ TopFeed::TopFeed(const Cli& cli, TopPicture first) : shared_(std::make_shared<Sh
   shared_->env = cli.env;
   shared_->run = first.run;
   shared_->asked = first.status;
+  shared_->asked_points = first.points;
   shared_->picture = std::make_shared<const TopPicture>(first);
   std::thread([shared = shared_] { shared->ask_until_closed(); }).detach();
   std::thread([shared = shared_, first = std::move(first)]() mutable {

@@ -140,7 +140,7 @@ std::string why(const RankSample& row) {
 /// The table of ranks; columns that no rank fills are left out.
 class RankTable {
  public:
-  RankTable(const RankSnapshot& ranks, std::size_t rows) : ranks_(ranks) {
+  RankTable(const RankSnapshot& ranks, std::size_t rows, bool is_live) : ranks_(ranks), is_live_(is_live) {
     auto sorted = ranks.outliers_first();
     const std::size_t shown = std::min(rows, sorted.size());
     sorted.resize(shown);
@@ -190,6 +190,7 @@ class RankTable {
       for (const RankSample& row : ranks_.rows) marked += row.mark != RankMark::kNone ? 1 : 0;
       std::string text = fmt::format("{} more rank{}", hidden, hidden == 1 ? "" : "s");
       if (marked > rows_.size()) text += fmt::format(", {} of them stand out, too", marked - rows_.size());
+      text += is_live_ ? "; a taller window has room for them, q leaves" : "; --ranks N shows more";
       lines.push_back(Line(columns, colour).add(" " + text, Colour::kDim).text());
     }
   }
@@ -209,6 +210,7 @@ class RankTable {
   }
 
   const RankSnapshot& ranks_;
+  bool is_live_;  ///< on a screen
   std::vector<std::string> titles_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<RankMark> marks_;
@@ -260,7 +262,7 @@ std::vector<std::string> head_lines(const TopPicture& picture, std::size_t colum
     lines.push_back(line()
                         .add(" ")
                         .add(bar(part, std::min<std::size_t>(40, columns > 50 ? columns - 45 : 10)), Colour::kGreen)
-                        .add(fmt::format("  {} of {} points are over; dlrun sweep lists them", over, counts.points))
+                        .add(fmt::format("  {} of {} points are over", over, counts.points))
                         .text());
   }
   if (record.progress) {
@@ -319,6 +321,68 @@ std::vector<std::string> head_lines(const TopPicture& picture, std::size_t colum
     spread("GPU memory", point.gpu_used_bytes, memory_text);
   }
   if (lines.size() > before) lines.emplace_back();
+  return lines;
+}
+
+/// Those that go on first where not all have room, then those that failed, wait, are done.
+int turn_of(RunState state) {
+  switch (state) {
+    case RunState::kRunning:
+      return 0;
+    case RunState::kFailed:
+    case RunState::kTimeout:
+    case RunState::kRefused:
+      return 1;
+    case RunState::kPending:
+      return 2;
+    case RunState::kCompleted:
+      return 4;
+    default:
+      return 3;
+  }
+}
+
+/// A line a point, and one about those that have none.
+std::vector<std::string> point_lines(const std::vector<TopPoint>& points, std::size_t most, std::size_t columns,
+                                     bool colour) {
+  std::vector<const TopPoint*> shown;
+  for (const TopPoint& point : points) shown.push_back(&point);
+  if (shown.size() > most) {
+    std::stable_sort(shown.begin(), shown.end(),
+                     [](const TopPoint* a, const TopPoint* b) { return turn_of(a->state) < turn_of(b->state); });
+    shown.resize(most > 0 ? most - 1 : 0);
+    std::sort(shown.begin(), shown.end(), [](const TopPoint* a, const TopPoint* b) { return a->number < b->number; });
+  }
+  constexpr std::size_t kStateWidth = 13, kBarWidth = 10;
+  const std::size_t number_width = std::to_string(points.size()).size();
+  std::size_t values_width = 0;
+  for (const TopPoint* point : shown) values_width = std::max(values_width, columns_of(printable(point->values)));
+  values_width = std::min(values_width, std::max<std::size_t>(columns * 2 / 5, 10));
+  std::vector<std::string> lines;
+  for (const TopPoint* point : shown) {
+    Line line(columns, colour);
+    line.add(fmt::format(" {:>{}}  ", point->number, number_width), Colour::kDim)
+        .add(cut(printable(point->values), values_width))
+        .pad_to(number_width + values_width + 5, columns)
+        .add(std::string(word(point->state)) + (point->is_last_known ? "?" : ""), colour_of(point->state))
+        .pad_to(number_width + values_width + 5 + kStateWidth, columns);
+    const auto part = point->progress ? part_done(*point->progress) : std::nullopt;
+    if (!point->result.empty()) {
+      line.add(result_text(point->result));
+    } else if (point->progress) {
+      if (part && point->state == RunState::kRunning)
+        line.add(bar(*part, kBarWidth), Colour::kGreen).add(fmt::format(" {:3.0f} %  ", 100 * *part));
+      line.add(progress_text(*point->progress));
+    } else {
+      line.add(printable(point->detail), point->state == RunState::kFailed ? Colour::kRed : Colour::kNone);
+    }
+    lines.push_back(line.text());
+  }
+  if (shown.size() < points.size())
+    lines.push_back(
+        Line(columns, colour)
+            .add(fmt::format(" {} more points; dlrun sweep lists them", points.size() - shown.size()), Colour::kDim)
+            .text());
   return lines;
 }
 
@@ -385,13 +449,20 @@ std::vector<std::string> top_lines(const TopPicture& picture, const TopSize& siz
   auto lines = head_lines(picture, columns, colour);
   const bool has_ranks =
       picture.ranks && !picture.ranks->rows.empty() && picture.ranks->attempt == picture.status.facts.record.attempt;
+  if (picture.points) {
+    const std::size_t fit = size.rows == 0 ? kPlainRanks : size.rows - std::min(size.rows, lines.size());
+    const auto points =
+        point_lines(*picture.points, size.ranks > 0 && size.rows == 0 ? size.ranks + 1 : fit, columns, colour);
+    lines.insert(lines.end(), points.begin(), points.end());
+  }
   const std::size_t room = size.rows == 0 ? 1'000'000 : size.rows - std::min(size.rows, lines.size());
   const std::size_t events_room = size.rows == 0 ? kEventsShown : std::min(kEventsShown, room / (has_ranks ? 3 : 1));
   const auto events = event_lines(picture, events_room, columns, colour);
   if (has_ranks && room > events.size() + 2) {
     // The title, the line about those that are hidden, and an empty one.
     const std::size_t space = size.rows == 0 ? kPlainRanks : room - std::min(room, events.size() + 3);
-    RankTable(*picture.ranks, size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space)
+    RankTable(*picture.ranks, size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space,
+              size.rows > 0)
         .add_to(lines, columns, colour);
     if (!events.empty()) lines.emplace_back();
   } else if (!has_ranks && picture.status.state == RunState::kRunning && !picture.status.sweep) {

@@ -1,6 +1,8 @@
 #pragma once
 // What `dlrun top` shows, as lines of text. Pure: no clock, no files, no terminal.
 
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,19 +16,32 @@
 
 namespace dlrun {
 
+/// A sweep's point at a moment.
+struct TopPoint {
+  std::size_t number = 0;
+  std::string values;          ///< what it sets
+  std::filesystem::path path;  ///< the run that counts for it
+  RunState state = RunState::kUnknown;
+  bool is_last_known = false;
+  std::string detail;
+  std::optional<Progress> progress;
+  std::string result;  ///< a JSON object, empty where there is none
+};
+
 /// A run at a moment.
 struct TopPicture {
   IndexEntry run;
   RunStatus status;
   RunHistory history;
   std::optional<RankSnapshot> ranks;
-  double now = 0;  ///< seconds since 1970
+  std::shared_ptr<const std::vector<TopPoint>> points;  ///< of a sweep
+  double now = 0;                                       ///< seconds since 1970
 };
 
 struct TopSize {
   std::size_t columns = 80;
   std::size_t rows = 24;  ///< 0: as many as there are
-  std::size_t ranks = 0;  ///< shown at most; 0: as many as there is room for
+  std::size_t ranks = 0;  ///< or points, shown at most; 0: as many as there is room for
 };
 
 /// Lines of at most size.columns columns, at most size.rows of them. Text that is somebody else's is made printable.

@@ -171,6 +171,21 @@ std::string utc_timestamp(std::chrono::system_clock::time_point when) {
                      utc.tm_hour, utc.tm_min, utc.tm_sec, millis % 1000);
 }
 
+namespace {
+
+/// A well-formed character that changes how others look, or is not seen: C1 controls, line separators, and those that
+/// turn the direction of what follows (Unicode's bidirectional controls: "Trojan source").
+bool is_deceptive(std::string_view character) {
+  char32_t code = 0;
+  if (character.size() == 2) code = (character[0] & 0x1fU) << 6U | (character[1] & 0x3fU);
+  if (character.size() == 3)
+    code = (character[0] & 0x0fU) << 12U | (character[1] & 0x3fU) << 6U | (character[2] & 0x3fU);
+  return (code >= 0x80 && code <= 0x9f) || code == 0x061c || (code >= 0x200b && code <= 0x200f) ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
@@ -179,6 +194,9 @@ std::string printable(std::string_view text) {
     if (length == 0 || (length == 1 && is_control(text[0]))) {
       safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
       text.remove_prefix(1);
+    } else if (length > 1 && is_deceptive(text.substr(0, length))) {
+      for (const char c : text.substr(0, length)) safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      text.remove_prefix(length);
     } else {
       safe += text.substr(0, length);
       text.remove_prefix(length);

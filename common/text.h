@@ -56,7 +56,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// 2026-11-21T12:30:00.123Z
 [[nodiscard]] std::string utc_timestamp(std::chrono::system_clock::time_point when);
 
-/// Text safe to print on a terminal: control characters and malformed UTF-8 as \xNN.
+/// Safe to print on a terminal: control, hidden and direction-turning characters and malformed UTF-8 as \xNN.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace dlrun

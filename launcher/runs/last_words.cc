@@ -6,6 +6,16 @@
 #include "launcher/runs/log_file.h"
 
 namespace dlrun {
+namespace {
+
+/// The first bytes, without a half of a character at their end.
+std::string_view beginning_of(std::string_view line, std::size_t bytes) {
+  if (line.size() <= bytes) return line;
+  while (bytes > 0 && (static_cast<unsigned char>(line[bytes]) & 0xc0U) == 0x80U) --bytes;
+  return line.substr(0, bytes);
+}
+
+}  // namespace
 
 std::vector<std::string> last_words(const std::filesystem::path& run, const RunStatus& status) {
   constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
@@ -24,7 +34,7 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
   if (!text) return {};
   std::vector<std::string> lines;
   for (const auto line : split(*text, '\n')) {
-    if (!trim(line).empty() && !line.starts_with("dlrun: ")) lines.push_back(printable(line.substr(0, kWidth)));
+    if (!trim(line).empty() && !line.starts_with("dlrun: ")) lines.push_back(printable(beginning_of(line, kWidth)));
   }
   if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
   return lines;

@@ -249,6 +249,9 @@ class Validator {
     if (std::find(checks.begin(), checks.end(), "nccl") != checks.end() &&
         std::find(checks.begin(), checks.end(), "gloo") != checks.end())
       error("health.preflight", "health.preflight: nccl and gloo are the same check, over GPUs or without; name one");
+    if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
+      warn("checkpoint.keep",
+           "checkpoint.keep is 0, so none is written: a run that starts again (retry) begins from its first step");
     if (const auto after = parse_duration(spec_.health.hang_after.value_or("60")); after && *after < 1)
       error("health.hang_after", "health.hang_after is 0 s: every run would hang");
   }
@@ -334,6 +337,11 @@ class Validator {
     if (spec_.train.optimizer_state == "sharded" && (rule == "lars" || rule == "lamb")) {
       error("train.optimizer.state",
             fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs", rule));
+    }
+    if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset.value_or("digits") != "arrays") {
+      error("train.loss", fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
+                                      "train.data.dataset: {} are one class of several; arrays can hold such",
+                                      spec_.train.dataset.value_or("digits")));
     }
     if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
       error("train.shard", "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");

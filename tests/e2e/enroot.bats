@@ -123,7 +123,7 @@ wait_in_container() {
 @test "interactive enters the container on the first node, and removes it" {
     run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
     echo "$output"
-    [ "$status" -eq 5 ]
+    [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]
     wait_until 30 no_container_is_left
 }

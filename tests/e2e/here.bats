@@ -101,8 +101,8 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"set up on n1"* ]]
     [[ $output == *"on n1, job of 2 nodes, CPUs: 2: it's; \$(id) \"here\""* ]]
     wait_until 10 no_jobs
-    run dl interactive hello.yaml -- false </dev/null
-    [ "$status" -eq 5 ]
+    run dl interactive hello.yaml -- bash -c 'exit 7' </dev/null
+    [ "$status" -eq 7 ]
     run dl interactive hello.yaml --set resources.partition=nope -- true </dev/null
     [ "$status" -eq 3 ]
     run dl interactive hello.yaml </dev/null

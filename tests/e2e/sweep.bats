@@ -48,6 +48,9 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
     wait_until 90 points_are "5 completed 1 failed"
     is_state last failed
+    run dl top last # a line a point
+    echo "$output"
+    [[ $output == *"6 of 6 points are over"* && $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
     # Each point ran once, with its own values, in its own run, and never more than two at once.
     [[ $(sort "$dir/ran" | xargs) == "0.01 128 0.01 32 0.01 64 0.1 128 0.1 32 0.1 64" ]]
     (($(sort -n "$dir/most" | tail -1) <= 2))

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/report.h"
 #include "cli/top_view.h"
 #include "common/json_lines.h"
 #include "common/text.h"
@@ -65,6 +67,81 @@ std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0}
 }
 
 }  // namespace
+
+TEST_CASE("ranks that a screen has no room for are counted, with what to do; a pipe is told of the option") {
+  const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
+  const TopPicture picture = running(64);
+  CHECK(has(top_lines(picture, {100, 24, 0}, false), "more ranks; a taller window has room for them, q leaves"));
+  CHECK(has(top_lines(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
+  CHECK_FALSE(has(top_lines(running(4), {100, 40, 0}, false), "q leaves"));
+}
+
+TEST_CASE("status names no log that a run on this machine never had") {
+  RunStatus status;
+  status.job = {std::string(kLocalCluster), "host:1:2"};
+  status.facts.submission.emplace().job = status.job;
+  const IndexEntry run{"x-1", "x", "/no/such/run", ""};
+  CHECK(status_text(run, status, false).find("local.out") == std::string::npos);
+  status.job = status.facts.submission->job = {"", "42"};
+  CHECK(status_text(run, status, false).find("slurm-42.out") != std::string::npos);  // Slurm will write it
+}
+
+TEST_CASE("a sweep has a line a point with state and progress; where not all fit, those that go on are among them") {
+  TopPicture picture;
+  picture.run.id = "sweep-1";
+  picture.status.state = RunState::kRunning;
+  picture.status.sweep.emplace().points = 40;
+  std::vector<TopPoint> points(40);
+  for (std::size_t at = 0; at < points.size(); ++at) {
+    points[at].number = at;
+    points[at].values = fmt::format("train.lr={}", at);
+    points[at].state = at < 20 ? RunState::kCompleted : RunState::kPending;
+    if (at < 20) points[at].result = R"({"test_accuracy":0.5})";
+    points[at].detail = "Resources";
+  }
+  points[30].state = RunState::kRunning;
+  points[30].progress.emplace();
+  points[30].progress->step = 25;
+  points[30].progress->steps = 100;
+  points[31].state = RunState::kFailed;
+  points[31].detail = std::string("rank 0 ended \x1b[2J");
+  picture.points = std::make_shared<const std::vector<TopPoint>>(points);
+  const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
+  for (const std::size_t columns : {20, 60, 100}) {
+    const auto lines = top_lines(picture, {columns, 24, 0}, true);
+    CHECK(lines.size() <= 24);
+    for (const auto& line : lines) CHECK(width_of(line) <= columns);
+  }
+  const auto lines = top_lines(picture, {100, 24, 0}, false);
+  CHECK(has(lines, " 30  train.lr=30  running"));
+  CHECK(has(lines, " 25 %  step 25/100"));
+  CHECK(has(lines, " 31  train.lr=31  failed"));
+  CHECK(has(lines, "rank 0 ended \\x1b[2J"));
+  CHECK(has(lines, "more points; dlrun sweep lists them"));
+  const auto all = top_lines(picture, {100, 60, 0}, false);
+  CHECK(has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
+  CHECK(has(all, " 39  train.lr=39  pending      Resources"));
+  CHECK_FALSE(has(all, "more points"));
+}
+
+TEST_CASE("between two attempts status names the one that is next, not the one that has ended as if it went on") {
+  RunStatus status;
+  status.state = RunState::kPending;
+  RunRecord& record = status.facts.record;
+  record.has_events = true;
+  record.restarts = {{0, "node_failure", 2}};
+  const IndexEntry run{"x-1", "x", "/x", ""};
+  CHECK(status_text(run, status, false).find("1 is next, after node_failure; at most 2 restarts left") !=
+        std::string::npos);
+  record.attempt = 1;
+  CHECK(status_text(run, status, false).find("attempt   1, after node_failure; at most 2") != std::string::npos);
+}
 
 TEST_CASE("top shows state, how far it is, what is left, throughput and loss, and the ranks") {
   const std::string text = text_of(running(4));

@@ -280,6 +280,16 @@ TEST_CASE("the site is the spec's, $DLRUN_SITE's, the cluster's, else generic") 
   CHECK(has(refused(made), "there is no site"));
 }
 
+TEST_CASE("a restart that would find no checkpoint is warned of, where the trainer is told to write none") {
+  const std::string text = "resources: {time: 1m}\ntrain: {epochs: 2}\ncheckpoint: {keep: 0}\n";
+  CHECK(loaded(request(text)).warnings.empty());
+  CHECK(loaded(request(text + "retry: {max: 0}\n")).warnings.empty());
+  const auto warned = loaded(request(text + "retry: {max: 1}\n")).warnings;
+  REQUIRE(warned.size() == 1);
+  CHECK(warned[0].message.find("checkpoint.keep is 0") == 0);
+  CHECK(warned[0].where.line == 3);
+}
+
 TEST_CASE("a file that does not exist, a folder, and a file above the limit are refused with its name") {
   LoadRequest made;
   made.file = "absent.yaml";

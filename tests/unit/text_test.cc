@@ -48,6 +48,16 @@ TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
   }
 }
 
+TEST_CASE("printable shows characters that turn or hide others as escapes, and leaves writing alone") {
+  CHECK(printable("exit 0 \u202e 1 tixe") == "exit 0 \\xe2\\x80\\xae 1 tixe");
+  for (const char* hidden :
+       {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060", "\u2066", "\u2069", "\ufeff", "\u0085"}) {
+    CAPTURE(hidden);
+    CHECK(printable(hidden).starts_with("\\x"));
+  }
+  for (const char* shown : {"é", "Ω", "日本", "שלום", "–…█", "🙂"}) CHECK(printable(shown) == shown);
+}
+
 TEST_CASE("printable shows control characters and broken UTF-8 as escapes") {
   CHECK(printable("a\x1b[31m\xff\xc3\xa9") == "a\\x1b[31m\\xff\xc3\xa9");
 }

@@ -181,16 +181,25 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const CheckpointLayout& layout,
                                                                    const std::string& optimizer,
                                                                    const std::vector<std::string>& state_names,
-                                                                   std::vector<std::string>& damaged) const {
+                                                                   std::vector<std::string>& passed_over) const {
   for (const std::string& name : names()) {
     const fs::path folder = path_ / name;
+    std::error_code ignored;
+    if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // it is written last
+      passed_over.push_back(
+          fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; taking the "
+                      "one before",
+                      folder.string()));
+      continue;
+    }
     auto whole = read_whole(folder);
     auto model = whole ? parse_safetensors((folder / kModelFile).string(), bytes_of(whole->model))
                        : tl::unexpected(whole.error());
     auto arrays = whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
                         : tl::unexpected(whole.error());
     if (!model || !arrays) {
-      damaged.push_back(fmt::format("{}; taking the one before", (model ? arrays : model).error().message));
+      passed_over.push_back(
+          fmt::format("damaged checkpoint: {}; taking the one before", (model ? arrays : model).error().message));
       continue;
     }
     TrainingState state;

@@ -64,12 +64,13 @@ class CheckpointFolder {
   /// then the checkpoints before are untouched and nothing of the new one is left.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
-  /// The newest checkpoint whose files are whole, or nothing. Each newer one that is damaged adds a sentence to
-  /// damaged. Fails with kInvalid when it is of another model or optimizer than layout, optimizer and state_names say.
+  /// The newest checkpoint whose files are whole, or nothing. Each newer one that is damaged, or was not
+  /// finished, adds a sentence to passed_over. Fails with kInvalid when it is of another model or optimizer than
+  /// layout, optimizer and state_names say.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(const CheckpointLayout& layout,
                                                                  const std::string& optimizer,
                                                                  const std::vector<std::string>& state_names,
-                                                                 std::vector<std::string>& damaged) const;
+                                                                 std::vector<std::string>& passed_over) const;
 
   /// Names of the sub-folders that look like checkpoints, valid or not, newest first.
   [[nodiscard]] std::vector<std::string> names() const;

@@ -285,10 +285,10 @@ Result<> Trainer::start_or_resume() {
   std::optional<TrainingState> saved;
   Result<> mine;
   if (communicator.rank() == 0 && options_.resume) {
-    std::vector<std::string> damaged;
+    std::vector<std::string> passed_over;
     auto loaded = p.checkpoints.load_newest({p.network.tensors(), p.network.running_tensors()}, options_.optimizer.name,
-                                            state_names, damaged);
-    for (const std::string& sentence : damaged) session_.reporter.note("damaged checkpoint: " + sentence);
+                                            state_names, passed_over);
+    for (const std::string& sentence : passed_over) session_.reporter.note(sentence);
     if (!loaded) {
       mine = tl::unexpected(loaded.error());
     } else if (loaded->has_value() && (*loaded)->seed != options_.seed) {
