@@ -16,10 +16,10 @@ namespace dlrun::agent {
 
 /// What is to be checked.
 struct NodeChecks {
-  bool gpu = false;    ///< the GPUs that this rank sees answer, and have no uncorrected memory errors
-  bool disk = false;   ///< the run's directory, $TMPDIR (/tmp) and /dev/shm take a file
-  bool clock = false;  ///< the node's clock is the leader's, see clock_problem()
-  std::string collective{};  ///< "nccl" or "gloo": with it the ranks try a collective, see collective_check.h; empty: none
+  bool gpu = false;          ///< the GPUs that this rank sees answer, and have no uncorrected memory errors
+  bool disk = false;         ///< the run's directory, $TMPDIR (/tmp) and /dev/shm take a file
+  bool clock = false;        ///< the node's clock is the leader's, see clock_problem()
+  std::string collective{};  ///< "nccl", "gloo": the ranks try a collective over it (collective_check.h); empty: none
 
   /// Something is to be checked before the hello.
   [[nodiscard]] bool any() const { return gpu || disk || clock; }

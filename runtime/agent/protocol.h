@@ -19,7 +19,8 @@
 //   stopped   seconds: the program has been stopped (SIGSTOP) for so long; again every second
 //   signal    signal: the agent caught this one and asks for lead's word
 //   warning   message
-//   checking  the rank's check of collectives (health.preflight) has its device; checked: it is done, the program starts
+//   checking  the rank's check of collectives (health.preflight) has its device
+//   checked   it is done, the program starts
 //   check_failed  words, is_own (not one of meeting the others); the rank waits for `end`
 //   put       id, key, value (hex)
 //   get       id, key, wait_ms

@@ -104,6 +104,20 @@ YAML
     done
 }
 
+@test "without retry a program that leaves on the warning of the time limit is completed, and told as that" {
+    spec <<'YAML'
+name: warned
+resources: {nodes: 1, tasks_per_node: 1, time: 3m}
+launch: {command: [bash, -c, 'trap "exit 0" USR1; touch up; while :; do sleep 0.1 & wait $!; done']}
+checkpoint: {signal_before: 2m}
+YAML
+    dl submit exp.yaml
+    wait_until 30 test -e "$dir/up"
+    as_user scancel --batch -s USR1 "$(json | jq -r .job)"
+    dl wait last
+    [ "$(json | jq -r .detail)" = "the rank ended with 0 after the warning of the time limit" ]
+}
+
 # low PARTITION TRACKER THEN: a run on two nodes that others may take; asked for a checkpoint, it saves, and THEN goes on or leaves
 low() {
     spec <<YAML
