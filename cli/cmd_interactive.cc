@@ -18,6 +18,7 @@
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
+#include "container/container.h"
 #include "launcher/executors/executor.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/scrub.h"
@@ -57,6 +58,13 @@ Result<int> interact(Cli& cli, const Options& options) {
   }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
+  for (const SecretValue& secret : *secrets) {
+    if (find_container_backend(prepared->plan.runtime)->carries(secret.value)) continue;
+    return fail(Errc::kInvalid,
+                "environment.secrets: {} takes no value of several lines or within quotes along, as {} has; give the "
+                "program its file instead",
+                prepared->plan.runtime, secret.name);
+  }
   RunInspector inspector(cli.env);
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());

@@ -370,7 +370,11 @@ class Planner {
       plan_.rank_vars.push_back(variable);
       std::erase(container.job_names, variable.name);
     }
+    plan_.runtime = runtime_;
     plan_.entry = backend.entry(container);
+    // A session has the secrets in its environment, from where they go inside; a job's ranks get them from the agent.
+    for (const SecretSource& secret : plan_.secrets) container.job_names.push_back(secret.name);
+    plan_.entry.session = backend.entry(container).session;
     for (ContainerOption& option : backend.step_options(container, users)) {
       plan_.container.push_back({std::move(option.option), std::move(option.value), std::move(option.key)});
     }

@@ -80,6 +80,7 @@ struct LaunchPlan {
   bool shares_cpus = false;                 ///< resources.cpus_per_task is not given: the script divides what it got
   std::vector<PlannedOption> step;          ///< srun's options, in order
   std::vector<PlannedOption> container;     ///< those of them that put a task into its container
+  std::string runtime;                      ///< of the container; "none": there is none
   ContainerEntry entry;                     ///< how a task enters it where srun cannot put it there
   std::vector<PlannedOption> rank_options;  ///< of the rank agent: --nproc-per-node, --roles, --word TEMPLATE
   std::vector<PlannedVariable> rank_vars;   ///< bytes that the container's runtime would change: set by the rank agent

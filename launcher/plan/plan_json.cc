@@ -73,6 +73,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"shares_cpus", plan.shares_cpus},
       {"step", of_options(plan.step)},
       {"container", of_options(plan.container)},
+      {"runtime", plan.runtime},
       {"entry",
        {{"batch", plan.entry.batch}, {"session", plan.entry.session}, {"join", plan.entry.join}, {"words", enter}}},
       {"rank_vars", of_variables(plan.rank_vars)},

@@ -312,7 +312,12 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   const std::vector<std::string> words = session_words(has_terminal);
   std::vector<std::string> step{"bash", "-c", kSrunOnFirstNode, "srun"};
   step.insert(step.end(), words.begin(), words.end());
-  Interactive result = session(plan, step, words, plan.container, plan.entry.session, command, script_path);
+  std::vector<PlannedOption> container = plan.container;
+  for (PlannedOption& option : container) {
+    if (option.option != "--container-env" || !option.value) continue;
+    for (const SecretSource& secret : plan.secrets) *option.value += "," + secret.name;
+  }
+  Interactive result = session(plan, step, words, container, plan.entry.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
   for (std::string& word : salloc_words(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());

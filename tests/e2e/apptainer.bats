@@ -4,6 +4,7 @@
 
 load helpers
 load containers
+load secrets
 
 setup() {
     dir=$(fresh_dir)
@@ -87,4 +88,8 @@ printed() {
     [[ $output == *ID=dlrun-test*from-data* ]]
     as_user touch "$dir/data/go"
     dl wait last
+}
+
+@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+    stay_secret
 }

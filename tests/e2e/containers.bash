@@ -26,9 +26,9 @@ make_root() {
     local name
     for name in sh cat env grep id ls pwd sleep test touch true echo mount hostname kill; do ln -s busybox "$1/bin/$name"; done
     printf 'ID=dlrun-test\nPRETTY_NAME="an image of dlrun'\''s tests"\n' >"$1/etc/os-release"
-    printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\n' >"$1/etc/environment"
+    printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\nMY_KEY=image\n' >"$1/etc/environment"
     mkdir -p "$1/.singularity.d/env" # where apptainer's images have theirs
-    echo 'export ONLY_IMAGE=image IN_BOTH=image' >"$1/.singularity.d/env/90-environment.sh"
+    echo 'export ONLY_IMAGE=image IN_BOTH=image MY_KEY=image' >"$1/.singularity.d/env/90-environment.sh"
     printf '#!/bin/sh\necho entered by the runscript\nexec "$@"\n' >"$1/.singularity.d/runscript"
     chmod +x "$1/.singularity.d/runscript"
 }

@@ -4,6 +4,7 @@
 
 load helpers
 load containers
+load secrets
 
 setup() {
     dir=$(fresh_dir)
@@ -126,4 +127,8 @@ wait_in_container() {
     [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]
     wait_until 30 no_container_is_left
+}
+
+@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+    stay_secret
 }

@@ -4,6 +4,7 @@
 
 load helpers
 load containers
+load secrets
 
 setup() {
     dir=$(fresh_dir)
@@ -147,4 +148,8 @@ YAML
     [[ $output == *of-the-rank* ]]
     as_user touch "$dir/data/go-on"
     dl wait last
+}
+
+@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+    stay_secret
 }

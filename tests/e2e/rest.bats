@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
 load helpers
+load secrets
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.rest
@@ -30,7 +31,7 @@ launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; do
 environment: {vars: {PATH: /usr/bin:/bin}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
-    rm -rf "$dir/go" "$dir/runs" # what a test that failed has left, too
+    rm -rf "$dir"/{go,runs,proxy,token} # what a test that failed has left, too
 }
 
 teardown() {
@@ -217,6 +218,69 @@ refused() {
     sleep 2 # the token's own time
     # shellcheck disable=SC2046
     refused 2 "expired" $(by_token)
+}
+
+# certificate NAME SAN [AUTHORITY]: NAME.pem and NAME.key in the test's own folder, by itself or by that authority.
+certificate() {
+    local by=()
+    [[ -z ${3-} ]] || by=(-CA "$BATS_TEST_TMPDIR/$3.pem" -CAkey "$BATS_TEST_TMPDIR/$3.key")
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" -addext "$2" "${by[@]}" \
+        -keyout "$BATS_TEST_TMPDIR/$1.key" -out "$BATS_TEST_TMPDIR/$1.pem" 2>/dev/null
+}
+# tls NAME: slurmrestd behind TLS with that certificate; sets url.
+tls() {
+    stop_proxy
+    cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
+    chown "$DLRUN_TESTBED_USER" "$dir/$1".{pem,key}
+    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" "$dir/$1.key" "${DLRUN_TESTBED_REST_URL##*:}" 3>&- &
+    proxy=$!
+    wait_until 30 test -s "$dir/proxy"
+    url=https://127.0.0.1:$(<"$dir/proxy")
+}
+# As on a machine that trusts the test's authority alone.
+dl_trusting() {
+    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$BATS_TEST_TMPDIR/authority.pem" \
+        "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
+}
+
+@test "over TLS: the server's certificate is checked, its name too, and the token goes to no other" {
+    certificate authority keyUsage=keyCertSign
+    certificate good subjectAltName=IP:127.0.0.1 authority
+    certificate misnamed subjectAltName=DNS:other.example.org authority
+    new_token 600
+    for name in good misnamed; do
+        tls "$name"
+        trusting=dl_trusting
+        [[ $name == misnamed ]] || trusting=dl # good, but of an authority that nobody here knows
+        run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" --set "submit.token_file=$dir/token"
+        echo "$output"
+        [ "$status" -eq 4 ]
+        [[ $output == *certificate* ]]
+        [ "$(jobs_in_queue)" -eq 0 ]
+        [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
+        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # no request arrived
+    done
+    tls good
+    run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" --set "submit.token_file=$dir/token"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    wait_until 30 is_running "$(jq -r .job <<<"$output")"
+    run dl_trusting status last --json
+    [ "$(jq -r .state <<<"$output")" = running ]
+    grep -q '^POST /slurm/v0.0.38/job/submit' "$dir/proxy"
+}
+
+@test "a secret is not in the environment that slurmrestd is sent, and reaches the rank" {
+    make_secrets
+    dl_with_key submit job.yaml --set "$(via slurmrestd)" --set 'environment.secrets=[MY_KEY, {name: MY_TOKEN, file: token}]' \
+        --set 'launch.command=[bash, -c, "printf %s \"$MY_KEY,$MY_TOKEN\" | sha256sum; until [[ -e go ]]; do sleep 0.1; done"]'
+    said() { [[ $(dl logs last) == *"$expected"* ]]; }
+    wait_until 60 said
+    are_in_no_argument
+    Slurm_has_none "$(dl status last --json | jq -r .job)"
+    [ "$(holders "$DLRUN_TESTBED_HOME")" = "$(dl status last --json | jq -r .path)/secrets" ]
+    as_user touch "$dir/go"
+    dl wait last
 }
 
 @test "a server of another version, and one that is none of Slurm's" {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """usage: rest_proxy.py SOCKET swallow|hold REAL-SOCKET        a network that fails between dlrun and a real slurmrestd
           rest_proxy.py SOCKET answer STATUS BODY               a server of another kind
+          rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT      TLS before a real slurmrestd on loopback
 
 Listens on the unix socket SOCKET. swallow: a job that is submitted reaches slurmrestd, and its answer is lost. hold: it reaches
 slurmrestd, and the answer never comes; then the file SOCKET.held exists. Everything else goes through. answer: every request gets
-STATUS and BODY.
+STATUS and BODY. tls: listens on a port of loopback, which FILE names; each request that arrives is a line more in FILE.
 """
 
 import http.client
@@ -12,8 +13,38 @@ import http.server
 import os
 import socket
 import socketserver
+import ssl
 import sys
 import time
+
+
+class TlsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):  # a handshake that the client ends
+        pass
+
+
+class TlsHandler(socketserver.BaseRequestHandler):
+    def handle(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[3], sys.argv[4])
+        with context.wrap_socket(self.request, server_side=True) as client:
+            stream = client.makefile("rb")
+            first = stream.readline()
+            if not first:  # the client thought better of it
+                return
+            headers = http.client.parse_headers(stream)
+            body = stream.read(int(headers.get("Content-Length", 0)))
+            with open(sys.argv[1], "a") as file:
+                print(first.decode().strip(), file=file)
+            del headers["Connection"]
+            headers["Connection"] = "close"
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            with socket.create_connection(("127.0.0.1", int(sys.argv[5]))) as real:
+                real.sendall(first + lines.encode() + b"\r\n" + body)
+                while answer := real.recv(1 << 16):
+                    client.sendall(answer)
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -66,6 +97,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 mode = sys.argv[2]
+if mode == "tls":
+    server = TlsServer(("127.0.0.1", 0), TlsHandler)
+    with open(sys.argv[1], "w") as file:
+        print(server.server_address[1], file=file)
+    server.serve_forever()
 if os.path.exists(sys.argv[1]):
     os.unlink(sys.argv[1])
 Server(sys.argv[1], Handler).serve_forever()

@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# For files whose jobs have secrets: canaries, and where they may not be.
+#
+#   make_secrets          a value for MY_KEY, in dlrun's environment, and one in $dir/token for MY_TOKEN; sets expected, the digest of both
+#   dl_with_key ARGS...   dlrun with MY_KEY in its environment
+#   holders FOLDER...     prints every file below that holds one of them; the token's own file is not one of dlrun's
+#   are_in_no_argument    no process has one in its arguments
+#   Slurm_has_none JOB    neither the job, its script, the controller's and the nodes' state, any log, nor /tmp of n1 and n2
+#   stay_secret           submits job.yaml with both: the rank has them, and nothing else; the same for `interactive`. $dir/data is
+#                         /data in the container
+
+make_secrets() {
+    canary=canary-$RANDOM$RANDOM$RANDOM
+    filed=filed-$RANDOM$RANDOM$RANDOM
+    printf '%s\n' "$filed" >"$dir/token"
+    chmod 600 "$dir/token"
+    chown "$DLRUN_TESTBED_USER:" "$dir/token"
+    # A pattern file, since a pattern in grep's arguments would be found there.
+    printf '%s\n' "$canary" "$filed" >"$BATS_TEST_TMPDIR/patterns"
+    expected=$(printf %s "$canary,$filed" | sha256sum)
+}
+
+# The canary is exported in dlrun's own environment, by a file: not even this test has it in an argument.
+dl_with_key() {
+    printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
+    chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
+    as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
+}
+
+holders() { grep -rlaFf "$BATS_TEST_TMPDIR/patterns" "$@" 2>/dev/null | grep -v "^$dir/token$" || true; }
+
+are_in_no_argument() {
+    local told
+    told=$(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/cmdline 2>/dev/null) || true
+    [[ -z $told ]] || { echo "in the arguments of: $told" && return 1; }
+}
+
+# keeps_quiet COMMAND...: it succeeds, and its output holds none of the secrets.
+keeps_quiet() {
+    local text
+    text=$("$@") && [[ $text != *"$canary"* && $text != *"$filed"* ]]
+}
+
+# shellcheck disable=SC2154 # testbed is helpers'
+Slurm_has_none() {
+    local node found
+    keeps_quiet scontrol show job "$1" || return 1
+    found=$(holders "$DLRUN_TESTBED_DIR" --exclude-dir=home --exclude-dir=prefix --exclude='*.sqsh')
+    for node in n1 n2; do
+        found+=$("$testbed/on_node" "$node" grep -rlaFf - /tmp <"$BATS_TEST_TMPDIR/patterns" || true)
+    done
+    [[ -z $found ]] || { echo "held by: $found" && return 1; }
+}
+
+rank_said() { [[ $(dl logs last --rank 0) == *"rank: $expected"* ]]; }
+
+stay_secret() {
+    local run
+    make_secrets
+    cat >>"$dir/job.yaml" <<'YAML'
+environment: {secrets: [MY_KEY, {name: MY_TOKEN, file: token}]}
+YAML
+    # shellcheck disable=SC2016 # the rank's
+    local words='printf %s "$MY_KEY,$MY_TOKEN" | busybox sha256sum; until [ -e /data/go ]; do sleep 0.1; done'
+    dl_with_key submit job.yaml --set "container.mounts=['$dir/data:/data']" --set "launch.command=[sh, -c, 'printf \"rank: \"; $words']"
+    wait_until 60 rank_said
+    run=$(dl status last --json | jq -r .path)
+    are_in_no_argument
+    Slurm_has_none "$(dl status last --json | jq -r .job)"
+    keeps_quiet scontrol write batch_script "$(dl status last --json | jq -r .job)" -
+    [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
+    as_user touch "$dir/data/go"
+    dl wait last
+    [ ! -e "$run/secrets" ]
+
+    rm "$dir/data/go"
+    dl_with_key interactive job.yaml --set "container.mounts=['$dir/data:/data']" -- sh -c "$words" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
+    run=$!
+    wait_until 60 grep -qF "$expected" "$BATS_TEST_TMPDIR/session"
+    are_in_no_argument
+    Slurm_has_none "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i | sort -n | tail -n 1)"
+    [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
+    as_user touch "$dir/data/go"
+    wait "$run"
+}
