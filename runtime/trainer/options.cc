@@ -202,6 +202,14 @@ const std::vector<Flag<Options>>& flags() {
        "each rank keeps all of its arrays, or its part of them only: ZeRO-1 (whole)",
        one_of(
            [](O & o) -> auto& { return o.train.has_sharded_state; }, parse_state, "whole|sharded")},
+      {"--local-steps", "N",
+       "post-local SGD: ranks step by their own gradients and average their parameters every N steps; 0: the gradients "
+       "of each step are averaged (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.local_steps; }, 0, kMostSamples)},
+      {"--local-after", "X", "with --local-steps: after X epochs of common steps (0)",
+       real(
+           [](O & o) -> auto& { return o.train.local_after; }, 0, kLargest)},
       {"--compression", "none|bf16|fp16", "gradients travel and are added in 16 bits (none)",
        one_of(
            [](O & o) -> auto& { return o.train.buckets.compression; }, parse_compression, "none|bf16|fp16")},
@@ -381,6 +389,9 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   }
   if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_steps.empty()) {
     return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");
+  }
+  if (options.train.local_after > 0 && options.train.local_steps == 0) {
+    return fail(Errc::kUsage, "--local-after needs --local-steps, the steps between averages");
   }
   return options;
 }

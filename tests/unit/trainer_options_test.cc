@@ -86,6 +86,9 @@ TEST_CASE("layers are the whole model, in words") {
   CHECK(parse_options(Words{"--compression=bf16"}, Env())->train.buckets.compression ==
         GradientReducer::Compression::kBfloat16);
   CHECK(parse_options(Words{"--optimizer-state=sharded"}, Env())->train.has_sharded_state);
+  CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())->train.local_after == 2.5);
+  CHECK(parse_options(Words{"--local-steps=8"}, Env())->train.local_steps == 8);
+  CHECK(message_of({"--local-after=2"}) == "--local-after needs --local-steps, the steps between averages");
   CHECK(parse_options(Words{"--loss=sigmoid"}, Env())->train.loss == Loss::kSigmoid);
   const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
   REQUIRE(by_file.has_value());

@@ -23,7 +23,7 @@ struct StepReport {
   std::uint64_t step = 0;   ///< done, since the start of training
   std::uint64_t steps = 0;  ///< that all of it takes
   double done = 0;          ///< part of all training that is done, 0..1
-  double loss = 0;          ///< mean over this step's samples on all ranks
+  double loss = 0;  ///< mean over this step's samples on all ranks, or of what rank 0 took alone since the last average
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
   /// This rank's own work on the step, without waiting for the others: who is slow shows nowhere else, since all ranks

@@ -49,11 +49,15 @@ struct TrainOptions {
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
   bool has_sharded_state = false;  ///< ZeRO-1: parallel/sharded_step.h
+  std::size_t local_steps = 0;     ///< steps of a rank's own between averages: parallel/local_steps.h; 0: none
+  double local_after = 0;          ///< epochs of common steps before them
 
   std::filesystem::path checkpoint_dir;  ///< used on rank 0
-  std::size_t checkpoint_every = 0;      ///< steps; 0: at the end of each epoch. The end of training is always saved
-  std::size_t checkpoint_keep = 3;       ///< 0: no checkpoints
-  bool resume = false;                   ///< go on from the newest valid checkpoint, if there is one
+  /// Steps; 0: at the end of each epoch. The end of training is always saved. What is due while ranks take steps of
+  /// their own is saved at their next average.
+  std::size_t checkpoint_every = 0;
+  std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
+  bool resume = false;              ///< go on from the newest valid checkpoint, if there is one
 };
 
 /// What a Trainer works with; all of it outlives the Trainer and belongs to the same thread.
@@ -98,8 +102,8 @@ class Trainer {
   [[nodiscard]] Result<> survey();
   /// What this build of backend, device and rule cannot do together.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
-  /// The gradients of all ranks together, and the optimizer's step by them.
-  [[nodiscard]] Result<> update(StepInfo info);
+  /// The gradients of all ranks together, unless this is a local step, and the optimizer's step by them.
+  [[nodiscard]] Result<> update(StepInfo info, bool is_local);
   /// Of the network's output for n samples and their labels: totals += loss and right answers; with gradient, its
   /// derivative, times scale, is the network's output gradient.
   void loss(std::size_t n, float scale, float* gradient, float* totals);

@@ -2,12 +2,29 @@
 
 namespace dlrun::trainer {
 
-Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array, int root) {
-  if (reads_device_memory(communicator, kernels)) return communicator.broadcast(array, root);
+namespace {
+
+/// collective(array), through host memory where the communicator knows no other.
+template <typename Collective>
+Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array,
+                  const Collective& collective) {
+  if (reads_device_memory(communicator, kernels)) return collective(array);
   std::vector<float> staging = to_host(kernels, array);
-  DLRUN_TRY(communicator.broadcast(std::span(staging), root));
+  DLRUN_TRY(collective(std::span(staging)));
   kernels.copy_from_host(array.data(), staging.data(), array.size_bytes());
   return kernels.synchronise();  // before staging goes
+}
+
+}  // namespace
+
+Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array, int root) {
+  return on_array(communicator, kernels, array,
+                  [&](std::span<float> data) { return communicator.broadcast(data, root); });
+}
+
+Result<> sum_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array) {
+  return on_array(communicator, kernels, array,
+                  [&](std::span<float> data) { return communicator.all_reduce(data, ReduceOp::kSum); });
 }
 
 std::vector<float> to_host(Kernels<float>& kernels, std::span<const float> array) {

@@ -19,6 +19,9 @@ namespace dlrun::trainer {
 [[nodiscard]] Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array,
                                        int root);
 
+/// In place the sum of all ranks' arrays, the same bytes on every rank. array: kernels' memory.
+[[nodiscard]] Result<> sum_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array);
+
 /// Host values of an array of kernels' memory.
 [[nodiscard]] std::vector<float> to_host(Kernels<float>& kernels, std::span<const float> array);
 

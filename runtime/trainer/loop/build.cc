@@ -1,0 +1,206 @@
+// What happens before the first step: data, options and ranks are held against each other, and the parts are made.
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/trainer/loop/parts.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/parallel/agreement.h"
+#include "runtime/trainer/parallel/device_collectives.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Samples in one forward pass of an evaluation, at least, unless their arrays take more than so many bytes.
+constexpr std::size_t kEvaluationBatch = 256;
+constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
+
+/// Tensors of one dimension are biases and scales.
+TensorPart part_of(const TensorView& tensor) {
+  std::size_t count = 1;
+  for (const std::size_t size : tensor.shape) count *= size;
+  return {tensor.offset, count, tensor.shape.size() > 1};
+}
+
+/// Whether ranks that can share their arrays are to: a layer's norms need the whole of it, 16 bits and steps of a
+/// rank's own a copy.
+bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
+  return !rule.needs_whole_tensors() && options.buckets.compression == GradientReducer::Compression::kNone &&
+         options.local_steps == 0;
+}
+
+/// Samples that the network has room for.
+std::size_t room(const TrainOptions& options, const Layers<float>& layers) {
+  std::size_t elements = 1;  // of a sample: outputs, their gradients, workspaces
+  for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace();
+  return std::max(at_once(options), std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
+}
+
+}  // namespace
+
+Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
+                      std::unique_ptr<Optimizer<float>> rule, const std::vector<std::size_t>& rank_samples)
+    : most(room(options, layers)),
+      shared(session.communicator, session.kernels),
+      network(
+          session.kernels, std::move(layers), data.train.features, most, kWords,
+          static_cast<std::size_t>(session.communicator.size()),
+          may_share(options, *rule)
+              ? [this](std::size_t parameters, std::size_t gradients) { return shared.allocate(parameters, gradients); }
+              : AllocateFlat()),
+      optimizer(std::move(rule)),
+      sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
+               options.sharding, options.seed, rank_samples}),
+      reducer(session.communicator, session.kernels, network, options.buckets),
+      train(session.kernels.upload(data.train)),
+      test(session.kernels.upload(data.test)),
+      labels(session.kernels, network.max_batch() * data.train.label_width),
+      totals(session.kernels, 2),
+      accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
+      checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit),
+      sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
+        const Clock::time_point since = Clock::now();
+        if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);
+        waited += Clock::now() - since;
+      }) {
+  for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
+  std::size_t length = network.parameters().size();
+  if (options.has_sharded_state || shared.is_shared()) {
+    sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, parts, &shared);
+    length = sharded->part();
+  }
+  for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
+    states.emplace_back(session.kernels, length);
+    state_pointers.push_back(states.back().data());
+  }
+  if (options.local_steps > 0) {
+    std::vector<std::span<float>> arrays;
+    for (Array<float>& state : states) arrays.push_back(state.span());
+    local = std::make_unique<LocalSteps>(session.communicator, session.kernels, network, std::move(arrays));
+  }
+}
+
+Result<> Trainer::survey() {
+  classes_ = data_.train.classes;
+  train_samples_ = data_.train.size();
+  if (options_.sharding != Sharding::kFile) return {};
+  const std::array<std::uint64_t, 2> mine{train_samples_, classes_};
+  std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(session_.communicator.size()));
+  DLRUN_TRY(session_.communicator.all_gather(std::span(mine), std::span(all)));
+  train_samples_ = 0;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    rank_samples_.push_back(all[i]);
+    train_samples_ += all[i];
+    classes_ = std::max(classes_, static_cast<std::size_t>(all[i + 1]));
+  }
+  return {};
+}
+
+Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
+  if (options_.has_sharded_state && rule.needs_whole_tensors()) {
+    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs",
+                options_.optimizer.name);
+  }
+  if (options_.has_sharded_state && options_.local_steps > 0) {
+    return fail(Errc::kUsage, "--local-steps needs the whole of the optimizer's state: no --optimizer-state sharded");
+  }
+  const std::string_view backend = session_.communicator.name();
+  if (options_.buckets.compression != GradientReducer::Compression::kNone &&
+      (options_.has_sharded_state || backend == "nccl")) {
+    return fail(Errc::kUsage, "--compression goes with neither --backend nccl nor --optimizer-state sharded");
+  }
+  if (options_.has_sharded_state && !reads_device_memory(session_.communicator, session_.kernels)) {
+    return fail(Errc::kUsage, "--optimizer-state sharded with --device cuda needs --backend nccl, not {}", backend);
+  }
+  return {};
+}
+
+Result<> Trainer::build() {
+  DLRUN_TRY(survey());
+  const bool is_multiple = data_.train.label_width > 1;
+  if (is_multiple != (options_.loss == Loss::kSigmoid)) {
+    return fail(Errc::kUsage, "{}: {}", data_.source,
+                is_multiple
+                    ? "its samples have a label of 0 or 1 for each class: they need --loss sigmoid"
+                    : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 for each class");
+  }
+  if (is_multiple && session_.kernels.layers() == nullptr)
+    return fail(Errc::kUsage, "--loss sigmoid needs --device cpu");
+  const auto words = options_.layers.empty() ? named_model(options_.model, options_.hidden, classes_)
+                                             : Result<std::vector<std::string>>(options_.layers);
+  if (!words) return tl::unexpected(words.error());
+  const ImageShape image{data_.train.height, data_.train.width,
+                         data_.train.features / (data_.train.height * data_.train.width)};
+  auto layers = make_layers<float>(*words, image, classes_);
+  if (!layers) return tl::unexpected(layers.error());
+  for (std::size_t i = 0; i < layers->size() && session_.kernels.layers() == nullptr; ++i) {
+    if ((*layers)[i]->needs_layer_kernels()) {
+      return fail(Errc::kUsage, "--device cuda trains dense layers and relu only, not {}; use --device cpu",
+                  (*layers)[i]->description());
+    }
+  }
+  for (const auto& layer : *layers) {
+    if (layer->joins_ranks() && at_once(options_) < options_.batch) {
+      return fail(Errc::kUsage,
+                  "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use batchnorm, or no "
+                  "micro-batches",
+                  options_.micro_batch, options_.batch);
+    }
+    if (layer->joins_ranks() && options_.local_steps > 0) {
+      return fail(Errc::kUsage, "--local-steps: batchnorm sync normalises the batches of all ranks; use batchnorm");
+    }
+  }
+  const auto rule = resolve(options_.optimizer);
+  if (!rule) return tl::unexpected(rule.error());
+  auto optimizer = make_optimizer<float>(*rule);
+  if (!optimizer) return tl::unexpected(optimizer.error());
+  DLRUN_TRY(check_parallelism(**optimizer));
+
+  // Ranks that were started differently would train a nonsense, or wait for each other forever.
+  const std::string same = fmt::format(
+      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {} {} {} {}|{} {}",
+      fmt::join(*words, ","), rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2,
+      *rule->epsilon, rule->alpha, rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling),
+      static_cast<int>(options_.lr_decay), options_.warmup_epochs, fmt::join(options_.lr_steps, ","),
+      options_.lr_step_factor, options_.lr_power, options_.clip_norm, options_.batch, options_.epochs, options_.seed,
+      static_cast<int>(options_.sharding), options_.checkpoint_every, options_.checkpoint_keep, options_.resume,
+      train_samples_, data_.test.size(), data_.train.features, data_.train.label_width,
+      options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes,
+      static_cast<int>(options_.buckets.compression), options_.has_sharded_state, options_.local_steps,
+      options_.local_after);
+  auto equal = equal_on_all_ranks(session_.communicator, "options or data",
+                                  {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
+  if (!equal) return tl::unexpected(equal.error());
+
+  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
+  Parts& p = *parts_;
+  DLRUN_TRY(p.shared.status());
+  const int size = session_.communicator.size();
+  p.schedule = {options_.learning_rate,
+                options_.lr_scaling,
+                options_.lr_decay,
+                options_.warmup_epochs,
+                static_cast<double>(epochs_per_rank(options_.sharding, options_.epochs, size)),
+                size,
+                options_.lr_steps,
+                options_.lr_step_factor,
+                options_.lr_power};
+  DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
+
+  session_.reporter.note(
+      fmt::format("data: {}; {} training and {} test samples", data_.source, train_samples_, data_.test.size()));
+  session_.reporter.note(
+      fmt::format("model: {}, {} parameters; optimizer {}, learning rate {:g}; batch {} x {} rank{}; {}; {}",
+                  p.network.description(), p.network.parameters().size(), options_.optimizer.name,
+                  learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
+                  session_.communicator.name(), session_.kernels.description()));
+  if (p.local != nullptr) {
+    session_.reporter.note(fmt::format("post-local SGD: after {:g} epochs ranks step alone, and average every {} steps",
+                                       options_.local_after, options_.local_steps));
+  }
+  return {};
+}
+
+}  // namespace dlrun::trainer

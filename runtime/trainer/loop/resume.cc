@@ -1,0 +1,103 @@
+// Where training stands, from a checkpoint and into one.
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/trainer/loop/parts.h"
+#include "runtime/trainer/parallel/agreement.h"
+#include "runtime/trainer/parallel/device_collectives.h"
+
+namespace dlrun::trainer {
+
+Result<> Trainer::start_or_resume() {
+  Parts& p = *parts_;
+  Communicator& communicator = session_.communicator;
+  const std::vector<std::string> state_names(p.optimizer->states().begin(), p.optimizer->states().end());
+  std::optional<TrainingState> saved;
+  Result<> mine;
+  if (communicator.rank() == 0 && options_.resume) {
+    std::vector<std::string> passed_over;
+    auto loaded = p.checkpoints.load_newest({p.network.tensors(), p.network.running_tensors()}, options_.optimizer.name,
+                                            state_names, passed_over);
+    for (const std::string& sentence : passed_over) session_.reporter.note(sentence);
+    if (!loaded) {
+      mine = tl::unexpected(loaded.error());
+    } else if (loaded->has_value() && (*loaded)->seed != options_.seed) {
+      mine = fail(Errc::kInvalid,
+                  "{}: its checkpoints were made with --seed {}, this run has {}: the order of samples would not be "
+                  "continued",
+                  p.checkpoints.path().string(), (*loaded)->seed, options_.seed);
+    } else {
+      saved = std::move(*loaded);
+    }
+  } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0 && !p.checkpoints.names().empty()) {
+    mine = fail(Errc::kRefused,
+                "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
+                "--checkpoint-dir",
+                p.checkpoints.path().string(), p.checkpoints.names().front());
+  }
+  DLRUN_TRY(agree(communicator, session_.host, mine));
+
+  // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the checkpoint folder.
+  if (communicator.rank() == 0) p.network.initialise(options_.seed);
+  std::array<std::uint64_t, 4> place{};
+  if (saved) {
+    place = {saved->position.step, saved->position.epoch, saved->position.offset, 1};
+    session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
+                                    p.network.parameters().size_bytes());
+    session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
+                                    p.network.running().size_bytes());
+    for (std::size_t i = 0; i < p.states.size() && p.sharded == nullptr; ++i) {
+      session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(), p.states[i].span().size_bytes());
+    }
+    session_.reporter.note(
+        fmt::format("resumed from {} at step {}", p.checkpoints.path().string(), saved->position.step));
+  }
+  DLRUN_TRY(communicator.broadcast(std::span(place), 0));
+  p.position = {place[0], place[1], place[2]};
+  if (!p.shared.is_shared()) DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
+  DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
+  if (p.sharded == nullptr) {
+    for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
+    return {};
+  }
+  for (std::size_t i = 0; i < p.states.size() && place[3] == 1; ++i) {  // without a checkpoint they are zeros
+    std::vector<float> whole = saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
+    DLRUN_TRY(communicator.broadcast(std::span(whole), 0));
+    p.sharded->take(whole, p.states[i].span());
+    DLRUN_TRY(session_.kernels.synchronise());  // before `whole` goes
+  }
+  return {};
+}
+
+Result<> Trainer::save() {
+  if (options_.checkpoint_keep == 0) return {};
+  Parts& p = *parts_;
+  TrainingState state;
+  if (p.sharded != nullptr) {
+    for (Array<float>& array : p.states) {
+      auto whole = p.sharded->whole(array.span());
+      if (!whole) return tl::unexpected(whole.error());
+      if (session_.communicator.rank() == 0) state.states.push_back(std::move(*whole));
+    }
+  }
+  Result<> mine;
+  if (session_.communicator.rank() == 0) {
+    state.position = p.position;
+    state.seed = options_.seed;
+    state.optimizer = options_.optimizer.name;
+    state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
+    state.parameters = parameters();
+    state.running = to_host(session_.kernels, p.network.running());
+    for (std::size_t i = state.states.size(); i < p.states.size(); ++i)
+      state.states.push_back(to_host(session_.kernels, p.states[i].span()));
+    mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
+  }
+  DLRUN_TRY(agree(session_.communicator, session_.host, mine));
+  session_.reporter.saved(p.position.step);
+  return {};
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,252 @@
+// Post-local SGD: against common steps, against the algorithm written down plainly in double, and over a resume.
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include "runtime/trainer/data/sampler.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/nn/network.h"
+#include "tests/ranks/trainer_on_ranks.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr double kMomentum = 0.9;
+
+/// Momentum at a constant rate, batches of 28 over all ranks: 11 steps an epoch, the last one of 20 samples.
+TrainOptions descent(int size) {
+  TrainOptions options = small_options();
+  options.layers = {"dense 24", "tanh", "dense 10"};
+  options.optimizer.name = "sgd";
+  options.optimizer.momentum = kMomentum;
+  options.learning_rate = 0.02;
+  options.lr_decay = LrDecay::kConstant;
+  options.batch = 28 / static_cast<std::size_t>(size);
+  return options;
+}
+
+/// One rank of the reference.
+struct Model {
+  std::unique_ptr<Kernels<double>> kernels = make_cpu_kernels<double>(1);
+  std::unique_ptr<Network<double>> network;
+  std::unique_ptr<Sampler> sampler;
+  std::vector<double> velocity;
+  double samples = 0;  // since the last average
+
+  /// gradients() = the derivative of the loss of these samples, summed and divided by `of`.
+  void backward(const Dataset& data, std::span<const std::uint32_t> chosen, std::size_t of) {
+    std::vector<std::uint8_t> labels(chosen.size());
+    double totals[2]{};
+    kernels->gather(kernels->upload(data), chosen, 1.0F / 255, network->input(), labels.data());
+    network->forward(chosen.size());
+    kernels->softmax_cross_entropy(network->output(), labels.data(), chosen.size(), 10, 1.0 / static_cast<double>(of),
+                                   network->output_gradient(), totals);
+    network->backward(chosen.size(), [](std::size_t) {});
+  }
+  void descend(double rate) {
+    for (std::size_t i = 0; i < velocity.size(); ++i) {
+      velocity[i] = kMomentum * velocity[i] + network->gradients()[i];
+      network->parameters()[i] -= rate * velocity[i];
+    }
+  }
+};
+
+/// What every rank's array becomes: the mean of all by their samples.
+template <typename Get>
+void average(std::vector<Model>& ranks, const Get& array_of) {
+  double all = 0;
+  for (const Model& rank : ranks) all += rank.samples;
+  for (std::size_t i = 0; i < array_of(ranks[0]).size(); ++i) {
+    double mean = 0;
+    for (Model& rank : ranks) mean += rank.samples / all * array_of(rank)[i];
+    for (Model& rank : ranks) array_of(rank)[i] = mean;
+  }
+}
+
+/// The parameters that post-local SGD ends with, one rank after the other.
+std::vector<float> plain_post_local(int size, const TrainOptions& options, const Dataset& data) {
+  std::vector<Model> ranks(static_cast<std::size_t>(size));
+  for (int r = 0; r < size; ++r) {
+    Model& rank = ranks[static_cast<std::size_t>(r)];
+    auto layers = make_layers<double>(options.layers, {data.height, data.width, 1}, 10);
+    rank.network =
+        std::make_unique<Network<double>>(*rank.kernels, std::move(*layers), data.features, options.batch, 0);
+    rank.network->initialise(options.seed);
+    rank.sampler = std::make_unique<Sampler>(
+        Sampler::Options{data.size(), options.batch, r, size, options.sharding, options.seed});
+    rank.velocity.resize(rank.network->parameters().size());
+  }
+  std::size_t apart = 0;
+  for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) {
+    for (std::size_t offset = 0; offset < data.size();) {
+      const bool is_local =
+          static_cast<double>(epoch) + static_cast<double>(offset) / static_cast<double>(data.size()) >=
+          options.local_after;
+      std::size_t advance = 0;
+      for (Model& rank : ranks) {
+        const Batch batch = rank.sampler->batch(epoch, offset);
+        advance = batch.advance;
+        rank.backward(data, batch.samples,
+                      is_local ? std::max<std::size_t>(batch.samples.size(), 1) : batch.global_samples);
+        rank.samples += static_cast<double>(batch.samples.size());
+        if (is_local && !batch.samples.empty()) rank.descend(options.learning_rate);
+      }
+      offset += advance;
+      if (is_local && ++apart < options.local_steps && offset < data.size()) continue;
+      if (is_local) {
+        average(ranks, [](Model& rank) { return rank.network->parameters(); });
+        average(ranks, [](Model& rank) { return std::span(rank.velocity); });
+      } else {
+        std::vector<double> sum(ranks[0].velocity.size());
+        for (Model& rank : ranks) {
+          for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rank.network->gradients()[i];
+        }
+        for (Model& rank : ranks) {
+          std::copy(sum.begin(), sum.end(), rank.network->gradients().begin());
+          rank.descend(options.learning_rate);
+        }
+      }
+      apart = 0;
+      for (Model& rank : ranks) rank.samples = 0;
+    }
+  }
+  const auto parameters = ranks[0].network->parameters();
+  return {parameters.begin(), parameters.end()};
+}
+
+}  // namespace
+
+TEST_CASE("ranks that average after each step of descent train as those that average gradients do") {
+  for (const auto& [size, rule, sharding] : {std::tuple(1, "sgd", Sharding::kSample),
+                                             {2, "sgd", Sharding::kEpoch},
+                                             {4, "nesterov", Sharding::kSample},
+                                             {7, "sgd", Sharding::kSample}}) {
+    CAPTURE(size);
+    TrainOptions options = descent(size);
+    options.optimizer.name = rule;
+    options.optimizer.weight_decay = 0.01;
+    options.sharding = sharding;
+    const auto together = train(size, options, {}, "shm");
+    options.local_steps = 1;
+    const auto local = train(size, options, {}, "shm");
+    for (const Trained& rank : local) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      CHECK(rank.parameters == local[0].parameters);
+    }
+    // The same sums in another order; and each of 22 averages rounds the parameters themselves, up to 7 times.
+    CHECK(largest_difference(local[0].parameters, together[0].parameters) < 4e-6);
+    CHECK(local[0].outcome->test_loss == doctest::Approx(together[0].outcome->test_loss).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("post-local SGD is the algorithm as it is written, at 2, 4 and 7 ranks") {
+  for (const auto& [size, steps, after] : {std::tuple(2, 3, 0.0), {4, 4, 0.6}, {7, 100, 1.0}}) {
+    CAPTURE(size);
+    TrainOptions options = descent(size);
+    const auto together = train(size, options, {}, "shm");
+    options.local_steps = static_cast<std::size_t>(steps);
+    options.local_after = after;
+    const auto got = train(size, options, {}, size == 2 ? "gloo" : "shm");
+    for (const Trained& rank : got) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      CHECK(rank.parameters == got[0].parameters);
+    }
+    const auto want = plain_post_local(size, options, small_data().train);
+    CHECK(largest_difference(got[0].parameters, want) < 2e-6);                    // float against double
+    CHECK(largest_difference(got[0].parameters, together[0].parameters) > 1e-4);  // or nothing was local
+  }
+}
+
+TEST_CASE("a run with local steps saves what is due at its averages, and resumes from there to the same bits") {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();
+  options.layers = {"dense 24", "batchnorm", "relu", "dense 10"};
+  options.batch = 14;
+  options.local_steps = 3;
+  options.local_after = 0.5;  // 6 common steps of an epoch's 11; averages after 9, 11, 14, 17, 20 and 22
+  options.checkpoint_every = 4;
+  options.checkpoint_keep = 100;
+  options.checkpoint_dir = folder / "whole";
+  const auto whole = train(2, options);
+  REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
+  CHECK(whole[0].outcome->steps == 22);
+  std::vector<std::string> saved;
+  for (const auto& entry : fs::directory_iterator(folder / "whole")) {
+    if (entry.is_directory()) saved.push_back(entry.path().filename());
+  }
+  std::ranges::sort(saved);
+  CHECK(saved ==
+        Words{"step-00000004", "step-00000009", "step-00000014", "step-00000017", "step-00000020", "step-00000022"});
+  for (const char* step : {"step-00000004", "step-00000009", "step-00000017"}) {
+    CAPTURE(step);
+    options.checkpoint_dir = folder / step;
+    fs::create_directories(options.checkpoint_dir);
+    fs::copy(folder / "whole" / step, options.checkpoint_dir / step, fs::copy_options::recursive);
+    options.resume = true;
+    for (const Trained& rank : train(2, options)) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      CHECK(rank.parameters == whole[0].parameters);
+      CHECK(rank.outcome->parameters_hash == whole[0].outcome->parameters_hash);  // running statistics, too
+    }
+  }
+}
+
+TEST_CASE("a signal is answered at the next average, and at an epoch's last step") {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();
+  options.checkpoint_keep = 100;
+  options.checkpoint_every = 1000;
+  for (const auto& [batch, local_steps, step] :
+       {std::tuple(7, 4, "step-00000004"), {150, 0, "step-00000001"}, {150, 5, "step-00000001"}}) {
+    options.checkpoint_dir = folder / fmt::format("{}-{}", batch, local_steps);
+    options.batch = static_cast<std::size_t>(batch);
+    options.local_steps = static_cast<std::size_t>(local_steps);
+    std::atomic<bool> requested{true};
+    const auto ranks = train(2, options, [&](int rank, TrainOptions&, Session& session) {
+      if (rank == 1) session.save_requested = &requested;
+    });
+    REQUIRE_MESSAGE(ranks[0].outcome.has_value(), message_of(ranks[0]));
+    CHECK(fs::exists(options.checkpoint_dir / step / "manifest.json"));
+  }
+}
+
+TEST_CASE("a loss that is not finite on one rank's own steps ends all ranks at the next average") {
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.local_steps = 3;
+  options.learning_rate = 1e30;
+  for (const Trained& rank : train(4, options)) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(rank.outcome.error().code == Errc::kInvalid);
+    CHECK(has(message_of(rank), "the loss is "));
+    CHECK(has(message_of(rank), " at step 3 "));
+  }
+}
+
+TEST_CASE("what local steps cannot be put together with is refused, and so are ranks that differ in them") {
+  TrainOptions options = small_options();
+  options.local_steps = 4;
+  options.has_sharded_state = true;
+  CHECK(has(message_of(train(1, options)[0]), "--local-steps needs the whole of the optimizer's state"));
+  options.has_sharded_state = false;
+  options.layers = {"dense 8", "batchnorm sync", "dense 10"};
+  CHECK(has(message_of(train(2, options)[1]), "--local-steps: batchnorm sync normalises the batches of all ranks"));
+  const auto ranks = train(4, small_options(), [](int rank, TrainOptions& mine, Session&) {
+    if (rank == 1) mine.local_steps = 2;
+  });
+  for (const Trained& rank : ranks) CHECK(has(message_of(rank), "options or data differ: rank 1 of 4"));
+}
+
+}  // namespace dlrun::trainer
