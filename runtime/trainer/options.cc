@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostSamples = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMostEpochs = 1'000'000;
+constexpr std::int64_t kMostTraced = 100'000;  // steps, about a kilobyte each
 constexpr std::int64_t kWidest = 1 << 20;
 
 /// One flag: how --help shows it, and what it sets in O. The value of a flag without a placeholder is not looked at.
@@ -289,6 +290,11 @@ const std::vector<Flag<Options>>& flags() {
          o.metrics = value;
          return {};
        }},
+      {"--trace-steps", "N",
+       "a timeline of the first N steps in trace/ of the run's directory, else of the working directory, for "
+       "ui.perfetto.dev or chrome://tracing (0)",
+       number<O>(
+           [](O & o) -> auto& { return o.train.trace_steps; }, 0, kMostTraced)},
       {"--help", "", "this text",
        [](O& o, std::string_view) -> Result<> {
          o.wants_help = true;
@@ -373,7 +379,9 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   const std::string run = env.get_or("DLRUN_RUN", "");
   options.train.checkpoint_dir = "ckpt";
   if (!run.empty()) options.metrics = std::filesystem::path(run) / "metrics.jsonl";
-  options.train.resume = parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0) > 0;
+  const std::int64_t attempt = parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0);
+  options.train.resume = attempt > 0;
+  options.train.trace_prefix = std::filesystem::path(run) / "trace" / fmt::format("attempt-{}", attempt);
   DLRUN_TRY(parse_into(options, args, flags()));
   options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;  // an absolute one stays
   if (options.device == "cpu" && options.backend == "nccl") {

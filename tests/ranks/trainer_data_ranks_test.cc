@@ -87,6 +87,42 @@ TEST_CASE("partitions of unlike size train, and resume to the same bits") {
   CHECK(resumed[1].parameters == whole[0].parameters);
 }
 
+TEST_CASE("within an epoch a run whose files lie on other ranks is refused, and goes on from an epoch's end") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));
+  TrainOptions options = descent();
+  options.batch = 14;
+  options.checkpoint_every = 10;
+  options.checkpoint_keep = 100;
+  options.checkpoint_dir = folder / "ckpt";
+  const auto whole = train_by_file(2, folder / "data", options);  // 15 steps an epoch
+  REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
+  fs::remove_all(folder / "ckpt/step-00000030");
+  options.resume = true;
+  for (const Trained& rank : train_by_file(3, folder / "data", options)) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(rank.outcome.error().code == Errc::kInvalid);
+    CHECK(has(message_of(rank),
+              "its newest checkpoint, of step 20, is from the middle of epoch 2, where 2 ranks with files of 200, 100 "
+              "samples had taken their samples in an order of their own; this run has 3 ranks with files of 100, 100, "
+              "100 samples"));
+  }
+  TrainOptions elsewhere = options;  // the same place means something else where each epoch's samples are divided
+  elsewhere.sharding = Sharding::kSample;
+  CHECK(has(message_of(train(2, elsewhere)[1]), "this run has ranks without files of their own"));
+  CHECK(train_by_file(2, folder / "data", options)[0].parameters == whole[0].parameters);
+
+  options.checkpoint_every = 0;
+  options.checkpoint_dir = folder / "epochs";
+  options.resume = false;
+  REQUIRE(train_by_file(2, folder / "data", options)[0].outcome.has_value());
+  fs::remove_all(folder / "epochs/step-00000030");
+  options.resume = true;
+  const auto resumed = train_by_file(3, folder / "data", options);
+  REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
+  CHECK(resumed[0].outcome->steps == 15 + 8);  // 100 samples a rank in batches of 14
+}
+
 TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as on one") {
   Split data = drawn_data();
   for (Dataset* half : {&data.train, &data.test}) {

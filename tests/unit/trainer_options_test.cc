@@ -89,6 +89,8 @@ TEST_CASE("layers are the whole model, in words") {
   CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())->train.local_after == 2.5);
   CHECK(parse_options(Words{"--local-steps=8"}, Env())->train.local_steps == 8);
   CHECK(message_of({"--local-after=2"}) == "--local-after needs --local-steps, the steps between averages");
+  CHECK(parse_options(Words{"--trace-steps=20"}, Env())->train.trace_steps == 20);
+  CHECK(parse_options(Words{}, Env())->train.trace_prefix == "trace/attempt-0");
   CHECK(parse_options(Words{"--loss=sigmoid"}, Env())->train.loss == Loss::kSigmoid);
   const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
   REQUIRE(by_file.has_value());

@@ -79,10 +79,14 @@ Result<Whole> read_whole(const fs::path& folder) {
   Whole whole;
   whole.manifest = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const ordered_json& manifest = whole.manifest;
+  const auto is_counts = [](const ordered_json& list) {
+    return list.is_array() && std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
+  };
   const auto is_number = [&](const char* key) { return manifest.contains(key) && manifest[key].is_number_unsigned(); };
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != kFormat || !is_number("step") ||
       !is_number("epoch") || !is_number("offset") || !is_number("seed") || !manifest.contains("optimizer") ||
-      !manifest["optimizer"].is_string() || !manifest.contains("files") || !manifest["files"].is_object()) {
+      !manifest["optimizer"].is_string() || !manifest.contains("files") || !manifest["files"].is_object() ||
+      !is_counts(manifest.value("rank_samples", ordered_json::array()))) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(), kFormat);
   }
   for (const auto& [name, content] :
@@ -167,6 +171,7 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
                         {"seed", state.seed},
                         {"optimizer", state.optimizer},
                         {"files", ordered_json::object()}};
+  if (!state.rank_samples.empty()) manifest["rank_samples"] = state.rank_samples;
   const std::map<std::string, std::string, std::less<>> metadata{{"format", std::string(kFormat)},
                                                                  {"step", fmt::format("{}", state.position.step)}};
   for (const auto& [name, arrays] : {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
@@ -205,6 +210,8 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
     TrainingState state;
     state.position = {whole->manifest["step"], whole->manifest["epoch"], whole->manifest["offset"]};
     state.seed = whole->manifest["seed"];
+    if (const auto samples = whole->manifest.find("rank_samples"); samples != whole->manifest.end())
+      state.rank_samples = samples->get<std::vector<std::size_t>>();
     state.optimizer = whole->manifest["optimizer"];
     state.state_names = state_names;
     if (state.optimizer != optimizer) {

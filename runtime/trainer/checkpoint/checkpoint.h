@@ -48,6 +48,9 @@ struct TrainingState {
   std::vector<float> parameters;
   std::vector<float> running;
   std::vector<std::vector<float>> states;  ///< one for each of state_names, as long as parameters
+  /// Sampler::Options: where ranks read files of their own, a place within an epoch means something to the same ranks
+  /// only. Empty elsewhere.
+  std::vector<std::size_t> rank_samples = {};
 };
 
 /// May this process still write? A run's `attempt` file names the attempt that owns its checkpoints: an older attempt

@@ -160,7 +160,7 @@ Result<> Trainer::build() {
 
   // Ranks that were started differently would train a nonsense, or wait for each other forever.
   const std::string same = fmt::format(
-      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {} {} {} {}|{} {}",
+      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {} {} {} {}|{} {} {}",
       fmt::join(*words, ","), rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2,
       *rule->epsilon, rule->alpha, rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling),
       static_cast<int>(options_.lr_decay), options_.warmup_epochs, fmt::join(options_.lr_steps, ","),
@@ -169,7 +169,7 @@ Result<> Trainer::build() {
       train_samples_, data_.test.size(), data_.train.features, data_.train.label_width,
       options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes,
       static_cast<int>(options_.buckets.compression), options_.has_sharded_state, options_.local_steps,
-      options_.local_after);
+      options_.local_after, options_.trace_steps);
   auto equal = equal_on_all_ranks(session_.communicator, "options or data",
                                   {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
   if (!equal) return tl::unexpected(equal.error());

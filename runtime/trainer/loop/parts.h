@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/loop/trace.h"
 #include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/nn/network.h"
 #include "runtime/trainer/parallel/local_steps.h"
@@ -58,9 +59,10 @@ struct Trainer::Parts {
   Array<float> totals;         // of an evaluation
   Array<float> accumulated;    // gradients of the micro-batches before; zero between steps
   CheckpointFolder checkpoints;
-  Clock::duration waited{};     // for other ranks, in the step under way
-  Result<> summed;              // the first failure of the next
-  SumOverRanks sum_over_ranks;  // for layers
+  std::unique_ptr<Trace> trace;  // nullptr: none is asked for
+  Clock::duration waited{};      // for other ranks, in the step under way
+  Result<> summed;               // the first failure of the next
+  SumOverRanks sum_over_ranks;   // for layers
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // at the end of the step or epoch

@@ -1,7 +1,11 @@
 // Where training stands, from a checkpoint and into one.
 
+#include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +14,18 @@
 #include "runtime/trainer/parallel/device_collectives.h"
 
 namespace dlrun::trainer {
+namespace {
+
+/// "2 ranks with files of 200 and 100 samples".
+std::string files_of_ranks(const std::vector<std::size_t>& samples) {
+  constexpr std::size_t kMost = 8;
+  if (samples.empty()) return "ranks without files of their own";
+  const auto shown = std::span(samples).first(std::min(samples.size(), kMost));
+  return fmt::format("{} rank{} with files of {}{} samples", samples.size(), samples.size() == 1 ? "" : "s",
+                     fmt::join(shown, ", "), samples.size() > kMost ? ", ..." : "");
+}
+
+}  // namespace
 
 Result<> Trainer::start_or_resume() {
   Parts& p = *parts_;
@@ -29,6 +45,13 @@ Result<> Trainer::start_or_resume() {
                   "{}: its checkpoints were made with --seed {}, this run has {}: the order of samples would not be "
                   "continued",
                   p.checkpoints.path().string(), (*loaded)->seed, options_.seed);
+    } else if (loaded->has_value() && (*loaded)->position.offset > 0 && (*loaded)->rank_samples != rank_samples_) {
+      mine = fail(Errc::kInvalid,
+                  "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had taken their "
+                  "samples in an order of their own; this run has {}: what is left of the epoch cannot be told. Go on "
+                  "with the same ranks and files, or from the end of an epoch: move later checkpoints away",
+                  p.checkpoints.path().string(), (*loaded)->position.step, (*loaded)->position.epoch + 1,
+                  files_of_ranks((*loaded)->rank_samples), files_of_ranks(rank_samples_));
     } else {
       saved = std::move(*loaded);
     }
@@ -75,6 +98,7 @@ Result<> Trainer::start_or_resume() {
 Result<> Trainer::save() {
   if (options_.checkpoint_keep == 0) return {};
   Parts& p = *parts_;
+  const Trace::Span span(p.trace.get(), "checkpoint", "step", p.position.step);
   TrainingState state;
   if (p.sharded != nullptr) {
     for (Array<float>& array : p.states) {
@@ -87,6 +111,7 @@ Result<> Trainer::save() {
   if (session_.communicator.rank() == 0) {
     state.position = p.position;
     state.seed = options_.seed;
+    state.rank_samples = rank_samples_;
     state.optimizer = options_.optimizer.name;
     state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
     state.parameters = parameters();

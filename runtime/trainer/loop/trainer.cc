@@ -31,11 +31,21 @@ Result<Outcome> Trainer::run() {
   DLRUN_TRY(build());
   DLRUN_TRY(start_or_resume());
   Parts& p = *parts_;
+  if (options_.trace_steps > 0) {
+    auto trace = Trace::start(session_.communicator,
+                              {options_.trace_steps, options_.trace_prefix, session_.host, p.reducer.buckets()});
+    if (!trace) return tl::unexpected(trace.error());
+    p.trace = std::make_unique<Trace>(std::move(*trace));
+  }
   const auto epochs = epochs_per_rank(options_.sharding, options_.epochs, session_.communicator.size());
   while (p.position.epoch < epochs) {
-    while (p.position.offset < p.sampler.epoch_length()) DLRUN_TRY(step());
+    while (p.position.offset < p.sampler.epoch_length()) {
+      DLRUN_TRY(step());
+      if (p.trace != nullptr && p.trace->end_step()) DLRUN_TRY(write_trace());
+    }
     DLRUN_TRY(end_epoch());
   }
+  if (p.trace != nullptr && p.trace->is_recording()) DLRUN_TRY(write_trace());
   if (p.last_test.samples == 0) {  // resumed at the very end
     auto test = evaluate();
     if (!test) return tl::unexpected(test.error());
@@ -59,6 +69,8 @@ Result<Outcome> Trainer::run() {
 Result<> Trainer::step() {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
+  Trace* const trace = p.trace.get();
+  const Trace::Span whole_step(trace, "step", "step", p.position.step + 1);
   const Clock::time_point start = Clock::now();
   p.waited = {};
 
@@ -93,9 +105,16 @@ Result<> Trainer::step() {
   for (std::size_t at = 0; at == 0 || at < n; at += most) {
     const auto samples = batch.samples.subspan(at, std::min(most, n - at));
     const bool is_last = at + most >= n;
-    kernels.gather(p.train, samples, kPixelScale, p.network.input(), p.labels.data());
-    p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples, batch_samples,
-                                       session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
+    {
+      const Trace::Span span(trace, "data", "samples", samples.size());
+      kernels.gather(p.train, samples, kPixelScale, p.network.input(), p.labels.data());
+    }
+    {
+      const Trace::Span span(trace, "forward", "samples", samples.size());
+      p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples, batch_samples,
+                                         session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
+    }
+    const Trace::Span span(trace, "backward", "samples", samples.size());
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(batch_samples, 1)),
          p.network.output_gradient(), words);
     p.network.backward(samples.size(), [&](std::size_t layer) {
@@ -124,6 +143,7 @@ Result<> Trainer::step() {
     p.local->took(n, batch.global_samples);
     seen = is_together ? p.local->all_samples() : p.local->samples();
     const Clock::time_point since = Clock::now();
+    const Trace::Span span(is_together ? trace : nullptr, "average");
     if (is_together) DLRUN_TRY(p.local->average());
     p.waited += Clock::now() - since;
   }
@@ -173,6 +193,7 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
   float* const gradients = p.network.gradients().data();
   const Clock::time_point start = Clock::now();
   if (p.sharded != nullptr) {
+    const Trace::Span span(p.trace.get(), "gradients and optimizer");  // parts of either take turns
     const std::span<float> words = p.network.gradients_and_extra().subspan(count);
     DLRUN_TRY(session_.communicator.all_reduce(words, ReduceOp::kSum));
     p.waited += Clock::now() - start;
@@ -180,8 +201,16 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
     p.waited += p.sharded->waited();
     return {};
   }
-  if (!is_local) DLRUN_TRY(p.reducer.wait());
+  if (!is_local) {
+    const Trace::Span span(p.trace.get(), "wait for gradients");
+    DLRUN_TRY(p.reducer.wait());
+    for (std::size_t i = 0; p.trace != nullptr && i < p.reducer.buckets(); ++i) {
+      const GradientReducer::Timing& timing = p.reducer.timing(i);
+      p.trace->all_reduce(i, timing.bytes, timing.begin, timing.end);
+    }
+  }
   p.waited += Clock::now() - start;
+  const Trace::Span span(p.trace.get(), "optimizer");
   if (options_.clip_norm > 0) info.gradient_scale = clipping_scale(kernels, gradients, count, options_.clip_norm);
   p.optimizer->step(kernels, {parameters, gradients, p.state_pointers, count, p.parts}, info);
   return {};
@@ -220,6 +249,7 @@ Result<> Trainer::end_epoch() {
 Result<Trainer::Totals> Trainer::evaluate() {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
+  const Trace::Span span(p.trace.get(), "test", "samples", p.test.samples);
   const Range mine = even_part(p.test.samples, session_.communicator.rank(), session_.communicator.size());
   std::vector<std::uint32_t> samples(p.network.max_batch());
   constexpr std::array<float, 2> kZeros{};
@@ -235,6 +265,12 @@ Result<Trainer::Totals> Trainer::evaluate() {
   std::array<double, 2> all{sums[0], sums[1]};
   DLRUN_TRY(session_.communicator.all_reduce(std::span(all), ReduceOp::kSum));
   return Totals{all[0], all[1], static_cast<double>(p.test.samples)};
+}
+
+Result<> Trainer::write_trace() {
+  DLRUN_TRY(agree(session_.communicator, session_.host, parts_->trace->write()));
+  session_.reporter.note(fmt::format("timeline: {}.json", options_.trace_prefix.string()));
+  return {};
 }
 
 std::vector<float> Trainer::parameters() {

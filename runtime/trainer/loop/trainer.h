@@ -57,7 +57,9 @@ struct TrainOptions {
   /// their own is saved at their next average.
   std::size_t checkpoint_every = 0;
   std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
-  bool resume = false;              ///< go on from the newest valid checkpoint, if there is one
+  std::size_t trace_steps = 0;      ///< so many steps of this attempt are put on a timeline: loop/trace.h
+  std::filesystem::path trace_prefix;
+  bool resume = false;  ///< go on from the newest valid checkpoint, if there is one
 };
 
 /// What a Trainer works with; all of it outlives the Trainer and belongs to the same thread.
@@ -110,6 +112,7 @@ class Trainer {
   [[nodiscard]] Result<> start_or_resume();
   [[nodiscard]] Result<> step();
   [[nodiscard]] Result<> save();
+  [[nodiscard]] Result<> write_trace();
   [[nodiscard]] Result<> end_epoch();
   [[nodiscard]] Result<Totals> evaluate();
 

@@ -77,6 +77,8 @@ Result<> GradientReducer::start(Bucket& bucket) {
     buffer = compression_ == Compression::kFloat16 ? compress<Float16>(sum, bucket.halves)
                                                    : compress<Bfloat16>(sum, bucket.halves);
   }
+  bucket.timing.bytes = buffer.size_bytes();
+  bucket.timing.begin = std::chrono::steady_clock::now();
   auto request = communicator_.start_all_reduce(buffer, ReduceOp::kSum);
   if (!request) return tl::unexpected(request.error());
   bucket.request = std::move(*request);
@@ -88,6 +90,7 @@ Result<> GradientReducer::wait() {
   DLRUN_TRY(std::exchange(status_, {}));
   for (Bucket& bucket : buckets_) {
     DLRUN_TRY(bucket.request.wait());
+    bucket.timing.end = std::chrono::steady_clock::now();
     float* const gradients = gradients_ + bucket.begin;
     if (!bucket.halves.empty()) {
       const std::span<float> sum(bucket.staging.empty() ? gradients : bucket.staging.data(), bucket.end - bucket.begin);

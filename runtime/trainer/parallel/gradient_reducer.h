@@ -1,6 +1,7 @@
 #pragma once
 // The way of a gradient from the layer that computed it to the optimizer, on all ranks alike.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -45,6 +46,13 @@ class GradientReducer {
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
 
+  /// When bucket i's last all-reduce was started, and when wait() found it done.
+  struct Timing {
+    std::size_t bytes = 0;
+    std::chrono::steady_clock::time_point begin, end;
+  };
+  [[nodiscard]] const Timing& timing(std::size_t i) const { return buckets_[i].timing; }
+
  private:
   struct Bucket {
     std::size_t begin = 0;  // elements of the flat array
@@ -53,6 +61,7 @@ class GradientReducer {
     std::vector<float> staging;         // empty where the communicator reads the gradients themselves
     std::vector<std::uint16_t> halves;  // what travels where it is compressed
     Request request;
+    Timing timing;
   };
 
   void add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer, bool is_compressed);

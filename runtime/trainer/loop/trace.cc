@@ -1,0 +1,109 @@
+#include "runtime/trainer/loop/trace.h"
+
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// The first track; bucket i's is i + 1.
+constexpr std::size_t kSteps = 0;
+
+double microseconds(Trace::Clock::duration time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+/// The names that viewers show for a rank and its tracks.
+std::string header(int rank, const std::string& host, std::size_t buckets) {
+  using Json = nlohmann::json;
+  const Json name = fmt::format("rank {} on {}", rank, host);
+  std::string text = fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
+                                 "\n"
+                                 R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}},)"
+                                 "\n"
+                                 R"({{"ph":"M","pid":{0},"tid":{2},"name":"thread_name","args":{{"name":"steps"}}}})",
+                                 rank, name.dump(-1, ' ', false, Json::error_handler_t::replace), kSteps);
+  for (std::size_t i = 0; i < buckets; ++i) {
+    text += fmt::format(
+        ",\n"
+        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"bucket {}"}}}})",
+        rank, i + 1, i);
+  }
+  return text;
+}
+
+Result<> write_file(const std::filesystem::path& path, const std::string& events) {
+  DLRUN_TRY(make_private_directories(path.parent_path()));
+  return write_file_atomic(path, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
+}
+
+}  // namespace
+
+Trace::Span::Span(Trace* trace, const char* name, const char* of_what, std::uint64_t amount)
+    : trace_(trace != nullptr && trace->is_recording() ? trace : nullptr),
+      name_(name),
+      of_what_(of_what),
+      amount_(amount) {
+  if (trace_ != nullptr) begin_ = Clock::now();
+}
+
+Trace::Span::~Span() {
+  if (trace_ != nullptr) trace_->events_.push_back({name_, of_what_, amount_, begin_, Clock::now(), kSteps});
+}
+
+Trace::Trace(Communicator& communicator, Options options)
+    : communicator_(&communicator), options_(std::move(options)), steps_left_(options_.steps) {}
+
+Result<Trace> Trace::start(Communicator& communicator, Options options) {
+  Trace trace(communicator, std::move(options));
+  if (auto met = communicator.barrier(); !met) return tl::unexpected(met.error());
+  trace.zero_ = Clock::now();
+  return trace;
+}
+
+void Trace::all_reduce(std::size_t bucket, std::uint64_t bytes, Clock::time_point begin, Clock::time_point end) {
+  if (is_recording()) events_.push_back({"all-reduce", "bytes", bytes, begin, end, bucket + 1});
+}
+
+bool Trace::end_step() {
+  return is_recording() && --steps_left_ == 0;
+}
+
+std::string Trace::text() const {
+  const int rank = communicator_->rank();
+  std::string text = header(rank, options_.host, options_.buckets);
+  for (const Event& event : events_) {
+    text += fmt::format(
+        ",\n"
+        R"({{"ph":"X","pid":{},"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f})",
+        rank, event.track, event.name, microseconds(event.begin - zero_), microseconds(event.end - event.begin));
+    text += event.of_what == nullptr ? "}" : fmt::format(R"(,"args":{{"{}":{}}}}})", event.of_what, event.amount);
+  }
+  return text;
+}
+
+Result<> Trace::write() {
+  steps_left_ = 0;
+  std::string own = text();
+  Result<> mine = write_file(fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
+  // One rank's events after the other's, so that nobody needs room for those of all.
+  std::string all;
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    std::string events = rank == communicator_->rank() ? std::move(own) : std::string();
+    std::uint64_t length = events.size();
+    DLRUN_TRY(communicator_->broadcast(std::span(&length, 1), rank));
+    events.resize(length);
+    DLRUN_TRY(communicator_->broadcast(std::span(reinterpret_cast<std::uint8_t*>(events.data()), length), rank));
+    if (communicator_->rank() == 0) all += (all.empty() ? "" : ",\n") + events;
+  }
+  events_.clear();
+  if (communicator_->rank() == 0 && mine) mine = write_file(options_.prefix.string() + ".json", all);
+  return mine;
+}
+
+}  // namespace dlrun::trainer

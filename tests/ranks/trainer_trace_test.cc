@@ -1,0 +1,185 @@
+// The timeline: valid JSON of all ranks, in which spans lie one inside the other and communication beside backward.
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "tests/ranks/trainer_on_ranks.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using nlohmann::json;
+
+struct Event {
+  std::string name;
+  double begin = 0, end = 0;  // microseconds
+  json args;
+};
+using Track = std::vector<Event>;
+
+constexpr double kRounding = 0.002;  // begin and duration are each told to a nanosecond
+
+/// The events of a trace by rank and track; names of processes and tracks must be there.
+std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path) {
+  const auto text = read_file(path, 1U << 26U);
+  REQUIRE_MESSAGE(text.has_value(), text.error().message);
+  const json parsed = json::parse(*text, nullptr, false);
+  REQUIRE_FALSE(parsed.is_discarded());
+  std::map<std::pair<int, int>, Track> tracks;
+  std::map<int, std::string> ranks;
+  for (const json& event : parsed["traceEvents"]) {
+    if (event["ph"] == "M" && event["name"] == "process_name")
+      ranks[event["pid"].get<int>()] = event["args"]["name"].get<std::string>();
+    if (event["ph"] != "X") continue;
+    const auto begin = event["ts"].get<double>();
+    const auto duration = event["dur"].get<double>();
+    CHECK(begin >= 0);
+    CHECK(duration >= 0);
+    tracks[{event["pid"].get<int>(), event["tid"].get<int>()}].push_back(
+        {event["name"].get<std::string>(), begin, begin + duration, event.value("args", json::object())});
+  }
+  for (const auto& [key, events] : tracks) {
+    CHECK(ranks[key.first] == "rank " + std::to_string(key.first) + " on \"host\" " + std::to_string(key.first));
+  }
+  return tracks;
+}
+
+/// Every event of a track lies in one that is not over yet, or after it.
+void check_nesting(Track track) {
+  std::ranges::sort(
+      track, [](const Event& a, const Event& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+  std::vector<Event> open;
+  for (const Event& event : track) {
+    while (!open.empty() && open.back().end <= event.begin + kRounding) open.pop_back();
+    if (!open.empty()) CHECK_MESSAGE(event.end <= open.back().end + kRounding, event.name, " in ", open.back().name);
+    open.push_back(event);
+  }
+}
+
+Track named(const Track& track, const std::string& name) {
+  Track found;
+  std::ranges::copy_if(track, std::back_inserter(found), [&](const Event& event) { return event.name == name; });
+  return found;
+}
+
+std::vector<Trained> train_traced(int size, const TrainOptions& options) {
+  return train(size, options, [](int rank, TrainOptions&, Session& session) {
+    session.host = "\"host\" " + std::to_string(rank);  // whatever a host is called, the trace is JSON
+  });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a timeline has the steps of all ranks, their parts inside them, and each bucket's all-reduce beside backward") {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();  // two buckets
+  options.batch = 14;
+  options.micro_batch = 5;
+  options.trace_steps = 4;
+  options.trace_prefix = folder / "trace/attempt-0";
+  options.checkpoint_dir = folder / "ckpt";
+  options.checkpoint_every = 3;
+  options.checkpoint_keep = 1;
+  constexpr int kRanks = 3;
+  const auto plain = train(kRanks, [&] {
+    TrainOptions untraced = options;
+    untraced.trace_steps = 0;
+    untraced.checkpoint_keep = 0;
+    return untraced;
+  }());
+  const auto traced = train_traced(kRanks, options);
+  REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
+  CHECK(traced[0].parameters == plain[0].parameters);
+
+  auto tracks = tracks_of(folder / "trace/attempt-0.json");
+  CHECK(tracks.size() == kRanks * 3);  // steps and two buckets
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Track& own = tracks[{rank, 0}];
+    check_nesting(own);
+    const Track steps = named(own, "step");
+    REQUIRE(steps.size() == 4);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      CHECK(steps[i].args["step"].get<std::size_t>() == i + 1);
+      const auto inside = [&](const Event& event) {
+        return event.begin + kRounding >= steps[i].begin && event.end <= steps[i].end + kRounding;
+      };
+      std::map<std::string, int> parts;
+      for (const Event& event : own) parts[event.name] += inside(event) && event.name != "step" ? 1 : 0;
+      // 14 samples in micro-batches of 5, 5 and 4.
+      CHECK(parts == std::map<std::string, int>{{"backward", 3},
+                                                {"checkpoint", i == 2 ? 1 : 0},
+                                                {"data", 3},
+                                                {"forward", 3},
+                                                {"optimizer", 1},
+                                                {"step", 0},
+                                                {"wait for gradients", 1}});
+      const auto last = [&](const char* name) {
+        Track all = named(own, name);
+        std::erase_if(all, [&](const Event& event) { return !inside(event); });
+        REQUIRE_FALSE(all.empty());
+        return all.back();
+      };
+      for (int bucket = 0; bucket < 2; ++bucket) {
+        const Track& reduced = tracks[{rank, bucket + 1}];
+        REQUIRE(reduced.size() == 4);
+        CHECK(reduced[i].name == "all-reduce");
+        CHECK(reduced[i].begin >= last("backward").begin);
+        CHECK(reduced[i].begin <= last("backward").end + kRounding);  // it is on its way before backward is over
+        CHECK(reduced[i].end <= last("wait for gradients").end + kRounding);
+        CHECK(reduced[i].end >= last("wait for gradients").begin);
+      }
+      CHECK(tracks[{rank, 1}][i].begin < tracks[{rank, 2}][i].begin);  // the last layer's first
+      CHECK(tracks[{rank, 2}][0].args["bytes"].get<int>() == (784 * 24 + 24) * 4);
+    }
+    const auto alone = tracks_of(folder / ("trace/attempt-0-rank-000" + std::to_string(rank) + ".json"));
+    CHECK(alone.size() == 3);
+    CHECK(alone.at({rank, 0}).size() == own.size());
+  }
+}
+
+TEST_CASE("a timeline that is longer than the run has all of it, tests and averages of local steps, too") {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();
+  options.batch = 60;
+  options.local_steps = 2;
+  options.local_after = 1;
+  options.trace_steps = 1000;
+  options.trace_prefix = folder / "t";
+  const auto traced = train_traced(2, options);
+  REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
+  const auto tracks = tracks_of(folder / "t.json");
+  const Track& own = tracks.at({1, 0});
+  check_nesting(own);
+  CHECK(named(own, "step").size() == 6);
+  CHECK(named(own, "test").size() == 2);
+  CHECK(named(own, "average").size() == 2);  // of the second epoch's 3 steps: after 2, and at its end
+  CHECK(tracks.at({1, 1}).size() == 3);      // the first epoch's
+}
+
+TEST_CASE("a timeline that one rank cannot write ends all ranks with its name") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder / "file", "no folder"));
+  TrainOptions options = small_options();
+  options.trace_steps = 2;
+  options.trace_prefix = folder / "t";
+  const auto ranks = train(3, options, [&](int rank, TrainOptions& mine, Session&) {
+    if (rank == 1) mine.trace_prefix = folder / "file/t";
+  });
+  for (const Trained& rank : ranks) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(has(message_of(rank), "rank 1 on host1: "));
+  }
+}
+
+}  // namespace dlrun::trainer
