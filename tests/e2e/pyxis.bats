@@ -153,3 +153,17 @@ YAML
 @test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
     stay_secret
 }
+
+@test "a job in an image starts again, in its allocation and from the queue" {
+    cat >>"$dir/job.yaml" <<'YAML'
+retry: {max: 3, on: [failure, preemption]}
+YAML
+    dl submit job.yaml --set "container.mounts=['$dir/data:/data']" --set \
+        "launch.command=[sh, -c, '. /etc/os-release; echo \"attempt \$DLRUN_ATTEMPT in \$ID\"; case \$DLRUN_ATTEMPT in 0) exit 3;; 1) sleep 300;; esac']"
+    said() { [[ $(dl logs --rank 0 last) == *"attempt $1 in dlrun-test"* ]]; }
+    wait_until 60 said 1
+    scontrol requeue "$(dl status last --json | jq -r .job)"
+    wait_until 90 said 2
+    dl wait last
+    [ "$(dl status last --json | jq -c '[.state, .attempt]')" = '["completed",2]' ]
+}

@@ -12,8 +12,10 @@ setup_file() {
     unset "${!DLRUN_TESTBED_@}" # its user is its own, too: other files' runs are in the other's list
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # what a run that was killed has left
-    "$BATS_TEST_DIRNAME/fixture" up --rest
+    "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
     load_testbed
+    scontrol update nodename="n[1-3]" availablefeatures=fast activefeatures=fast
+    scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 starttime=now duration=infinite
     base=$(fresh_dir)
     export base
 }
@@ -62,10 +64,11 @@ new_token() { # seconds
 }
 by_token() { echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL --set submit.token_file=$dir/token"; }
 
-# What Slurm knows about a job, a field a line, without what is another for every job.
+# What Slurm knows about a job, a field a line, without what is another for every job; its own number and folder are JOB and RUN in its logs' names.
 fields() {
     scontrol show job -dd "$1" | tr -s ' \n' '\n' |
-        grep -Ev '^(JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime|LastSchedEval|SuspendTime|Reason|Command|Comment|StdOut|StdErr|ArrayJobId|Priority)=|^\(?null\)?$|^$'
+        grep -Ev '^(JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority)=|^\(?null\)?$|^$' |
+        sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
 # same NAME SPEC-OPTIONS...: the same spec by sbatch and by slurmrestd, both held back; then field by field.
@@ -90,6 +93,13 @@ same() {
     same "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user --set resources.time=12:03:04
     same "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 --set resources.exclude=n4 --set resources.partition=preempt
     same "${held[@]}" --set after.any=1 --set resources.error=logs/%j.err
+    grep -qx "StdErr=$dir/logs/JOB.err" "$BATS_TEST_TMPDIR/two"
+    same "${held[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some --set resources.constraint=fast --set resources.licenses=tool:2
+    for field in "StdOut=$dir/logs/job-JOB.out" Account=some Features=fast Licenses=tool:2; do grep -qxF "$field" "$BATS_TEST_TMPDIR/two"; done
+    same "${held[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
+    grep -qx Requeue=1 "$BATS_TEST_TMPDIR/two"
+    same "${held[@]}" --set resources.reservation=kept
+    grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
     same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     same "${held[@]}" --set 'slurm={mincpus: "3", time-min: "2", ntasks-per-socket: "1", cores-per-socket: "4", deadline: 2037-02-02T00:00:00}'
     same "${held[@]}" --set 'slurm={oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true, wckey: w, delay-boot: "5"}'

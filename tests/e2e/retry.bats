@@ -60,7 +60,10 @@ YAML
     grep -q 'resumed from .* at step' "$dir_of_run/logs/attempt-1/rank-0000.log"
     [[ $(event rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
     [[ $(dl status last) == *"attempt   1, after failure; at most 2 restarts left"* ]]
-    [[ $(dl logs --rank 3 --attempt 0 last) != *resumed* ]]
+    # Of each attempt its own log, of none given the last's.
+    for attempt in 0 1; do [ "$(dl logs --rank 0 --attempt "$attempt" last)" = "$(<"$dir_of_run/logs/attempt-$attempt/rank-0000.log")" ]; done
+    [ "$(dl logs --rank 0 last)" = "$(<"$dir_of_run/logs/attempt-1/rank-0000.log")" ]
+    [[ -s $dir_of_run/logs/attempt-0/rank-0000.log && $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
 }
 
 @test "ahead of its time limit an array's task saves, leaves with 0 or not, and is queued again, alone; the budget is the record's" {

@@ -19,6 +19,8 @@ YAML
         SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1 SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
         SLURM_CPU_BIND=map_cpu:63 SLURM_NTASKS=9 SLURM_NNODES=4 SLURM_MPI_TYPE=none SRUN_CPUS_PER_TASK=60
         SQUEUE_STATES=PD SQUEUE_FORMAT=%P SQUEUE_FORMAT2=partition SQUEUE_SORT=-i SACCT_FORMAT=user SINFO_FORMAT=%n SLURM_TIME_FORMAT=relative
+        SALLOC_PARTITION=nosuch SALLOC_TIMELIMIT=1 SALLOC_GRES=nosuch:9 SBATCH_CONSTRAINT=nosuch SBATCH_GRES=nosuch:9 SLURM_GRES=nosuch:9
+        SLURM_DISTRIBUTION=arbitrary SLURM_EXCLUSIVE=1 SLURM_STEP_GRES=nosuch:9 SLURM_CLUSTER_NAME=nosuch
         RANK=7 WORLD_SIZE=9 LOCAL_RANK=3 MASTER_ADDR=nowhere MASTER_PORT=1 OMPI_MCA_btl=none PMIX_RANK=5 PMI_FD=3
     )
 }
@@ -32,6 +34,20 @@ YAML
     is_running() { [[ $(as_user env "${against[@]}" dlrun status hello --json | jq -r '.state + " " + .nodes') == "running n[1-2]" ]]; }
     wait_until 30 is_running
     [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
+    # Beside it, ahead of the next, and in an allocation of its own.
+    against() { as_user env "${against[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+    run against attach last -- bash -c 'echo "beside: ${SLURM_CPU_BIND-no} ${RANK-no} ${PMI_FD-no}"' </dev/null
+    echo "$output"
+    [[ $status == 0 && $output == *"beside: "*" no no" && $output != *map_cpu:63* ]]
+    run against check hello.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run against doctor --json
+    echo "$output"
+    [[ $status == 0 && $(jq -c '[.partitions[0].usable_nodes, .gpus_per_node]' <<<"$output") == "$(dl doctor --json | jq -c '[.partitions[0].usable_nodes, .gpus_per_node]')" ]]
+    run against interactive hello.yaml -- bash -c 'echo "alone in $SLURM_JOB_NAME on $SLURM_JOB_NUM_NODES: $(squeue -h -j "$SLURM_JOB_ID" -o %l) ${RANK-no} ${MASTER_PORT-no}"'
+    echo "$output"
+    [[ $status == 0 && $output == *"alone in hello on 2: 5:00 no no"* ]]
 }
 
 @test "rendering asks nothing of the cluster or the machine: no other program, no socket" {

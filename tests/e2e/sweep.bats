@@ -266,10 +266,14 @@ name: trained
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch: {preset: trainer}
 train: {data: {dataset: digits}, model: mlp, epochs: 1, hidden: [16]}
-sweep: {parameters: {train.lr: [0.01, 0.001]}}
+sweep: {parameters: {train.lr: [0.0001, 0.01]}}
 YAML
     dl submit train.yaml --watch
-    [[ $(points '.values["train.lr"]' | xargs) == "0.01 0.001" ]]
+    [[ $(points '.values["train.lr"]' | xargs) == "0.0001 0.01" ]]
+    # Best first: by accuracy the largest, by loss the smallest; the other way round, and fewer, where it is asked for.
+    order() { json sweep last "$@" | jq -c 'map(.point)'; }
+    [[ $(order) == "[1,0]" && $(order --ascending) == "[0,1]" && $(order --sort test_loss) == "[1,0]" ]]
+    [[ $(order --sort test_loss --descending) == "[0,1]" && $(order -n 1) == "[1]" && $(order --sort train.lr --ascending) == "[0,1]" ]]
     before=$(json sweep last --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]')
     [[ $before != *null* ]]
     sweep=$(json status last | jq -r .run)

@@ -1,4 +1,4 @@
-#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "common/text.h"
@@ -8,8 +8,6 @@
 
 namespace dlrun {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 LoadRequest request(std::string_view text) {
   LoadRequest made;
@@ -131,15 +129,15 @@ TEST_CASE("what is wrong with a point only in its combination names the point, o
 TEST_CASE("ten thousand points are planned and rendered in a moment") {
   const std::string text =
       kJob + "sweep: {parameters: {train.seed: " + list_of(100) + ", train.batch: " + list_of(100) + "}}";
-  const auto start = Clock::now();
+  const std::clock_t start = std::clock();  // processor time: what else the machine does costs none of it
   const SweepPlan sweep = planned(text);
-  const std::chrono::duration<double> took = Clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   CHECK(sweep.points.size() == 10'000);
   CHECK(sweep.arrays.size() == 10);
   CHECK(sweep.arrays[0].script.size() < 4096);
-  MESSAGE("10,000 points in ", took.count(), " s");
+  MESSAGE("10,000 points in ", seconds, " s");
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  CHECK(took.count() < 10);  // 2 s on a machine that does nothing else; what is caught is a cost per point that grows
+  CHECK(seconds < 2);
 #endif
 }
 

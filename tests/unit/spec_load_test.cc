@@ -254,6 +254,9 @@ TEST_CASE("no time limit, and tasks that do not fit the GPUs, are warned of") {
   REQUIRE(warnings.size() == 2);
   CHECK(has(warnings[0].message, "resources.time is not given"));
   CHECK(has(warnings[1].message, "3 tasks on 4 GPUs"));
+  const auto unlimited = loaded(request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
+  REQUIRE(unlimited.size() == 1);
+  CHECK(has(unlimited[0].message, "may never start before a maintenance"));
 }
 
 TEST_CASE("the name is the file's where the spec gives none, and must be a slug either way") {
