@@ -89,9 +89,9 @@ struct TrainSpec {
   std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state, compression, lr_scaling,
       lr_decay, shard, backend, device;
   std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm, warmup_epochs,
-      lr_step_factor, lr_power;
-  std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples,
-      test_samples;                                   ///< batches of a rank
+      local_after, lr_step_factor, lr_power;
+  std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples, test_samples, local_steps,
+      trace_steps;                                    ///< batches of a rank
   std::vector<std::string> hidden, layers, lr_steps;  ///< numbers, as text
 };
 

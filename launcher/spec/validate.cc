@@ -338,6 +338,12 @@ class Validator {
       error("train.optimizer.state",
             fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs", rule));
     }
+    if (spec_.train.optimizer_state == "sharded" && spec_.train.local_steps) {
+      error("train.local_steps", "train.local_steps: ranks average whole arrays; train.optimizer.state is sharded");
+    }
+    if (spec_.train.local_after && !spec_.train.local_steps) {
+      error("train.local_after", "train.local_after needs train.local_steps, the steps between averages");
+    }
     if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset.value_or("digits") != "arrays") {
       error("train.loss", fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
                                       "train.data.dataset: {} are one class of several; arrays can hold such",

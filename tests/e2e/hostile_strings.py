@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """More than 300 hostile strings in every key of the spec, through the binary and real sbatch, and without Slurm.
 
-usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all] [--rest SOCKET]
+usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all] [--turn N] [--rest SOCKET]
 
 Half of the strings are made: each way out of a quotation with each way of running something. Of these each key gets every fourth, the keys
-taking turns; with --all it gets all.
+taking turns, and every other string is a job's; with --all it gets all. What takes turns is moved on by --turn, the day of the year where
+it is not given: each string is in each place within days, and a failure says how to have it again.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each key is refused (exit 2, an error
 that names the key, nothing written), or arrives byte for byte:
@@ -192,7 +193,7 @@ def check_directives(keys, every_one, failures):
     other = []
     for turn, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if number >= len(STRINGS) and (number + turn) % 4 != 0 and not every_one:
+            if number >= len(STRINGS) and (number + turn + TURN[0]) % 4 != 0 and not every_one:
                 continue
             script = render(key, text, number, failures)
             if script is None:
@@ -298,7 +299,7 @@ def check_rest(url, every_one, failures):
     accepted = refused = 0
     for turn, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if not every_one and (number + turn) % 40 != 0:
+            if not every_one and (number + turn + TURN[0]) % 40 != 0:
                 continue
             values = {**BASE, "resources.begin": "now+1hour", **through}
             values[key] = placed(key, text)
@@ -327,16 +328,16 @@ def check_rest(url, every_one, failures):
     run(["scancel", "--me"])
     if not wait_for_jobs(60):
         failures.add("jobs", "", "still in the queue after 60 s")
-    jobs = check_jobs(failures, through, 1 if every_one else 6)
+    jobs = check_jobs(failures, through, 1 if every_one else 12)
     print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for environment.vars and launch.command", flush=True)
 
 
-def check_jobs(failures, more=(), step=1):
-    """environment.vars and launch.command in real jobs behind the real srun and agent: argv and environment of the program."""
+def check_jobs(failures, more=(), step=2):
+    """One string of so many: environment.vars and launch.command in real jobs behind the real srun and agent: argv and environment of the program."""
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
-    for number, text in list(enumerate(STRINGS))[::step]:
+    for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
         file = job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun takes" in done.stderr:
@@ -394,17 +395,21 @@ FREE_FORM = {"submit.via", "submit.url", "submit.token_file", "environment.setup
              "launch.preset", "container.runtime", "container.mounts", "container.save", "checkpoint.dir", "environment.modules.purge", "container.writable",
              "container.mount_home", "container.remap_root", "container.entrypoint"}
 KEY_OPTIONS = {}
+TURN = [0]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--keys", required=True)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--turn", type=int, default=time.localtime().tm_yday)
     parser.add_argument("--rest", metavar="SOCKET")
     args = parser.parse_args()
     KEY_OPTIONS.update(read_keys(args.keys))
     if len(KEY_OPTIONS) < 50:
         sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
+    TURN[0] = args.turn
+    print(f"what takes turns: turn {args.turn}", flush=True)
     failures = Failures()
     if args.rest:
         check_rest(args.rest, args.all, failures)
@@ -416,9 +421,9 @@ def main():
     by_key = {}
     for key, text in other:
         by_key.setdefault(key, []).append(text)
-    sample = [(key, text) for key, texts in by_key.items() for text in texts[:: max(1, len(texts) // 12)]]
+    sample = [(key, text) for key, texts in by_key.items() for step in [max(1, len(texts) // 12)] for text in texts[TURN[0] % step :: step]]
     print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths", flush=True)
-    print(f"{check_jobs(failures)} jobs for environment.vars and launch.command", flush=True)
+    print(f"{check_jobs(failures, step=1 if args.all else 2)} jobs for environment.vars and launch.command", flush=True)
     print(f"{check_local(failures)} runs on this machine", flush=True)
     return tell(failures)
 

@@ -33,6 +33,7 @@ train:
   backend: {backend}
   batch: {batch}
   epochs: 2
+  {more}
 checkpoint: {{every: {every} steps, keep: 2}}
 retry: {{max: 1, on: [failure]}}
 """
@@ -41,6 +42,8 @@ WAYS = {
     "adam, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adam}", "layers": CONVOLUTIONS},
     "sgd, gloo x 4": {"ranks": 4, "batch": 8, "backend": "gloo", "optimizer": "{name: sgd}", "layers": CONVOLUTIONS},
     "adamw, sharded, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adamw, state: sharded}", "layers": CONVOLUTIONS},
+    "momentum, averaged every 3 steps, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: sgd}", "layers": CONVOLUTIONS,
+                                                  "more": "local_steps: 3"},
 }
 
 
@@ -50,7 +53,7 @@ class Run:
     def __init__(self, dlrun, folder, way):
         self.dlrun, self.runs = dlrun, folder
         folder.mkdir()
-        (folder / "exp.yaml").write_text(SPEC.format(every=EVERY, **WAYS[way]))
+        (folder / "exp.yaml").write_text(SPEC.format(**({"every": EVERY, "more": ""} | WAYS[way])))
         foreign = ("DLRUN_", "SLURM_", "OMPI_", "PMI")
         self.env = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         self.env |= {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
@@ -144,7 +147,7 @@ def undisturbed(dlrun, folder, way):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("dlrun", type=lambda path: str(pathlib.Path(path).resolve()))
-    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     draw = random.Random(args.seed)

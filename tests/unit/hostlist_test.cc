@@ -47,7 +47,9 @@ TEST_CASE("a person's node list is held to Slurm's grammar, and the first wrong 
       {"n1, n2", "a space; names are separated by commas alone: at character 4"},
       {"./nodes", "'/': a file of names is not taken here, write the names; at character 2"},
       {"n{2}", "'{', which no node's name has, at character 2"},
-      {"n\xc3\xa9" "1", "'\xc3\xa9', which no node's name has, at character 2"},
+      {"n\xc3\xa9"
+       "1",
+       "'\xc3\xa9', which no node's name has, at character 2"},
       {"n1;id", "';', which no node's name has, at character 3"},
       {"n[1-3", "'[' is not closed at character 2"},
       {"n1,n]2", "']' without '[' at character 5"},

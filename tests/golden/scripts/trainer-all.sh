@@ -63,6 +63,8 @@ program=(
   --trust 0.01                            # train.optimizer.trust
   --optimizer-state whole                 # train.optimizer.state
   --compression bf16                      # train.compression
+  --local-steps 8                         # train.local_steps
+  --local-after 0.5                       # train.local_after
   --clip-norm 1.5                         # train.clip_norm
   --lr 0.1                                # train.lr
   --lr-scaling linear                     # train.lr_scaling
@@ -78,6 +80,7 @@ program=(
   --seed 7                                # train.seed
   --backend gloo                          # train.backend
   --device cpu                            # train.device
+  --trace-steps 20                        # train.trace_steps
   --threads 2                             # train.threads
   --checkpoint-dir /scratch/ckpt          # checkpoint.dir
   --checkpoint-every 500                  # checkpoint.every
