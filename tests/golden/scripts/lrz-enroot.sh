@@ -67,6 +67,8 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   exec enroot start "${options[@]}" ubuntu "${@:2}"
 }
 coproc holders {
+  # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
+  unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
     --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$image"
 }
