@@ -99,6 +99,27 @@ TEST_CASE("origins name the file, --set, the environment and the site") {
   CHECK_FALSE(spec.origins.contains("resources.qos"));
 }
 
+TEST_CASE("sbatch's own variables of account, partition and QOS are defaults: the spec beats each of them") {
+  struct Default {
+    const char* variable;
+    const char* key;
+    std::optional<std::string> Resources::*member;
+  };
+  for (const auto& [variable, key, member] : {Default{"SBATCH_ACCOUNT", "account", &Resources::account},
+                                              Default{"SBATCH_PARTITION", "partition", &Resources::partition},
+                                              Default{"SBATCH_QOS", "qos", &Resources::qos}}) {
+    CAPTURE(variable);
+    auto made = request(kMinimal);
+    made.env.set(variable, "outer");
+    const auto spec = loaded(made).spec;
+    CHECK(spec.resources.*member == "outer");
+    CHECK(describe(spec.origins.at(fmt::format("resources.{}", key))) == fmt::format("env {}", variable));
+    made = request(kMinimal, {fmt::format("resources.{}=own", key)});
+    made.env.set(variable, "outer");
+    CHECK(loaded(made).spec.resources.*member == "own");
+  }
+}
+
 TEST_CASE("inside a job the outer job's SBATCH variables mean nothing") {
   auto made = request(kMinimal);
   made.env.set("SBATCH_ACCOUNT", "outer");
