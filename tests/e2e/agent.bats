@@ -115,13 +115,20 @@ stop() {
 }
 
 @test "a job that reaches its time limit is told as such, and not as cancelled" {
-    counter
-    lead_job '' '' "$dir/counter" "$dir"
-    wait_until 30 all_are_up
-    scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
-    wait_until 100 has_event ended # slurmctld looks at time limits every half minute
-    [[ $(event ended) == *'"state":"timeout"'*'the job reached its time limit (resources.time); ended by SIGTERM'* ]]
-    [[ $(<"$dir/out") == *"dlrun: the job reached its time limit"* ]]
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        counter
+        lead_job '' '' "$dir/counter" "$dir"
+        wait_until 30 all_are_up
+        scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
+        keep_on "$tracker"
+    done
+    for tracker in cgroup linuxproc; do
+        again_on "$tracker"
+        wait_until 100 has_event ended # slurmctld looks at time limits every half minute
+        [[ $(event ended) == *'"state":"timeout"'*'the job reached its time limit (resources.time); ended by SIGTERM'* ]]
+        wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"
+    done
 }
 
 @test "a step that cannot be launched ends the job with 77 and srun's words" {

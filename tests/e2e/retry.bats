@@ -7,14 +7,8 @@ load helpers
 load trackers
 
 setup() { on cgroup; }
-# Both testbeds wait at the same time: keep_on TRACKER, and later again_on TRACKER with the directory that was kept. They share the user's
-# index, so runs are named by their ids.
-declare -gA dir_on id # bats reads the file in a function
-keep_on() { dir_on[$1]=$dir; }
-again_on() {
-    on "$1"
-    dir=${dir_on[$1]}
-}
+# Both testbeds wait at the same time (trackers.bash); they share the user's index, so runs are named by their ids.
+declare -gA id # bats reads the file in a function
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
 
 # spec: writes standard input to exp.yaml

@@ -25,6 +25,14 @@ on() {
     dir=$(fresh_dir)
 }
 
+# keep_on TRACKER, again_on TRACKER: what was begun there goes on while the other has its turn
+declare -gA dir_on # bats reads the file in a function
+keep_on() { dir_on[$1]=$dir; }
+again_on() {
+    on "$1"
+    dir=${dir_on[$1]}
+}
+
 teardown() {
     for tracker in cgroup linuxproc; do
         on "$tracker" >/dev/null
