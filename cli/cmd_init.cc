@@ -76,6 +76,12 @@ Result<int> init(Cli& cli, Options options) {
     DLRUN_TRY(ask_questions(answers, site->profile, std::cin, std::cerr));
     if (options.output.empty() && ::isatty(STDOUT_FILENO) == 1) options.output = answers.name.value_or("exp") + ".yaml";
   }
+  if (answers.image && runtime_of(answers, site->profile) == "none") {
+    return fail(Errc::kUsage,
+                "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or apptainer"
+                " (`dlrun doctor` tells which of them are here)",
+                site->profile.name);
+  }
   const std::string text = init_spec(complete(std::move(answers), site->profile), site->profile);
   const bool to_stdout = options.output.empty() || options.output == "-";
   DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
@@ -111,6 +117,8 @@ void add_init(CLI::App& root, Action& action) {
   command.option("--partition", a.partition, "The partition; else the cluster's default").type_name("NAME");
   command.option("--account", a.account, "The account to charge").type_name("NAME");
   command.option("--image", a.image, "A container image").type_name("IMAGE");
+  command.option("--runtime", a.runtime, "What runs the image: pyxis, enroot, apptainer; else the site's")
+      .type_name("NAME");
   command.option("--module", a.modules, "A module to load; repeatable").type_name("NAME").repeatable();
   command.option("--conda", a.conda, "A conda environment").type_name("NAME");
   command.option("--venv", a.venv, "A Python virtual environment").type_name("DIR");

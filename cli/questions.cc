@@ -94,7 +94,7 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
   }
   if (!answers.account)
     DLRUN_TRY(ask(in, out, "Account, where the cluster wants one", "none", any_text(answers.account)));
-  if (!answers.image && site.container_runtime != "none")
+  if (!answers.image && runtime_of(answers, site) != "none")
     DLRUN_TRY(ask(in, out, "Container image", "none", any_text(answers.image)));
   if (answers.command.empty()) {
     // A line for a shell: words typed at a prompt are quoted as in one.

@@ -68,7 +68,7 @@ _dlrun() {
     explain) options='-h --help --set --json --markdown' words=${keys//[=]/} files=1 words=${words//. / } ;;
     man) options='-h --help' ;;
     site) options='-h --help --json' words=$(dlrun completion --list sites 2>/dev/null) words='list show' ;;
-    init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --module --conda --venv --preset -o --output --force -y --yes' ;;
+    init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --runtime --module --conda --venv --preset -o --output --force -y --yes' ;;
     doctor) options='-h --help -M --cluster --site-file --json' ;;
     container) options='-h --help --refresh --json' ;;
     bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json' ;;

@@ -190,6 +190,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from init' -l time -x -d 'The time 
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l partition -x -d 'The partition; else the cluster`s default'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l account -x -d 'The account to charge'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l image -x -d 'A container image'
+complete -c dlrun -n '__fish_seen_subcommand_from init' -l runtime -x -d 'What runs the image: pyxis, enroot, apptainer; else the site`s'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l module -x -d 'A module to load; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l conda -x -d 'A conda environment'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l venv -rF -d 'A Python virtual environment'

@@ -8,6 +8,7 @@
 #include "common/quoting.h"
 #include "common/text.h"
 #include "container/backends.h"
+#include "container/image_name.h"
 #include "container/mounts.h"
 
 namespace dlrun {
@@ -87,7 +88,14 @@ class Apptainer final : public ContainerBackend {
  private:
   template <typename Add>
   static void check_image(const std::string& image, const Add& add) {
-    if (image.find("://") != std::string::npos) {
+    const auto scheme = image.find("://");
+    if (scheme != std::string::npos && scheme + 3 == image.size()) {
+      add("container.image", fmt::format("container.image: '{}' names no image", printable(image)));
+    } else if (image.starts_with("docker://") && image.find('#') != std::string::npos) {
+      const std::string name = apptainer_image(image);
+      add("container.image", fmt::format("container.image: '#' behind a registry is enroot's form; apptainer wants {}",
+                                         name == image ? "docker://REGISTRY/IMAGE:TAG" : name));
+    } else if (scheme != std::string::npos) {
       add("container.image",
           fmt::format(
               "container.image: every task would fetch '{0}' by itself; `apptainer pull image.sif {0}` once, and give "

@@ -13,6 +13,7 @@
 #include "common/quoting.h"
 #include "common/text.h"
 #include "container/backends.h"
+#include "container/image_name.h"
 #include "container/mounts.h"
 
 namespace dlrun {
@@ -146,6 +147,17 @@ enroot create --name @NAME@ "$image" </dev/null >&2
 )sh";
 constexpr std::string_view kSessionNamed = "(hold_container \"$image\") >&2\n";
 
+/// What an image is that is no path of a .sqsh file, and what to do.
+[[nodiscard]] std::string instead(std::string_view image) {
+  const bool is_file = image.find("://") == std::string_view::npos;
+  if (is_file && image.ends_with(".sif")) return fmt::format("and '{}' is apptainer's", printable(image));
+  if (is_file && image.ends_with(".sqsh"))
+    return fmt::format("and reads '{0}' as no path: write ./{0}", printable(image));
+  if (const auto uri = enroot_uri(image); !uri) return "and " + uri.error().message;
+  return fmt::format("and '{0}' is none; `dlrun container import {0}` makes one of an image in a registry",
+                     printable(image));
+}
+
 class Enroot final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "enroot"; }
@@ -164,10 +176,8 @@ class Enroot final : public ContainerBackend {
     };
     if (spec.image && (spec.image->front() != '/' || spec.image->ends_with(".sif"))) {
       refuse("container.image",
-             fmt::format(
-                 "container.image: enroot without pyxis makes containers from .sqsh files, and '{}' is none; `dlrun "
-                 "container import {}` makes one of an image in a registry (a file beside the spec is ./FILE)",
-                 printable(*spec.image), printable(*spec.image)));
+             fmt::format("container.image: enroot without pyxis makes containers from .sqsh files, {}",
+                         instead(*spec.image)));
     }
     if (!spec.image && spec.name) {
       refuse("container.name",

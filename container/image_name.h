@@ -20,4 +20,8 @@ namespace dlrun {
 /// it and reads a registry behind '#' alone. A path, and what is no such name, stays as it is.
 [[nodiscard]] std::string pyxis_image(std::string_view image);
 
+/// The image as apptainer wants it: docker://[REGISTRY/]IMAGE[:TAG] for a registry's name in either form. A path, a
+/// file's name, and what is no such name, stays as it is.
+[[nodiscard]] std::string apptainer_image(std::string_view image);
+
 }  // namespace dlrun

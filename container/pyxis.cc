@@ -49,14 +49,19 @@ class Pyxis final : public ContainerBackend {
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);
     if (spec.image) {
-      const bool is_file = spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif");
-      if (is_file && spec.image->front() != '/') {
+      const bool is_uri = spec.image->find("://") != std::string::npos;
+      const bool is_file = !is_uri && (spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif"));
+      const bool is_of_daemon = spec.image->starts_with("dockerd://") || spec.image->starts_with("podman://");
+      if (!is_file && !is_image_path(*spec.image) && !is_of_daemon) {
+        if (const auto uri = enroot_uri(*spec.image); !uri)
+          found.push_back({"container.image", "container.image: " + uri.error().message, false});
+      } else if (is_file && spec.image->front() != '/') {
         found.push_back({"container.image",
                          fmt::format("container.image: pyxis reads '{}' as a registry name; write ./{} for the file",
                                      printable(*spec.image), printable(*spec.image)),
                          true});
       }
-      if (spec.image->ends_with(".sif")) {
+      if (is_file && spec.image->ends_with(".sif")) {
         found.push_back({"container.image", "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
       }
     }

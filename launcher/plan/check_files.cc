@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -18,6 +20,41 @@ namespace {
   return {};
 }
 
+/// What lies below a folder, relative to it; nothing where the path does not.
+[[nodiscard]] std::optional<std::string> below(const std::string& path, const std::string& folder) {
+  const std::string relative = std::filesystem::path(path).lexically_relative(folder).string();
+  if (relative.empty() || relative == ".." || relative.starts_with("../")) return std::nullopt;
+  return relative;
+}
+
+/// What is wrong with a relative script that runs in a container, empty where nothing is known to be: it may be in the
+/// image.
+[[nodiscard]] std::string script_in_container(const LoadedSpec& loaded, const std::string& script) {
+  const ContainerSpec& container = loaded.spec.container;
+  std::error_code error;
+  const std::string here = (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string();
+  const bool is_mounted = std::any_of(container.mounts.begin(), container.mounts.end(),
+                                      [&](const Mount& mount) { return below(here, mount.source).has_value(); });
+  if (!is_mounted && !container.mount_home.value_or(false) && std::filesystem::exists(here, error)) {
+    return fmt::format(
+        "the script '{}' is here, but in no mount, so that the container does not have it; `container: {{mounts: "
+        "[.:/work], workdir: /work}}` starts the command in the spec's folder",
+        printable(script));
+  }
+  if (!container.workdir) return {};
+  const std::string inside = (std::filesystem::path(*container.workdir) / script).lexically_normal().string();
+  const Mount* nearest = nullptr;
+  for (const Mount& mount : container.mounts) {
+    if (below(inside, mount.target) && (nearest == nullptr || mount.target.size() > nearest->target.size()))
+      nearest = &mount;
+  }
+  if (nearest == nullptr) return {};
+  const auto source = (std::filesystem::path(nearest->source) / *below(inside, nearest->target)).lexically_normal();
+  if (std::filesystem::exists(source, error) || error) return {};
+  return fmt::format("the script '{}' does not exist here, which is {} in the container", printable(source.string()),
+                     printable(inside));
+}
+
 }  // namespace
 
 std::string start_folder(const LoadedSpec& loaded) {
@@ -31,16 +68,17 @@ std::string start_folder(const LoadedSpec& loaded) {
 std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   const JobSpec& spec = loaded.spec;
   std::vector<Diagnostic> found;
+  const auto warn = [&](const std::string& key, const std::string& message) {
+    const auto origin = spec.origins.find(key);
+    const Origin where = origin != spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
+    found.push_back({Diagnostic::Severity::kWarning, where, key + ": " + message, line_under(loaded, where)});
+  };
   const auto check = [&](const std::string& key, const std::string& path, std::string_view what) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
     // A path that cannot be looked at may well be there for the job.
     if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) return;
-    const auto origin = spec.origins.find(key);
-    const Origin where = origin != spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-    found.push_back({Diagnostic::Severity::kWarning, where,
-                     fmt::format("{}: {} '{}' does not exist here", key, what, printable(path)),
-                     line_under(loaded, where)});
+    warn(key, fmt::format("{} '{}' does not exist here", what, printable(path)));
   };
   for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
     check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source, "the mount's source");
@@ -56,6 +94,11 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     if (!script.empty())
       check("launch.command", (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string(),
             "the script");
+  }
+  if (const std::string script = script_of(spec.launch.command);
+      spec.container.image && !script.empty() && script.front() != '/') {
+    if (const std::string problem = script_in_container(loaded, script); !problem.empty())
+      warn("launch.command", problem);
   }
   if (spec.resources.output && spec.resources.output->find('%') == std::string::npos) {
     check("resources.output", std::filesystem::path(*spec.resources.output).parent_path().string(), "the folder");

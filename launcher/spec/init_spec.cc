@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "container/image_name.h"
 #include "launcher/spec/units.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -110,31 +111,46 @@ void environment(Page& page, const InitAnswers& a) {
 }
 
 void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
+  const std::string runtime = runtime_of(a, site);
+  constexpr std::string_view kMounts = "mounts: [.:/work]", kWorkdir = "workdir: /work";
+  constexpr std::string_view kOfMounts = "this file's folder; more as SOURCE:TARGET[:FLAGS]";
+  constexpr std::string_view kOfWorkdir = "the command starts there";
+  const bool is_asked = a.runtime && *a.runtime != "auto";
   if (a.image) {
     page.heading("container");
-    page.row("  image: " + yaml_text(*a.image), "run by " + site.container_runtime);
-    page.row("  # mounts: [./data:/data]", "SOURCE:TARGET[:FLAGS]");
-  } else if (site.container_runtime != "none") {
+    if (is_asked) page.row("  runtime: " + yaml_text(*a.runtime));
+    page.row("  image: " + yaml_text(*a.image), is_asked ? "" : "run by " + runtime);
+    page.row(fmt::format("  {}", kMounts), kOfMounts);
+    page.row(fmt::format("  {}", kWorkdir), kOfWorkdir);
+  } else if (runtime != "none") {
     page.row("");
     page.row("# container:");
-    const auto [image, remark] = example_image(site.container_runtime);
+    if (is_asked) page.row("#   runtime: " + yaml_text(*a.runtime));
+    const auto [image, remark] = example_image(runtime);
     page.row(fmt::format("#   image: {}", image), remark);
-    page.row("#   mounts: [./data:/data]", "SOURCE:TARGET[:FLAGS]");
+    page.row(fmt::format("#   {}", kMounts), kOfMounts);
+    page.row(fmt::format("#   {}", kWorkdir), kOfWorkdir);
   }
 }
 
 void launch(Page& page, const InitAnswers& a) {
   page.heading("launch");
+  constexpr std::string_view kOfCommand = "once for each rank, word by word, in this file's folder";
   page.row("  preset: " + yaml_text(a.preset.value_or("plain")), "torch, mpi, ...: `dlrun explain launch.preset`");
   if (a.command.empty()) {
     page.row(R"yaml(  command: [sh, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'])yaml");
-    page.row("  # command: [python, -u, train.py]", "yours: once for each rank, word by word, in this file's folder");
+    page.row("  # command: [python, -u, train.py]", fmt::format("yours: {}", kOfCommand));
   } else {
-    page.row("  command: " + flow_list(a.command), "once for each rank, word by word, in this file's folder");
+    page.row("  command: " + flow_list(a.command), kOfCommand);
   }
 }
 
 }  // namespace
+
+std::string runtime_of(const InitAnswers& answers, const SiteProfile& site) {
+  const std::string asked = answers.runtime.value_or("auto");
+  return asked == "auto" ? site.container_runtime : asked;
+}
 
 InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
   if (!answers.name) answers.name = "hello";
@@ -156,6 +172,7 @@ InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
     const std::int64_t longest = partition != nullptr ? partition->max_time_seconds.value_or(kHour) : kHour;
     answers.time = longest < kHour ? format_time_limit(longest) : "1h";
   }
+  if (answers.image && runtime_of(answers, site) == "apptainer") answers.image = apptainer_image(*answers.image);
   return answers;
 }
 

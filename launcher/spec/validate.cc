@@ -203,7 +203,8 @@ class Validator {
       return error(c.runtime && *c.runtime != "auto" ? "container.runtime" : "container.image",
                    fmt::format("container.runtime: '{}' is not a runtime that dlrun knows", printable(runtime)));
     }
-    if (!c.image && !c.name) error("container.runtime", "container.image is missing");
+    if (!c.image && !c.name && !refused_.contains("container.image"))
+      error("container.runtime", "container.image is missing");
     for (const ContainerProblem& problem : backend->problems(c)) {
       add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError, problem.key,
           problem.message);

@@ -30,6 +30,16 @@ TEST_CASE_FIXTURE(CliFixture, "init writes nothing where the answers make no val
   CHECK(read("exp.yaml").empty());
 }
 
+TEST_CASE_FIXTURE(CliFixture, "init --image needs a runtime: the site's, or the one that is asked for") {
+  CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "-o", "exp.yaml"}) == 2);
+  CHECK(read("exp.yaml").empty());
+  CHECK(call({"init", "--yes", "--image", "./x.sqsh", "--runtime", "dockr", "-o", "exp.yaml"}) == 2);
+  CHECK(read("exp.yaml").empty());
+  CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "--runtime", "enroot", "-o", "exp.yaml"}) ==
+        0);
+  CHECK(read("exp.yaml").find("  runtime: enroot\n") != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "the command comes after --, word by word") {
   CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs", "3"}) == 0);
   CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") != std::string::npos);

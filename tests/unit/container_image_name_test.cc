@@ -16,11 +16,37 @@ TEST_CASE("a registry's image has enroot's form, from enroot's and from docker's
 }
 
 TEST_CASE("a path, and what no image's name can hold, is refused") {
-  for (const char* image :
-       {"", "/a.sqsh", "./a", "a/b.sqsh", "a.sif", "docker://", "http://x/y", "a b", "-x", "a\nb", "a;b"}) {
+  for (const char* image : {"",
+                            "/a.sqsh",
+                            "./a",
+                            "a/b.sqsh",
+                            "a.sif",
+                            "docker://",
+                            "http://x/y",
+                            "a b",
+                            "-x",
+                            "a\nb",
+                            "a;b",
+                            "nvcr.io#",
+                            "nvcr.io/",
+                            "#a",
+                            "a#b#c",
+                            "docker-archive:/x.tar",
+                            "host:port/a",
+                            "a/b:",
+                            "a/",
+                            "oras://a/b"}) {
     CAPTURE(image);
     CHECK_FALSE(enroot_uri(image).has_value());
   }
+}
+
+TEST_CASE("apptainer gets docker's form of a registry's image, and a file as it is") {
+  CHECK(apptainer_image("ubuntu") == "docker://ubuntu");
+  CHECK(apptainer_image("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
+  CHECK(apptainer_image("docker://nvcr.io/nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
+  for (const char* image : {"./a.sif", "/a", "a.sif", "oras://ghcr.io/a/b", "a b"})
+    CHECK(apptainer_image(image) == image);
 }
 
 TEST_CASE("only what starts as a path is a file: the rest are names in a registry") {

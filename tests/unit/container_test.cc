@@ -101,10 +101,36 @@ TEST_CASE("enroot: a registry's name, an apptainer image and save are refused wi
     CHECK(has(refusal(enroot_backend(), spec),
               "container.image: enroot without pyxis makes containers from .sqsh files"));
   }
+  const auto advice = [&](const char* image) {
+    spec.image = image;
+    return refusal(enroot_backend(), spec);
+  };
+  CHECK(has(advice("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
+  CHECK(has(advice("x.sqsh"), "write ./x.sqsh"));
+  CHECK(has(advice("/x.sif"), "is apptainer's"));
+  CHECK(has(advice("a b"), "is not the name of an image"));
+  for (const char* image : {"x.sqsh", "/x.sif", "a b"}) CHECK_FALSE(has(advice(image), "import"));
   spec.image = "/a.sqsh";
   CHECK(refusal(enroot_backend(), spec).empty());
   spec.save = "/out.sqsh";
   CHECK(has(refusal(enroot_backend(), spec), "use pyxis"));
+}
+
+TEST_CASE("pyxis: what is neither a path nor a name in a registry is refused") {
+  ContainerSpec spec;
+  for (const char* image :
+       {"docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x", "docker-archive:/x.tar", "https://x/y.sif"}) {
+    CAPTURE(image);
+    spec.image = image;
+    CHECK(has(refusal(pyxis_backend(), spec), "is not the name of an image"));
+    CHECK(pyxis_backend().problems(spec).size() == 1);
+  }
+  for (const char* image :
+       {"ubuntu", "./a.sqsh", "/a", "dockerd://local/image", "$oauthtoken@nvcr.io#nvidia/cuda:12"}) {
+    CAPTURE(image);
+    spec.image = image;
+    CHECK(refusal(pyxis_backend(), spec).empty());
+  }
 }
 
 TEST_CASE("apptainer: options for each key, and flags that it does not know are refused") {
@@ -138,6 +164,12 @@ TEST_CASE("apptainer: an image in a registry is warned of, a name without a sche
   CHECK(apptainer_backend().problems(spec)[0].is_warning);
   spec.image = "nvcr.io#nvidia/pytorch";
   CHECK(has(refusal(apptainer_backend(), spec), "docker://NAME"));
+  spec.image = "docker://";
+  CHECK(has(refusal(apptainer_backend(), spec), "names no image"));
+  spec.image = "docker://nvcr.io#nvidia/pytorch:24.05";
+  CHECK(has(refusal(apptainer_backend(), spec), "wants docker://nvcr.io/nvidia/pytorch:24.05\n"));
+  spec.image = "docker://nvcr.io#";
+  CHECK(has(refusal(apptainer_backend(), spec), "wants docker://REGISTRY/IMAGE:TAG\n"));
 }
 
 TEST_CASE("every backend is found by its name") {

@@ -42,6 +42,30 @@ TEST_CASE("a script that is not there is told before the job waits for it") {
   CHECK(of("python, -u, train.py, --epochs, 12").empty());
 }
 
+TEST_CASE("a relative script that the container does not have is told; one that may be in the image is not") {
+  TemporaryDirectory folder;
+  const auto of = [&](const std::string& more, std::string_view script = "train.py") {
+    return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " + std::string(script) +
+                             "]}\ncontainer: {runtime: pyxis, image: ubuntu" + more + "}\n");
+  };
+  CHECK(of("").empty());
+  const std::string missing = "the script '" + (folder / "train.py").string() +
+                              "' does not exist here, which is /work/train.py in the container";
+  CHECK(has(of(", mounts: [.:/work], workdir: /work"), missing));
+  CHECK(of(", mounts: [.:/work], workdir: /opt/app").empty());
+  std::ofstream(folder / "train.py") << "pass\n";
+  CHECK(has(of(""), "launch.command: the script 'train.py' is here, but in no mount"));
+  CHECK(has(of(", workdir: /opt/app"), "in no mount"));
+  CHECK(of(", mounts: [.:/work], workdir: /work").empty());
+  CHECK(of(", mounts: ['.:/workspace']").empty());
+  CHECK(of(", mount_home: true").empty());
+  CHECK(of(", mounts: [.:/work]", "/opt/app/train.py").empty());
+  std::filesystem::create_directory(folder / "data");
+  CHECK(has(of(", mounts: [./data:/data]"), "in no mount"));
+  CHECK(has(of(", mounts: [.:/work, ./data:/work/sub], workdir: /work/sub"),
+            "'" + (folder / "data/train.py").string() + "' does not exist here"));
+}
+
 TEST_CASE("mounts, images, environments and programs that are not there are told, each at its key") {
   TemporaryDirectory folder;
   const std::string text = found(folder,

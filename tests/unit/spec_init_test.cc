@@ -108,6 +108,39 @@ TEST_CASE("every answer is in the spec, whatever it is") {
   CHECK(spec.launch.command == answers.command);
 }
 
+TEST_CASE("a first spec with an image starts the command in its own folder, whatever runs the image") {
+  for (const char* runtime : {"pyxis", "enroot", "apptainer"}) {
+    InitAnswers answers;
+    answers.image = "./a.sqsh";
+    answers.runtime = runtime;
+    const ContainerSpec container = loaded(text_of(answers, find_site("generic", {})->profile)).spec.container;
+    CHECK(container.runtime == runtime);
+    CHECK(container.image == "/exp/a.sqsh");
+    REQUIRE(container.mounts.size() == 1);
+    CHECK(container.mounts[0].source == "/exp");
+    CHECK(container.mounts[0].target == "/work");
+    CHECK(container.workdir == "/work");
+  }
+}
+
+TEST_CASE("an image of a registry gets the form that the site's runtime takes, or the one that is asked for") {
+  const auto image = [](const char* site, std::optional<std::string> runtime, const char* name) {
+    InitAnswers answers;
+    answers.site = site;
+    answers.image = name;
+    answers.runtime = std::move(runtime);
+    return loaded(text_of(answers, find_site(site, {})->profile)).spec.container.image.value_or("");
+  };
+  for (const char* site : {"juwels", "jureca", "grete", "emmy"}) {
+    CHECK(image(site, {}, "nvcr.io/nvidia/pytorch:24.05-py3") == "docker://nvcr.io/nvidia/pytorch:24.05-py3");
+    CHECK(image(site, {}, "nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io/nvidia/pytorch:24.05-py3");
+    CHECK(image(site, {}, "./a.sif") == "/exp/a.sif");
+    CHECK(image(site, "auto", "oras://ghcr.io/a/b") == "oras://ghcr.io/a/b");
+    CHECK(image(site, "pyxis", "ubuntu") == "ubuntu");
+  }
+  CHECK(image("generic", "apptainer", "ubuntu") == "docker://ubuntu");
+}
+
 TEST_CASE("a first job is no longer than the partition allows, and takes one slice of a sliced GPU") {
   SiteProfile site;
   site.default_partition = "p";

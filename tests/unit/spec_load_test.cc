@@ -236,6 +236,12 @@ TEST_CASE("GPUs: a number, TYPE:N, or a map; MIG slices are types") {
   CHECK(has(refused(request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")), "count is missing"));
 }
 
+TEST_CASE("an empty image is told once") {
+  const std::string text = refused(request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
+  CHECK(has(text, "container.image: is empty"));
+  CHECK_FALSE(has(text, "is missing"));
+}
+
 TEST_CASE("mounts: text or maps, flags either way, the same path inside when it is absolute") {
   const auto mounts = with(
                           "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, {source: c, target: "
