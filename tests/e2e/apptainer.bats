@@ -77,7 +77,7 @@ printed() {
 @test "interactive and attach enter the same image" {
     run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
     echo "$output"
-    [ "$status" -eq 5 ]
+    [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]
     is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
     dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=[$dir/data:/data]"
