@@ -16,6 +16,7 @@ namespace {
 struct Command {
   std::string_view name;
   AddCommand add;
+  bool tells_of_all = false;  ///< it needs the whole tree of commands
 };
 
 constexpr Command kCommands[] = {
@@ -37,13 +38,13 @@ constexpr Command kCommands[] = {
     {"resubmit", add_resubmit},
     {"schema", add_schema},
     {"explain", add_explain},
-    {"man", add_man},
+    {"man", add_man, true},
     {"site", add_site},
     {"init", add_init},
     {"doctor", add_doctor},
     {"container", add_container},
     {"bench", add_bench},
-    {"completion", add_completion},
+    {"completion", add_completion, true},
 };
 
 constexpr const char* kFooter =
@@ -98,8 +99,9 @@ std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
   app->get_formatter()->column_width(34);
   const auto called = std::find_if(std::begin(kCommands), std::end(kCommands),
                                    [only](const Command& command) { return command.name == only; });
+  const bool is_whole = called == std::end(kCommands) || called->tells_of_all;
   for (const Command& command : kCommands) {
-    if (called == std::end(kCommands) || command.name == only) command.add(*app, action);
+    if (is_whole || command.name == only) command.add(*app, action);
   }
   return app;
 }

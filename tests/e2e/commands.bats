@@ -363,3 +363,24 @@ YAML
     [ "$status" -eq 0 ]
     [[ $output == *"submission.json"* && $output == *completed* ]]
 }
+
+@test "explain, schema, completion and man say on a login node what the installed dlrun takes" {
+    run dl explain resources.gpus_per_node
+    [[ $status -eq 0 && $output == *resources.gpus_per_node* ]]
+    run dl explain --set resources.nodes=2 hello.yaml
+    [[ $status -eq 0 && $output == *resources.nodes*2*--set* ]]
+    dl schema >"$dir/schema.json"
+    cmp "$dir/schema.json" "$DLRUN_TESTBED_PREFIX/share/dlrun/exp.schema.json"
+    python3 - "$dir/schema.json" "$dir/hello.yaml" <<'PYTHON'
+import json, sys
+import jsonschema, yaml
+with open(sys.argv[1], encoding="utf-8") as schema, open(sys.argv[2], encoding="utf-8") as spec:
+    jsonschema.validate(yaml.safe_load(spec), json.load(schema))
+PYTHON
+    for shell in bash fish; do cmp <(dl completion "$shell") "$DLRUN_SOURCE_DIR/completions/dlrun.$shell"; done
+    cmp <(dl completion zsh) "$DLRUN_SOURCE_DIR/completions/_dlrun"
+    cmp <(dl man) "$DLRUN_SOURCE_DIR/docs/dlrun.1"
+    # As a shell that has read it completes what is typed.
+    completed=$(as_user bash -c 'cd "$1" && source <(dlrun completion bash) && COMP_WORDS=(dlrun sub) COMP_CWORD=1 && _dlrun && echo "${COMPREPLY[*]}"' - "$dir")
+    [[ $completed == *submit* ]]
+}

@@ -149,13 +149,17 @@ TEST_CASE("completions, manual page, key reference and schema in the tree are th
   check_made("docs/exp.schema.json", spec_schema());
 }
 
-TEST_CASE("a command that is called is made alone, under its own name") {
+TEST_CASE("a command that is called is made alone, under its own name; one that tells of all is not") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {
     const auto app = make_app(action, command->get_name());
     const auto made = app->get_subcommands(nullptr);
     CAPTURE(command->get_name());
+    if (command->get_name() == "man" || command->get_name() == "completion") {
+      CHECK(made.size() == all->get_subcommands(nullptr).size());
+      continue;
+    }
     REQUIRE(made.size() == 1);
     CHECK(made.front()->get_name() == command->get_name());
   }
