@@ -46,6 +46,13 @@ Result<int> interact(Cli& cli, const Options& options) {
     return fail(Errc::kUsage, "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
                 prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
+  const Resources& wanted = prepared->loaded.spec.resources;
+  if (wanted.gpus && wanted.nodes && wanted.nodes->max > 1) {  // a step on one node cannot say how many of them it has
+    return fail(Errc::kUsage,
+                "{}: resources.gpus are counted over all nodes, and a session is on one of them: give "
+                "--set resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
+                prepared->loaded.file);
+  }
   const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
   if (options.dry_run) {
     const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT", has_terminal);

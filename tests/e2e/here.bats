@@ -109,6 +109,8 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 2 ]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir/runs/.interactive")" ]
+    run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true # which of them would be here?
+    [[ $status == 2 && $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
 }
 
 @test "SIGTERM, Ctrl-C or a kill of an interactive session ends what it waits for, and what it holds" {
