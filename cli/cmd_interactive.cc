@@ -14,6 +14,7 @@
 #include "cli/prepare.h"
 #include "cli/secrets.h"
 #include "cli/session_folder.h"
+#include "cli/slurm_options.h"
 #include "cli/sweep.h"
 #include "common/files.h"
 #include "common/quoting.h"
@@ -53,6 +54,7 @@ Result<int> interact(Cli& cli, const Options& options) {
                 "--set resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
                 prepared->loaded.file);
   }
+  DLRUN_TRY(check_salloc_options(cli, prepared->loaded, salloc_words(prepared->plan)));
   const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
   if (options.dry_run) {
     const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT", has_terminal);

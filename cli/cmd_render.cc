@@ -10,6 +10,7 @@
 #include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
+#include "cli/script_file.h"
 #include "cli/sweep.h"
 #include "common/files.h"
 #include "launcher/executors/slurm_conf.h"
@@ -22,15 +23,26 @@ namespace {
 struct Options {
   SpecOptions spec;
   std::string output;
+  bool force = false;
   std::optional<std::size_t> point;
 };
 
 /// A file is written whole or not at all, where a link leads to it too; what is no file (/dev/null, a pipe) is written
 /// to as it is, and never replaced.
-Result<> write_script(const std::filesystem::path& path, const std::string& script) {
+/// Nobody's own words are overwritten: only what is empty, the same, or as an earlier render left it.
+Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
   if (kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found) {
+    if (kind == std::filesystem::file_type::regular && !force) {
+      const auto before = read_file(path, kScriptLimitBytes);
+      if (!before || !(before->empty() || *before == script || is_as_rendered(*before))) {
+        return fail(Errc::kUsage,
+                    "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or is another file. Give "
+                    "another with -o, or --force to overwrite it",
+                    path.string());
+      }
+    }
     const auto target = std::filesystem::weakly_canonical(path, error);
     return write_file_atomic(error ? path : target, script, 0755);
   }
@@ -46,7 +58,7 @@ Result<int> give(const Cli& cli, const Options& options, const std::string& text
     fmt::print("{}", text);
     return kExitOk;
   }
-  DLRUN_TRY(write_script(cli.current_dir / options.output, text));
+  DLRUN_TRY(write_script(cli.current_dir / options.output, text, options.force));
   return kExitOk;
 }
 
@@ -96,6 +108,7 @@ void add_render(CLI::App& root, Action& action) {
   Subcommand command(root, "render", "Print the job script; plain `sbatch` takes it");
   add_spec_options(command, options->spec);
   command.option("-o,--output", options->output, "Write it to a file instead").type_name("FILE");
+  command.flag("--force", options->force, "Overwrite a file that was edited");
   command.option("--point", options->point, "Of a sweep: this point's own script, from 0")
       .type_name("N")
       .non_negative();

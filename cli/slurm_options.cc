@@ -23,6 +23,11 @@ namespace {
   return run_command(command);
 }
 
+[[nodiscard]] Origin origin_of(const LoadedSpec& loaded, const std::string& path) {
+  const auto origin = loaded.spec.origins.find(path);
+  return origin != loaded.spec.origins.end() ? origin->second : Origin{};
+}
+
 void check_program(const LoadedSpec& loaded, const Env& env, const std::string& program, std::string_view key,
                    const std::vector<SlurmOption>& options, Diagnostic::Severity severity,
                    std::vector<Diagnostic>& found) {
@@ -40,8 +45,7 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
     const bool is_unknown = said && said->exit_code != 0 && said->err.find("unrecognized option") != std::string::npos;
     if (!is_unknown) continue;
     const std::string path = fmt::format("{}.{}", key, option.name);
-    const auto origin = loaded.spec.origins.find(path);
-    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    const Origin where = origin_of(loaded, path);
     const auto similar = nearest(option.name, std::vector<std::string_view>(names.begin(), names.end()));
     found.push_back({severity, where,
                      fmt::format("{}: the {} here has no option --{}{}", path, program, printable(option.name),
@@ -66,6 +70,32 @@ Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
   check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning, found);
   print_diagnostics(cli, found);
   return is_refused ? Result<>(fail(Errc::kInvalid, "")) : Result<>();
+}
+
+Result<> check_salloc_options(const Cli& cli, const LoadedSpec& loaded, const std::vector<std::string>& words) {
+  constexpr std::string_view kNoShell = "no-shell";
+  constexpr std::size_t kShortest = 4;  // "no-s", as getopt takes it
+  std::vector<Diagnostic> found;
+  Env env = scrubbed_for_slurm(cli.env, munge_is_available());
+  env.set("LC_ALL", "C");
+  std::vector<SlurmOption> given;
+  for (const SlurmOption& option : loaded.spec.slurm) {
+    if (option.name.size() >= kShortest && kNoShell.starts_with(option.name)) {
+      const std::string path = "slurm." + option.name;
+      const Origin where = origin_of(loaded, path);
+      found.push_back({Diagnostic::Severity::kError, where,
+                       path + ": would keep the allocation and start nothing in it; leave it out",
+                       line_under(loaded, where)});
+      continue;
+    }
+    const bool is_given = std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+      return word == "--" + option.name || word.starts_with("--" + option.name + "=");
+    });
+    if (is_given && option.name != "chdir") given.push_back(option);
+  }
+  check_program(loaded, env, "salloc", "slurm", given, Diagnostic::Severity::kError, found);
+  print_diagnostics(cli, found);
+  return found.empty() ? Result<>() : Result<>(fail(Errc::kInvalid, ""));
 }
 
 }  // namespace dlrun

@@ -49,7 +49,7 @@ _dlrun() {
   local options='' runs='' words='' files=''
   case $command in
     submit) options='-h --help --set --runs --watch --dry-run --test-only --json' ;;
-    render) options='-h --help --set --runs -o --output --point' ;;
+    render) options='-h --help --set --runs -o --output --force --point' ;;
     check) options='-h --help --set --runs --json' ;;
     interactive) options='-h --help --set --runs --point --dry-run' ;;
     run) options='-h --help --set --runs --dry-run --point --json' ;;

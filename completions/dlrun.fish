@@ -101,6 +101,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from render' -s h -l help -d 'Print
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, e.g. resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l runs -rF -d 'Where run directories are made; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -s o -l output -rF -d 'Write it to a file instead'
+complete -c dlrun -n '__fish_seen_subcommand_from render' -l force -d 'Overwrite a file that was edited'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l point -x -d 'Of a sweep: this point`s own script, from 0'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -F
 complete -c dlrun -n '__fish_seen_subcommand_from check' -s h -l help -d 'Print this help message and exit'

@@ -1,5 +1,6 @@
 #include "launcher/runs/carried_spec.h"
 
+#include <algorithm>
 #include <array>
 
 #include <sodium.h>
@@ -76,6 +77,16 @@ std::string lines_that(std::string_view script, bool are_carried) {
 }
 
 }  // namespace
+
+bool is_as_rendered(std::string_view script) {
+  const auto carried = carried_spec(script);
+  const std::size_t title = script.rfind(fmt::format("\n{}\n", kTitle));
+  if (!carried || title == std::string_view::npos) return false;
+  const auto rest = split(script.substr(title + 1), '\n');
+  const bool has_more =
+      std::any_of(rest.begin(), rest.end(), [](std::string_view line) { return !line.empty() && !is_carried(line); });
+  return !has_more && sha256_of_text(script.substr(0, title + 1)) == carried->sha256;
+}
 
 std::string carried_lines(std::string_view script) {
   return lines_that(script, true);

@@ -22,6 +22,9 @@ struct CarriedSpec {
 /// What a script carries, wherever in it; nothing where it carries none, or not whole.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
+/// True for a script that carries its spec and is, but for what it carries, what render wrote.
+[[nodiscard]] bool is_as_rendered(std::string_view script);
+
 /// The comment lines that carry it, as they stand in the script, and all the others.
 [[nodiscard]] std::string carried_lines(std::string_view script);
 [[nodiscard]] std::string without_carried(std::string_view script);

@@ -107,6 +107,12 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 3 ]
     run dl interactive hello.yaml </dev/null
     [ "$status" -eq 2 ]
+    for option in no-shell=true no-sh=true mial-user=me; do
+        run dl interactive hello.yaml --set "slurm.$option" -- true </dev/null
+        [ "$status" -eq 2 ]
+        [[ $output == *"--set slurm.$option"*"error: slurm.${option%=*}: "* && $output != *"salloc: "* ]]
+    done
+    [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir/runs/.interactive")" ]
     run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true # which of them would be here?

@@ -72,7 +72,7 @@ TEST_CASE_FIXTURE(CliFixture, "render -o writes through a link and into a pipe, 
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
   REQUIRE(write_file_atomic(folder.path() / "target.sh", "before").has_value());
   fs::create_symlink("target.sh", folder.path() / "link.sh");
-  CHECK(call({"render", "x.yaml", "-o", "link.sh"}) == 0);
+  CHECK(call({"render", "x.yaml", "-o", "link.sh", "--force"}) == 0);
   CHECK(fs::is_symlink(folder.path() / "link.sh"));
   CHECK(read_file(folder.path() / "target.sh", 1U << 20U)->starts_with("#!/bin/bash"));
 
@@ -85,6 +85,25 @@ TEST_CASE_FIXTURE(CliFixture, "render -o writes through a link and into a pipe, 
   CHECK(::read(reader.get(), head.data(), head.size()) == 11);
   CHECK(head == "#!/bin/bash");
   CHECK(call({"render", "x.yaml", "-o", "."}) == 1);
+}
+
+TEST_CASE_FIXTURE(CliFixture,
+                  "render -o writes over its own script and keeps one that was edited, unless --force says so") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
+  REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());  // as mktemp leaves it
+  CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
+  const std::string first = read("job.sh");
+  CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
+  CHECK(read("job.sh") == first);
+  CHECK(call({"render", "x.yaml", "-o", "job.sh", "--set", "resources.nodes=2"}) == 0);
+  CHECK(read("job.sh") != first);
+  std::string edited = first;
+  edited.insert(edited.find('\n') + 1, "#SBATCH --qos=mine\n");
+  REQUIRE(write_file_atomic(folder.path() / "job.sh", edited).has_value());
+  CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 2);
+  CHECK(read("job.sh") == edited);
+  CHECK(call({"render", "x.yaml", "-o", "job.sh", "--force"}) == 0);
+  CHECK(read("job.sh") == first);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {

@@ -45,6 +45,17 @@ TEST_CASE("an edited script still carries it; one that lost a part of it carries
   CHECK_FALSE(carried_spec("").has_value());
 }
 
+TEST_CASE("a script that was edited, or that nobody rendered, is told from one as it was rendered") {
+  const std::string text = with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
+  CHECK(is_as_rendered(text) == false);  // its own line looks like what is carried: carried_spec refuses it
+  const std::string fine = with_spec("#!/bin/bash\nexec agent\n", example());
+  CHECK(is_as_rendered(fine));
+  CHECK_FALSE(is_as_rendered(fine + "echo more\n"));
+  CHECK_FALSE(is_as_rendered("#!/bin/bash\n# mine\n" + fine.substr(12)));
+  CHECK_FALSE(is_as_rendered("#!/bin/bash\nexec agent\n"));
+  CHECK_FALSE(is_as_rendered(""));
+}
+
 TEST_CASE("sha256 is that of FIPS 180-4's example") {
   CHECK(sha256_of_text("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
