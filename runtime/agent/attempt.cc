@@ -320,6 +320,7 @@ void Attempt::on_table(int rank, std::int64_t from) {
 
 void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   if (rank != 0 || !body.is_object()) return;
+  if (body.empty()) return hang_watch_.on_sign_of_life(now);
   const auto final = body.find("final");
   if (final != body.end() && final->is_boolean() && final->get<bool>()) {
     Json result = body;

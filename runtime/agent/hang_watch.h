@@ -31,6 +31,8 @@ class HangWatch {
   void on_output(Clock::time_point now) {
     if (!reports_) heard_ = now;
   }
+  /// The program says something that nobody can read: it lives, yet whether it reports progress is not known.
+  void on_sign_of_life(Clock::time_point now) { heard_ = now; }
   /// We were stopped ourselves for so long, as the ranks of a suspended job are: nobody could be heard.
   void on_asleep(Clock::duration time) { heard_ += time; }
   /// The program has said its last word, or was asked to end: whatever it does now may take its time.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <iterator>
 
 #include "common/text.h"
 
@@ -15,6 +16,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLimitBytes = 64U << 10U;
 constexpr std::size_t kQuotedBytes = 80;
+/// So many looks in a row that found something else that nobody can read: that is no half of anything any more.
+constexpr int kBadLooks = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).
 struct Field {
@@ -27,7 +30,7 @@ bool is_count(const Json& value) {
   return value.is_number_integer();
 }
 bool is_number(const Json& value) {
-  return value.is_number();
+  return value.is_number() || value.is_null();
 }
 bool is_truth(const Json& value) {
   return value.is_boolean();
@@ -44,16 +47,49 @@ constexpr std::array<Field, 10> kFields{{{"step", "a whole number", is_count},
                                          {"work_ms", "a number", is_number},
                                          {"final", "true or false", is_truth}}};
 
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// text with null for each of the numbers that JSON has not and that programs print all the same: Python's json.dump
+/// writes NaN and -Infinity, printf nan and inf.
+std::string without_non_finite(std::string_view text) {
+  std::string made;
+  made.reserve(text.size());
+  bool is_quoted = false;
+  for (std::size_t at = 0; at < text.size();) {
+    auto end = at;
+    while (!is_quoted && end < text.size() && is_letter(text[end])) ++end;
+    if (end > at) {
+      const auto word = text.substr(at, end - at);
+      std::string lower(word);
+      for (char& letter : lower) letter = static_cast<char>(letter | 0x20);
+      const bool is_one = lower == "nan" || lower == "inf" || lower == "infinity";
+      if (is_one && !made.empty() && (made.back() == '-' || made.back() == '+')) made.pop_back();
+      made += is_one ? "null" : word;
+      at = end;
+      continue;
+    }
+    const char c = text[at++];
+    made += c;
+    if (c == '"') is_quoted = !is_quoted;
+    if (c == '\\' && is_quoted && at < text.size()) made += text[at++];
+  }
+  return made;
+}
+
+Json parse_progress(std::string_view text) {
+  return Json::parse(without_non_finite(text), nullptr, false);
+}
+
 }  // namespace
 
 std::optional<std::string> progress_problem(std::string_view text) {
   const auto words = trim(text);
   const auto quoted = printable(words.substr(0, kQuotedBytes)) + (words.size() > kQuotedBytes ? "..." : "");
   if (text.size() >= kLimitBytes) return fmt::format("'{}' is longer than {} bytes", quoted, kLimitBytes - 1);
-  const auto said = Json::parse(text, nullptr, false);
-  if (!said.is_object())
-    return fmt::format("'{}' is not a JSON object{}", quoted,
-                       said.is_discarded() && text.find("NaN") != std::string_view::npos ? " (JSON has no NaN)" : "");
+  const auto said = parse_progress(text);
+  if (!said.is_object()) return fmt::format("'{}' is not a JSON object", quoted);
   bool has_any = false;
   for (const auto& field : kFields) {
     const auto found = said.find(field.name);
@@ -83,13 +119,15 @@ std::optional<nlohmann::ordered_json> ProgressFile::take_news() {
   is_unchanged_ = text == last_;
   if (is_unchanged_) return std::nullopt;
   last_ = std::move(text);
-  auto said = Json::parse(last_, nullptr, false);
-  if (!said.is_object()) return std::nullopt;
+  bad_looks_ = progress_problem(last_) ? bad_looks_ + 1 : 0;
+  auto said = parse_progress(last_);
+  if (!said.is_object()) return Json::object();
+  for (auto field = said.begin(); field != said.end();) field = field->is_null() ? said.erase(field) : std::next(field);
   return said;
 }
 
 std::optional<std::string> ProgressFile::take_problem(bool is_last) {
-  if (has_told_problem_ || last_.empty() || !(is_unchanged_ || is_last)) return std::nullopt;
+  if (has_told_problem_ || last_.empty() || !(is_unchanged_ || is_last || bad_looks_ >= kBadLooks)) return std::nullopt;
   auto problem = progress_problem(last_);
   has_told_problem_ = problem.has_value();
   return problem;

@@ -21,11 +21,11 @@ class ProgressFile {
 
   /// What a process of the same user on this node opens to write.
   [[nodiscard]] std::string path() const;
-  /// What it says, where that is new: a JSON object of at most 64 KiB. Anything else says nothing, and so does half of
-  /// one: the rest comes.
+  /// What it says, where that is new: a JSON object of at most 64 KiB, without what is null or no finite number (a loss
+  /// of NaN). Anything else, half of one, too, is an empty object: a sign of life of a program that says nothing.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
-  /// Told once: what is wrong with what the last take_news() found, if it found that twice in a row (half of something
-  /// is soon whole) or is_last: nobody writes any more.
+  /// Told once: what is wrong with what the last take_news() found, if it found that twice in a row, or nothing right
+  /// in five (half of something is soon whole), or is_last: nobody writes any more.
   [[nodiscard]] std::optional<std::string> take_problem(bool is_last);
 
  private:
@@ -34,6 +34,7 @@ class ProgressFile {
   UniqueFd file_;
   std::string last_;  ///< read at the last look
   bool is_unchanged_ = false;
+  int bad_looks_ = 0;  ///< that found something new and wrong, in a row
   bool has_told_problem_ = false;
 };
 

@@ -494,6 +494,9 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);  // nobody can read it, yet it changes
+  scene.pass(milliseconds(9'900));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.pass(milliseconds(200));
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(scene.notes.said.back() ==

@@ -208,8 +208,8 @@ TEST_CASE("what a program says of its progress is judged by what the contract ha
   for (const char* right : {R"({"step": 120})", R"({"epoch": 1, "loss": 0.5, "mine": [1]})", R"({"final": true})"})
     CHECK_FALSE(progress_problem(right));
   CHECK(*progress_problem("120\n") == "'120' is not a JSON object");
-  CHECK(*progress_problem(R"({"step": 5, "loss": NaN})") ==
-        R"('{"step": 5, "loss": NaN}' is not a JSON object (JSON has no NaN))");
+  CHECK_FALSE(progress_problem(R"({"step": 5, "loss": NaN})"));
+  CHECK(*progress_problem(R"({"step": NaN})") == R"(in '{"step": NaN}' "step" is not a whole number)");
   CHECK(*progress_problem(R"({"step": "5"})") == R"(in '{"step": "5"}' "step" is not a whole number)");
   CHECK(progress_problem(R"({"step": 5, "loss": "low"})")->ends_with(R"("loss" is not a number)"));
   CHECK(*progress_problem(R"({"iteration": 5})") == R"('{"iteration": 5}' has none of step, epoch, loss)");
@@ -221,14 +221,14 @@ TEST_CASE("half of a program's progress is waited for; what stays wrong, or is i
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };
   write(R"({"step": )");
-  CHECK_FALSE(file->take_news());
+  CHECK(file->take_news() == nlohmann::ordered_json::object());
   CHECK_FALSE(file->take_problem(false));
   write(R"({"step": 1})");
   CHECK(file->take_news());
   CHECK_FALSE(file->take_news());
   CHECK_FALSE(file->take_problem(true));
   write("step 2");
-  CHECK_FALSE(file->take_news());
+  CHECK(file->take_news()->empty());
   SUBCASE("it stays") {
     CHECK_FALSE(file->take_problem(false));
     CHECK_FALSE(file->take_news());
@@ -238,8 +238,41 @@ TEST_CASE("half of a program's progress is waited for; what stays wrong, or is i
     CHECK(file->take_problem(true));
   }
   write("step 3");
-  CHECK_FALSE(file->take_news());
+  CHECK(file->take_news()->empty());
   CHECK_FALSE(file->take_problem(true));
+}
+
+TEST_CASE("a loss that is no finite number is left out, and the rest of the progress counts") {
+  auto file = ProgressFile::create();
+  REQUIRE(file);
+  const auto read = [&](const char* text) {
+    std::ofstream(file->path()) << text;
+    const auto news = file->take_news();
+    return news ? news->dump() : "nothing";
+  };
+  CHECK(read(R"({"step": 3, "loss": NaN, "steps": 9})") == R"({"step":3,"steps":9})");
+  CHECK(read(R"({"loss":-Infinity,"step":4,"accuracy":+inf,"work_ms":-nan})") == R"({"step":4})");
+  CHECK(read(R"({"final": true, "loss": NaN, "said": "NaN \"-Infinity"})") ==
+        R"({"final":true,"said":"NaN \"-Infinity"})");
+  CHECK(read(R"({"loss": null})") == "{}");
+  CHECK_FALSE(file->take_problem(true));
+  CHECK(read(R"({"step": NaNs})") == "{}");
+  CHECK(file->take_problem(true));
+}
+
+TEST_CASE("what is wrong with progress that changes at every look is told while the program runs") {
+  auto file = ProgressFile::create();
+  REQUIRE(file);
+  const auto look = [&](const std::string& text) {
+    std::ofstream(file->path()) << text;
+    CHECK(file->take_news());
+    return file->take_problem(false);
+  };
+  for (int step = 1; step < 5; ++step) CHECK_FALSE(look("step " + std::to_string(step)));
+  CHECK_FALSE(look(R"({"step": 5})"));
+  for (int step = 6; step < 10; ++step) CHECK_FALSE(look("step " + std::to_string(step)));
+  CHECK(look("step 10") == "'step 10' is not a JSON object");
+  CHECK_FALSE(look("step 11"));
 }
 
 }  // namespace
