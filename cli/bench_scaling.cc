@@ -271,10 +271,6 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   std::stable_sort(figures.begin(), figures.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   const auto models = fit_scaling(figures, batch);
   const auto modelled = continue_scaling(figures, models, batch);
-  if (options.svg && !figures.empty()) {
-    const std::string title = fmt::format("{}: samples a second", prepared->plan.name);
-    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, scaling_svg(figures, modelled, title)));
-  }
   if (options.json) {
     print_json(json_of(options, measured, models, modelled));
   } else if (!figures.empty()) {
@@ -282,6 +278,10 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
                scaling_bars(figures, modelled));
     print_note(cli,
                "one run of each size; what is modelled is a ring all-reduce that nothing overlaps, fitted to them");
+  }
+  if (options.svg && !figures.empty()) {
+    const std::string title = fmt::format("{}: samples a second", prepared->plan.name);
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, scaling_svg(figures, modelled, title)));
   }
   return figures.empty() ? kExitRunFailed : kExitOk;
 }

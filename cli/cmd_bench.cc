@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -22,6 +23,13 @@
 
 namespace dlrun {
 namespace {
+
+/// Before minutes of measuring: a file that could not be written in the end. Fails with kIo.
+Result<> check_folder_of(const std::filesystem::path& file) {
+  const auto folder = file.parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -133,12 +141,14 @@ Result<int> bench(Cli& cli, const Options& options) {
     ScalingOptions scaling = options.scaling;
     scaling.svg = options.svg;
     scaling.json = options.json;
+    if (scaling.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *scaling.svg));
     return bench_scaling(cli, scaling);
   }
   if (options.what != "collectives" || !options.scaling.spec.file.empty())
     return fail(Errc::kUsage, "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
   const auto workers = parse_workers(options.workers);
   if (!workers) return tl::unexpected(workers.error());
+  if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
   std::vector<CollectiveFigure> figures;
   std::vector<LeftOut> left_out;
   for (const int count : *workers) {
@@ -157,11 +167,6 @@ Result<int> bench(Cli& cli, const Options& options) {
       print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(backend), count, reason));
     }
   }
-  if (options.svg) {
-    const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
-    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation, host_name(), processors);
-    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
-  }
   if (options.json) {
     print_json(json_of(options, figures, left_out));
   } else if (!figures.empty()) {
@@ -170,6 +175,11 @@ Result<int> bench(Cli& cli, const Options& options) {
                fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as nccl-tests defines them; "
                            "mpi is the MPI library's own algorithm",
                            options.operation, host_name(), ::sysconf(_SC_NPROCESSORS_ONLN)));
+  }
+  if (options.svg) {
+    const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
+    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation, host_name(), processors);
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
   }
   return figures.empty() ? kExitRunFailed : kExitOk;
 }

@@ -1,6 +1,9 @@
 #include "cli/expectations.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,6 +47,18 @@ std::string start_text(const JobReport& report) {
   if (!report.start.empty()) return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
   return fmt::format("not estimated by Slurm yet{}",
                      report.reason.empty() ? "" : fmt::format("; pending: {}", printable(report.reason)));
+}
+
+std::string never_text(const JobReport& report) {
+  // slurm.h's job_state_reason: those that only another request, or an administrator, ends.
+  constexpr std::array<std::string_view, 10> kNever{
+      "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AccountNotAllowed",
+      "QOSNotAllowed",   "InvalidAccount",     "InvalidQOS",         "QOSTimeLimit",   "AssociationTimeLimit",
+  };
+  if (report.phase != JobPhase::kPending || std::find(kNever.begin(), kNever.end(), report.reason) == kNever.end())
+    return "";
+  return fmt::format("Slurm has taken the job, but as it stands it cannot start ({}); `dlrun check` says why",
+                     printable(report.reason));
 }
 
 std::optional<JobReport> glance(const Cli& cli, const Submission& submission) {

@@ -18,6 +18,10 @@ namespace dlrun {
 /// "about 2026-11-22T03:00:00, as Slurm estimates it now", or why there is no estimate.
 [[nodiscard]] std::string start_text(const JobReport& report);
 
+/// What to say of a job that waits for what does not come: it asks for more than its partition or its user has. Empty
+/// for every other reason.
+[[nodiscard]] std::string never_text(const JobReport& report);
+
 /// One look at a job, or the first task of an array, that Slurm has just taken. A controller that is busy delays nobody
 /// for long, and a slurmrestd has taken its time already: nothing then.
 [[nodiscard]] std::optional<JobReport> glance(const Cli& cli, const Submission& submission);

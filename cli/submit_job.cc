@@ -61,12 +61,15 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
              paint(cli.colour_out, Colour::kBold, run.id), submission.job.id,
              submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
   std::fflush(stdout);  // before anything else is asked
-  if (const auto report = glance(cli, submission)) fmt::print("  start      {}\n", start_text(*report));
+  const auto report = glance(cli, submission);
+  if (report) fmt::print("  start      {}\n", start_text(*report));
   if (const auto hours = cost(job.requested); !hours.empty()) fmt::print("  cost       {}\n", hours);
   if (const auto limits = partition_of(job); !limits.empty()) fmt::print("  partition  {}\n", limits);
   fmt::print("  directory  {}\n", run.path.string());
   fmt::print("  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.id);
   std::fflush(stdout);
+  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.id));
 }
 
 Result<RunDirectory> record(const Cli& cli, const Job& job) {

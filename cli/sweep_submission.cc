@@ -146,11 +146,13 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
              paint(cli.colour_out, Colour::kBold, run.id), sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
              is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
   std::fflush(stdout);  // before anything else is asked
-  if (const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front()))
-    fmt::print("  start      {}\n", start_text(*report));
+  const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front());
+  if (report) fmt::print("  start      {}\n", start_text(*report));
   fmt::print("  sweep      {}\n  directory  {}\n", size, run.path.string());
   fmt::print("  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {0}/0\n", run.id);
   std::fflush(stdout);
+  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.id));
 }
 
 Result<int> after_sending(const Cli& cli, const RunDirectory& run, const Sent& sent, RunInspector& inspector,

@@ -77,11 +77,12 @@ Result<> sync_directory(const fs::path& directory) {
   return {};
 }
 
-Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode) {
+/// name: the file that a message is about.
+Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode, const fs::path& name) {
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file.is_open()) {
     const int error = errno;
-    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", path.string(), errno_text(error));
+    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", name.string(), errno_text(error));
   }
   auto written = write_all(file.get(), content);
   if (written && fsync(file.get()) != 0) written = fail(Errc::kIo, "{}", errno_text(errno));
@@ -89,7 +90,7 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
   if (close(file.release()) != 0 && written) written = fail(Errc::kIo, "{}", errno_text(errno));
   if (!written) {
     unlink(path.c_str());
-    return within(path.string(), written.error());
+    return within(name.string(), written.error());
   }
   return {};
 }
@@ -99,7 +100,7 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
 Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_t mode) {
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const fs::path temporary = directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
-  DLRUN_TRY(write_synced(temporary, content, mode));
+  DLRUN_TRY(write_synced(temporary, content, mode, path));
   if (rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     unlink(temporary.c_str());
@@ -109,7 +110,7 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_
 }
 
 Result<> create_file_exclusive(const fs::path& path, std::string_view content, mode_t mode) {
-  DLRUN_TRY(write_synced(path, content, mode));
+  DLRUN_TRY(write_synced(path, content, mode, path));
   return sync_directory(path.has_parent_path() ? path.parent_path() : fs::path("."));
 }
 

@@ -45,10 +45,9 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  if ((directory == nullptr || chdir(directory) == 0) && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0) {
-    execve(program.c_str(), argv, envp);
-  }
-  const int error = errno;
+  const bool is_there = directory == nullptr || chdir(directory) == 0;
+  if (is_there && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0) execve(program.c_str(), argv, envp);
+  const int error = is_there ? errno : -errno;  // of the directory: negative
   [[maybe_unused]] const ssize_t ignored = write(status_fd, &error, sizeof error);
   _exit(127);
 }
@@ -203,6 +202,8 @@ Result<Finished> run_command(const Command& command) {
   const auto conversed = converse(command, child, std::move(in->write_end), captured_out, captured_err);
   if (!conversed) kill(child, SIGKILL);
   const auto reaped = reap(child, conversed ? deadline : Clock::now() + std::chrono::seconds(5));
+  if (got == sizeof exec_error && exec_error < 0)
+    return fail(Errc::kIo, "{}, where {} is to run: {}", *command.directory, name, errno_text(-exec_error));
   if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));
   if (!conversed) return within(name, conversed.error());
   if (!reaped) return within(name, reaped.error());

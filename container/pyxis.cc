@@ -52,7 +52,9 @@ class Pyxis final : public ContainerBackend {
       const bool is_uri = spec.image->find("://") != std::string::npos;
       const bool is_file = !is_uri && (spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif"));
       const bool is_of_daemon = spec.image->starts_with("dockerd://") || spec.image->starts_with("podman://");
-      if (!is_file && !is_image_path(*spec.image) && !is_of_daemon) {
+      if (*spec.image == "/") {
+        found.push_back({"container.image", "container.image: '/' is not the name of an image", false});
+      } else if (!is_file && !is_image_path(*spec.image) && !is_of_daemon) {
         if (const auto uri = enroot_uri(*spec.image); !uri)
           found.push_back({"container.image", "container.image: " + uri.error().message, false});
       } else if (is_file && spec.image->front() != '/') {

@@ -80,6 +80,8 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) return;
     warn(key, fmt::format("{} '{}' does not exist here", what, printable(path)));
   };
+  if (start_folder(loaded) != loaded.folder)
+    check("slurm.chdir", start_folder(loaded), "the folder, in which the job starts,");
   for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
     check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source, "the mount's source");
   }

@@ -75,6 +75,8 @@ YAML
     run dl bench scaling job.yaml --nodes 1 --set resources.partition=nosuch
     [ "$status" -eq 3 ]
     [[ $output == *"1 node: "*"invalid partition"* ]]
+    run dl bench scaling job.yaml --nodes 1 --svg no-such-folder/out.svg
+    [[ $status -eq 1 && $output == *"/no-such-folder: No such file or directory"* ]]
     [ "$(dl ls --json | jq length)" -eq "$before" ]
     for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" "--nodes 1 --set resources.tme=1"; do
         # shellcheck disable=SC2086 # words

@@ -109,6 +109,11 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 3 ]
     run dl check hello.yaml --set resources.nodes=99
     [ "$status" -eq 3 ]
+    run dl submit hello.yaml --set resources.nodes=99 # which Slurm takes
+    [[ $status -eq 0 && $output == *"cannot start (Partition"*"dlrun cancel hello-"* ]]
+    dl cancel last
+    run dl submit hello.yaml --set slurm.chdir=/no/such/folder
+    [[ $status -eq 1 && $output == *"slurm.chdir: the folder"*"/no/such/folder, where sbatch is to run: No such file"* ]]
 }
 
 @test "--test-only and --dry-run submit nothing and write nothing" {

@@ -36,5 +36,20 @@ TEST_CASE("an expected start is an estimate, and a missing one has its reason") 
   CHECK(start_text(report) == "now, on n[1-2]");
 }
 
+TEST_CASE("a job that waits for what does not come is told as such, one that waits its turn is not") {
+  JobReport report;
+  for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
+    report.reason = reason;
+    CHECK(never_text(report).find(reason) != std::string::npos);
+  }
+  for (const char* reason : {"", "Priority", "Resources", "Dependency", "ReqNodeNotAvail"}) {
+    report.reason = reason;
+    CHECK(never_text(report).empty());
+  }
+  report.reason = "PartitionConfig";
+  report.phase = JobPhase::kRunning;
+  CHECK(never_text(report).empty());
+}
+
 }  // namespace
 }  // namespace dlrun

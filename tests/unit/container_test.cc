@@ -119,7 +119,7 @@ TEST_CASE("enroot: a registry's name, an apptainer image and save are refused wi
 TEST_CASE("pyxis: what is neither a path nor a name in a registry is refused") {
   ContainerSpec spec;
   for (const char* image :
-       {"docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x", "docker-archive:/x.tar", "https://x/y.sif"}) {
+       {"/", "docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x", "docker-archive:/x.tar", "https://x/y.sif"}) {
     CAPTURE(image);
     spec.image = image;
     CHECK(has(refusal(pyxis_backend(), spec), "is not the name of an image"));

@@ -51,6 +51,9 @@ TEST_CASE("a failed atomic write leaves no temporary") {
   REQUIRE_FALSE(written.has_value());
   CHECK(written.error().code == Errc::kIo);
   CHECK(entries_in(scratch.path) == 1);
+  const auto nowhere = write_file_atomic(scratch.path / "none" / "page.html", "x");
+  CHECK(nowhere.error().message ==
+        (scratch.path / "none" / "page.html").string() + ": No such file or directory (ENOENT)");
 }
 
 TEST_CASE("a full device is an error, not a short file") {

@@ -78,6 +78,14 @@ TEST_CASE("a program that does not exist is said, not started") {
   CHECK(run_command(command).error().code == Errc::kNotFound);
 }
 
+TEST_CASE("a directory that is not there is the fault that is told, not the program") {
+  Command command;
+  command.argv = {"true"};
+  command.directory = "/no/such/folder";
+  CHECK(run_command(command).error().message ==
+        "/no/such/folder, where true is to run: No such file or directory (ENOENT)");
+}
+
 TEST_CASE("a silent program is killed at its bound") {
   Command command = shell("exec sleep 100");
   command.timeout = std::chrono::milliseconds(100);
