@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The checks of nodes before a job's programs start (health.preflight), where Slurm has a part in what they see. Single checks are in
-# tests/unit/agent_node_check_test.cc and tests/unit/agent_attempt_test.cc.
+# tests/unit/agent_node_check_test.cc and tests/unit/agent_attempt_health_test.cc.
 
 load helpers
 

@@ -52,19 +52,19 @@ TEST_CASE("a relative script that the container does not have is told; one that 
   };
   CHECK(of("").empty());
   const std::string missing = "the script '" + (folder / "train.py").string() +
-                              "' does not exist here, which is /work/train.py in the container";
-  CHECK(has(of(", mounts: [.:/work], workdir: /work"), missing));
-  CHECK(of(", mounts: [.:/work], workdir: /opt/app").empty());
+                              "' does not exist here, which is /app/train.py in the container";
+  CHECK(has(of(", mounts: [.:/app], workdir: /app"), missing));
+  CHECK(of(", mounts: [.:/app], workdir: /opt/app").empty());
   std::ofstream(folder / "train.py") << "pass\n";
   CHECK(has(of(""), "launch.command: the script 'train.py' is here, but in no mount"));
   CHECK(has(of(", workdir: /opt/app"), "in no mount"));
-  CHECK(of(", mounts: [.:/work], workdir: /work").empty());
+  CHECK(of(", mounts: [.:/app], workdir: /app").empty());
   CHECK(of(", mounts: ['.:/workspace']").empty());
   CHECK(of(", mount_home: true").empty());
-  CHECK(of(", mounts: [.:/work]", "/opt/app/train.py").empty());
+  CHECK(of(", mounts: [.:/app]", "/opt/app/train.py").empty());
   std::filesystem::create_directory(folder / "data");
   CHECK(has(of(", mounts: [./data:/data]"), "in no mount"));
-  CHECK(has(of(", mounts: [.:/work, ./data:/work/sub], workdir: /work/sub"),
+  CHECK(has(of(", mounts: [.:/app, ./data:/app/sub], workdir: /app/sub"),
             "'" + (folder / "data/train.py").string() + "' does not exist here"));
 }
 

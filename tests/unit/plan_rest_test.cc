@@ -20,7 +20,7 @@ using nlohmann::json;
 const Env kEnv({{"PATH", "/bin"}, {"ODD", "two\nlines \"$x\""}});
 
 Result<std::string> body_of(std::string_view script, std::vector<std::string> options = {}, const Env& env = kEnv) {
-  return rest_job({script, "job.sh", options, "/work", env});
+  return rest_job({script, "job.sh", options, "/home/me", env});
 }
 
 json job_of(std::string_view script, std::vector<std::string> options = {}) {
@@ -42,7 +42,7 @@ TEST_CASE("a script's #SBATCH lines become fields, and sbatch's own words beat t
   CHECK(job["time_limit"] == "10");
   CHECK(job["standard_output"] == "/y/%j.out");
   CHECK(job["comment"] == "dlrun:1 mine");
-  CHECK(job["current_working_directory"] == "/work");
+  CHECK(job["current_working_directory"] == "/home/me");
   CHECK(job["environment"]["ODD"] == "two\nlines \"$x\"");
   CHECK_FALSE(job.contains("tasks"));
 }

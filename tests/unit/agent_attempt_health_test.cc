@@ -1,0 +1,236 @@
+// What an attempt makes of nodes that are not fit, of ranks that hang and of nodes that fall silent.
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+TEST_CASE("a node that is not fit ends the attempt before any program starts; all such nodes are kept off") {
+  Scene scene;
+  scene.hello(2, 6, "disk: /tmp takes no file: No space left on device");
+  for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
+  scene.hello(4, 6, "gpu: nvidia-smi lists none");
+  CHECK(scene.notes.sent.empty());  // no start
+  for (int rank = 0; rank < 6; ++rank) scene.attempt.on_lost(rank, "", scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  CHECK(scene.attempt.end().code == 80);
+  CHECK(scene.attempt.end().message ==
+        "rank 2 on n2: n2 is not fit for the job: disk: /tmp takes no file: No space left on device; the other 5 ranks "
+        "are ended");
+  CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
+  CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
+}
+
+TEST_CASE("nodes that all fail their checks in the same way are none's fault: the run ends, and does not start again") {
+  const std::string reason = "gpu: nvidia-smi: No such file or directory";
+  Scene scene;
+  scene.hello(2, 4, reason);
+  CHECK(scene.notes.broadcasts_of("end") == 0);  // it may be n2's alone
+  SUBCASE("all alike") {
+    scene.hello(0, 4, reason);
+    CHECK(scene.notes.said.back() == "none of the 2 nodes is fit for the job, all for the same reason: " + reason +
+                                         "; that is no node's fault, but the spec's or the site's (health.preflight)");
+    scene.hello(1, 4, reason);
+    scene.attempt.on_step_end(1, "", scene.now);
+    scene.pass(seconds(3));
+    REQUIRE(scene.attempt.is_over());
+    CHECK(scene.attempt.end().code == 80);
+    CHECK(scene.attempt.end().reason == "not_fit");
+    CHECK(scene.attempt.end().cause == Cause::kNone);
+    CHECK(scene.attempt.end().lost_nodes.empty());
+  }
+  SUBCASE("each in its own way") {
+    scene.hello(0, 4, "disk: /tmp takes no file: No space left on device");
+    CHECK(scene.attempt.end().first_failed->rank == 2);
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n1"});
+  }
+  SUBCASE("the other node says nothing for a while") {
+    CHECK(*scene.attempt.next_deadline() == scene.now + Fitness::kOthersWait);
+    scene.hello(0, 4);  // one of its two ranks: the other may complain
+    scene.pass(Fitness::kOthersWait);
+    CHECK(scene.attempt.end().first_failed->rank == 2);
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+  }
+}
+
+TEST_CASE(
+    "the ranks try a collective before their programs: who does not come is not fit, and no hang is seen meanwhile") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  options.tries_collective = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.pass(seconds(50));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  SUBCASE("all come, and it works") {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
+    CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
+    CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));  // now it may hang
+    return;
+  }
+  std::vector<std::string> lost;
+  std::string reason = "rank_failed";
+  SUBCASE("one does not come") {
+    for (const int rank : {0, 1, 3}) scene.attempt.on_checking(rank);
+    scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
+    lost = {"n2"};
+    CHECK(scene.notes.said.back() ==
+          "rank 2 on n2: n2 is not fit for the job: its rank did not come to the check of collectives (gloo: timed "
+          "out); the other 3 ranks are ended");
+  }
+  SUBCASE("one has no device") {
+    scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
+    CHECK(scene.notes.broadcasts_of("end") == 0);  // the others may have none either
+    scene.pass(Fitness::kOthersWait);
+    lost = {"n2"};
+  }
+  SUBCASE("none has a device") {
+    for (const int rank : {3, 2, 0}) scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
+    reason = "not_fit";
+  }
+  SUBCASE("all come, and it does not work") {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
+    scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
+    reason = "not_fit";
+    CHECK(scene.notes.said.back() ==
+          "collectives do not work among the ranks, though all of them came: nccl: timed out (health.preflight)");
+  }
+  CHECK(scene.attempt.end().code == 80);
+  CHECK(scene.attempt.end().reason == reason);
+  CHECK(scene.attempt.end().lost_nodes == lost);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+}
+
+TEST_CASE("a rank whose process is stopped for 3 s is nobody's business; for good it hangs, and is named") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_stopped(2, seconds(3), scene.now);
+  scene.attempt.on_output(scene.now);
+  scene.pass(seconds(5));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_stopped(2, seconds(10), scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.said.back() == "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().cause == Cause::kHang);
+  CHECK(scene.attempt.end().code == 79);
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+  CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("a program that reported progress and stopped reporting hangs") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+  scene.pass(milliseconds(9'900));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);  // nobody can read it, yet it changes
+  scene.pass(milliseconds(9'900));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.pass(milliseconds(200));
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.said.back() ==
+        "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
+  end_all(scene);
+  CHECK(scene.attempt.end().cause == Cause::kHang);
+  CHECK(scene.attempt.end().step == 7);
+  CHECK_FALSE(scene.attempt.end().first_failed);
+}
+
+TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long before Slurm says so") {
+  AttemptOptions options;
+  options.hang_after = seconds(10);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+  const auto beat = [&](std::initializer_list<int> ranks) {
+    for (const int rank : ranks) scene.attempt.on_heard(rank, scene.now);
+  };
+  SUBCASE("all of n2 is silent") {
+    for (int second = 1; second < 10; ++second) {
+      if (second % 3 == 0) beat({0, 1});
+      scene.pass(seconds(1));
+    }
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    beat({0, 1});
+    scene.pass(seconds(1));
+    CHECK(scene.notes.said.back() ==
+          "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7; nothing is heard "
+          "of n2 for 10 s, it is taken for lost");
+    for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
+    scene.attempt.on_step_end(137, "", scene.now);
+    scene.pass(seconds(2));
+    REQUIRE(scene.attempt.is_over());
+    CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
+    CHECK(scene.attempt.end().reason == "hang");
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+    CHECK(scene.attempt.end().first_failed->rank == 2);
+  }
+  SUBCASE("it went silent just before: that is waited out, without polling") {
+    scene.pass(seconds(5));
+    beat({0, 1, 2, 3});
+    scene.pass(milliseconds(4'900));
+    beat({0, 1});
+    scene.pass(milliseconds(100));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(*scene.attempt.next_deadline() > scene.now);
+    scene.pass(milliseconds(2'500));
+    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+  }
+  SUBCASE("one agent of its two, or everybody, is silent: it hangs") {
+    bool is_everybody = false;
+    SUBCASE("one") {}
+    SUBCASE("everybody") {
+      is_everybody = true;
+    }
+    scene.pass(seconds(9));
+    if (!is_everybody) beat({0, 1, 3});
+    scene.pass(seconds(1));
+    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.attempt.end().lost_nodes.empty());
+    CHECK(scene.attempt.end().reason == "hang");
+  }
+}
+
+TEST_CASE("a program that reports nothing and was given no limit is left alone for good") {
+  Scene scene;
+  scene.all_join(4);
+  scene.pass(std::chrono::hours(1000));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+}
+
+TEST_CASE("a node whose ranks are all lost without a word is suspected, one that lost one of two is not whole") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_lost(3, "its agent has said nothing for 30 s", scene.now);
+  bool is_whole = false;
+  SUBCASE("both") {
+    scene.attempt.on_lost(2, "its agent has said nothing for 30 s", scene.now);
+    is_whole = true;
+  }
+  SUBCASE("one") {
+    scene.attempt.on_exit(2, {143, SIGTERM, {}}, scene.now);
+  }
+  scene.pass(seconds(1));
+  for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
+  scene.attempt.on_step_end(137, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
+  CHECK(scene.attempt.end().is_whole_node_silent == is_whole);
+}
+
+}  // namespace
+}  // namespace dlrun::agent

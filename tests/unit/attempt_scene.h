@@ -1,0 +1,84 @@
+#pragma once
+// An attempt on a stage: what it does is written down, and time passes when a test says so.
+
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/agent/attempt.h"
+
+namespace dlrun::agent {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Writes down what an attempt does to the world.
+struct Notes final : AttemptOutlet {
+  std::vector<std::pair<int, Json>> sent;
+  std::vector<Json> broadcasts;
+  std::vector<std::pair<std::string, Json>> events;
+  std::vector<std::string> said;
+  std::vector<bool> stops;
+
+  void send(int rank, const Json& message) override { sent.emplace_back(rank, message); }
+  void send_text(int rank, std::string_view payload) override { sent.emplace_back(rank, Json::parse(payload)); }
+  void broadcast(const Json& message) override { broadcasts.push_back(message); }
+  void record(std::string_view event, const Json& fields) override { events.emplace_back(event, fields); }
+  void say(std::string_view line) override { said.emplace_back(line); }
+  void stop_step(bool without_mercy) override { stops.push_back(without_mercy); }
+
+  [[nodiscard]] int count(std::string_view event) const {
+    int found = 0;
+    for (const auto& [name, fields] : events) found += name == event ? 1 : 0;
+    return found;
+  }
+  [[nodiscard]] Json last(std::string_view event) const {
+    for (auto at = events.rbegin(); at != events.rend(); ++at) {
+      if (at->first == event) return at->second;
+    }
+    return Json::object();
+  }
+  [[nodiscard]] int broadcasts_of(std::string_view type) const {
+    int found = 0;
+    for (const auto& message : broadcasts) found += message["type"] == type ? 1 : 0;
+    return found;
+  }
+};
+
+/// An attempt with two ranks on each of n1, n2, ..., and a clock that a test moves.
+struct Scene {
+  Notes notes;
+  Attempt::Clock::time_point now{std::chrono::hours(1)};
+  Attempt attempt;
+
+  explicit Scene(AttemptOptions options = {}) : attempt(std::move(options), notes, now) {}
+
+  void pass(milliseconds time) {
+    now += time;
+    attempt.tick(now);
+  }
+  void hello(int rank, int size, std::string unfit = {}) {
+    Hello hello{{rank, size, rank % 2, 2, rank / 2, size / 2, WorldSource::kSlurm}};
+    hello.unfit = std::move(unfit);
+    hello.host = "n" + std::to_string(rank / 2 + 1);
+    hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
+    hello.pid = 1000 + rank;
+    hello.port = rank == 0 ? 29500 : 0;
+    attempt.on_hello(rank, hello, now);
+  }
+  void all_join(int size) {
+    for (int rank = size - 1; rank >= 0; --rank) hello(rank, size);
+  }
+};
+
+/// All four ranks end as they are told, and the step with them.
+inline void end_all(Scene& scene) {
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+}
+
+}  // namespace dlrun::agent
