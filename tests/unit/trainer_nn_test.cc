@@ -33,6 +33,7 @@ const std::vector<Words> kModels{
     {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},
     {"conv2d 4 3 stride 2 same", "relu", "dense 4"},
     {"conv2d 3 3 same", "relu", "maxpool 2", "relu", "dense 4"},
+    {"conv2d 3 3 stride 2 same", "relu", "maxpool 3", "dense 4"},
     {"conv2d 3 3 same", "maxpool 3 stride 1", "tanh", "conv2d 2 2", "avgpool 2 stride 1", "dense 4"},
     {"dense 8", "dropout 0.3", "tanh", "dropout 0.5", "dense 4"},
     {"conv2d 3 3 same", "relu", "residual: conv2d 3 3 same; tanh; dropout 0.2; conv2d 3 3 same", "tanh", "dense 4"},
@@ -168,6 +169,79 @@ TEST_CASE("gradients of parts of a batch, scaled by the whole, add up to the who
   for (std::size_t i = 0; i < sum.size(); ++i) CHECK(sum[i] == doctest::Approx(whole[i]).epsilon(1e-12).scale(1e-3));
 }
 
+TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by one add up to", T, float, double) {
+  constexpr ImageShape kLarge{28, 28, 1};
+  constexpr std::size_t kMany = 14;
+  const std::vector<Words> models{{"conv2d 128 3", "relu", "maxpool 2", "dense 4"},
+                                  {"conv2d 20 3 same", "tanh", "conv2d 84 3 same", "relu", "dense 4"}};
+  for (const Words& words : models) {
+    for (const int threads : {1, 2}) {
+      auto kernels = make_cpu_kernels<T>(threads);
+      Network<T> network(*kernels, layers_of<T>(words, kLarge), kLarge.size(), kMany, 0);
+      CAPTURE(network.description());
+      CAPTURE(threads);
+      REQUIRE(kernels->layers()->samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);  // else this tests nothing
+      network.initialise(3);
+      Random random(9, Purpose::kShuffle);
+      std::vector<T> images(kMany * kLarge.size());
+      for (T& pixel : images) pixel = static_cast<T>(random.uniform(-1, 1));
+      std::vector<T> deltas(kMany * kClasses);
+      for (T& delta : deltas) delta = static_cast<T>(random.uniform(-1, 1));
+      const auto run = [&](std::size_t first, std::size_t n) {
+        std::copy_n(images.data() + first * kLarge.size(), n * kLarge.size(), network.input());
+        network.forward(n);
+        std::copy_n(deltas.data() + first * kClasses, n * kClasses, network.output_gradient());
+        network.backward(n, [](std::size_t) {});
+      };
+      run(0, kMany);
+      const std::vector<T> outputs(network.output(), network.output() + kMany * kClasses);
+      const std::vector<T> whole(network.gradients().begin(), network.gradients().end());
+      std::vector<double> sum(whole.size());
+      // Of float, sums of some thousand products of numbers below 1.
+      const double tolerance = std::is_same_v<T, float> ? 2e-4 : 1e-12;
+      for (std::size_t i = 0; i < kMany; ++i) {
+        run(i, 1);
+        for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += double{network.gradients()[j]};
+        for (std::size_t j = 0; j < kClasses; ++j)
+          CHECK(network.output()[j] == doctest::Approx(outputs[i * kClasses + j]).epsilon(tolerance).scale(1));
+      }
+      std::size_t wrong = 0;
+      for (std::size_t j = 0; j < sum.size(); ++j) {
+        if (whole[j] != doctest::Approx(sum[j]).epsilon(tolerance).scale(1)) ++wrong;
+      }
+      CHECK(wrong == 0);
+      run(0, 0);
+      CHECK(std::ranges::all_of(network.gradients(), [](T gradient) { return gradient == 0; }));
+      CHECK(kernels->synchronise().has_value());
+    }
+  }
+}
+
+TEST_CASE("a convolution that takes its ReLU along gives the bits of the two one after another") {
+  auto kernels = make_cpu_kernels<float>(1);
+  Random random(4, Purpose::kInit);
+  const auto drawn = [&](std::size_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+    return values;
+  };
+  constexpr std::size_t kImages = 3;
+  for (const Window& window : {Window{{28, 28, 1}, {26, 26, 32}, 3, 1, 0}, Window{{9, 9, 32}, {5, 5, 64}, 3, 2, 1},
+                               Window{{6, 5, 2}, {6, 5, 3}, 3, 1, 1}}) {
+    const auto x = drawn(kImages * window.input.size());
+    const auto w = drawn(window.size * window.size * window.input.channels * window.output.channels);
+    const auto bias = drawn(window.output.channels);
+    std::vector<float> apart(kImages * window.output.size());
+    std::vector<float> together(apart.size());
+    kernels->layers()->convolve(window, kImages, x.data(), w.data(), bias.data(), false, apart.data());
+    kernels->relu(apart.data(), apart.data(), apart.size());
+    kernels->layers()->convolve(window, kImages, x.data(), w.data(), bias.data(), true, together.data());
+    CHECK(apart == together);
+    CHECK(std::ranges::count(together, 0.0F) > 0);
+    CHECK(std::ranges::any_of(together, [](float value) { return value > 0; }));
+  }
+}
+
 TEST_CASE("softmax cross-entropy holds for large logits and counts right answers") {
   auto kernels = make_cpu_kernels<double>(1);
   const double logits[] = {1000, 0, -1000, 0, 0, 0};
@@ -264,7 +338,7 @@ TEST_CASE("convolution and pooling give numbers worked out by hand") {
   const std::vector<float> w{1, 10, 100, 1000};
   const float bias = 0.5F;
   std::vector<float> y(4);
-  layers.convolve(window, 1, x.data(), w.data(), &bias, y.data());
+  layers.convolve(window, 1, x.data(), w.data(), &bias, false, y.data());
   CHECK(y == std::vector<float>{5421.5F, 6532.5F, 8754.5F, 9865.5F});
   const std::vector<float> flat{5, 5, 1, 5, 4, 3, 1, 2, 3};
   layers.max_pool(window, 1, flat.data(), y.data());
@@ -273,6 +347,13 @@ TEST_CASE("convolution and pooling give numbers worked out by hand") {
   std::vector<float> dx(9, -1);
   layers.max_pool_backward(window, 1, flat.data(), y.data(), dy.data(), dx.data());
   CHECK(dx == std::vector<float>{1, 2, 0, 4, 8, 0, 0, 0, 0});  // the first of equal ones
+  const Window tiles{{2, 4, 1}, {1, 2, 1}, 2, 2, 0};
+  const std::vector<float> tiled{3, 7, 2, 2, 7, 1, 2, 2};
+  layers.max_pool(tiles, 1, tiled.data(), y.data());
+  CHECK(std::vector<float>(y.begin(), y.begin() + 2) == std::vector<float>{7, 2});
+  dx.assign(8, -1);
+  layers.max_pool_backward(tiles, 1, tiled.data(), y.data(), dy.data(), dx.data());
+  CHECK(dx == std::vector<float>{0, 1, 2, 0, 0, 0, 0, 0});
   layers.average_pool(window, 1, x.data(), y.data());
   CHECK(y == std::vector<float>{3, 4, 6, 7});
 }

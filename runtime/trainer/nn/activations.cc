@@ -13,6 +13,7 @@ class Activation : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const final { return width_; }
   [[nodiscard]] bool is_in_place() const final { return true; }
   [[nodiscard]] bool reads_output() const final { return true; }
+  [[nodiscard]] bool goes_in_parts() const final { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const final { apply(call.kernels, x, y, call.n * width_); }
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* y, const T* dy, T* /*gradients*/,
@@ -33,6 +34,7 @@ class Relu final : public Activation<T> {
  public:
   explicit Relu(std::size_t width) : Activation<T>("relu", width) {}
   [[nodiscard]] bool needs_layer_kernels() const override { return false; }
+  [[nodiscard]] bool is_relu() const override { return true; }
 
  private:
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override { kernels.relu(x, y, count); }

@@ -53,8 +53,8 @@ struct OnednnConvolutions::Parts {
   struct Entry {
     Window window;
     std::size_t n = 0;
-    dnnl::convolution_forward::primitive_desc forward_desc;
-    Pass forward, backward_input, backward_weights;
+    Shapes shapes;
+    Pass forward, forward_relu, backward_input, backward_weights;
   };
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -66,20 +66,24 @@ struct OnednnConvolutions::Parts {
     for (const auto& known : entries) {
       if (known->window == window && known->n == n) return *known;
     }
-    auto made = std::make_unique<Entry>();
-    made->window = window;
-    made->n = n;
-    const Shapes s(window, n);
+    auto made = std::unique_ptr<Entry>(new Entry{window, n, Shapes(window, n), {}, {}, {}, {}});
+    const Shapes& s = made->shapes;
     const dnnl::convolution_forward::desc forward(dnnl::prop_kind::forward_training, kAlgorithm, s.x, s.any_w, s.bias,
                                                   s.y, s.strides, s.padding, s.padding);
-    made->forward_desc = {forward, engine};
-    made->forward = pass(made->forward_desc, made->forward_desc.weights_desc(), s, true);
+    const dnnl::convolution_forward::primitive_desc forward_desc(forward, engine);
+    made->forward = pass(forward_desc, forward_desc.weights_desc(), s, true);
+    dnnl::post_ops relu;
+    relu.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    dnnl::primitive_attr with_relu;
+    with_relu.set_post_ops(relu);
+    const dnnl::convolution_forward::primitive_desc relu_desc(forward, with_relu, engine);
+    made->forward_relu = pass(relu_desc, relu_desc.weights_desc(), s, true);
     const dnnl::convolution_backward_data::desc input(kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding);
-    const dnnl::convolution_backward_data::primitive_desc input_desc(input, engine, made->forward_desc);
+    const dnnl::convolution_backward_data::primitive_desc input_desc(input, engine, forward_desc);
     made->backward_input = pass(input_desc, input_desc.weights_desc(), s, true);
-    const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.bias, s.y, s.strides, s.padding,
+    const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding,
                                                            s.padding);
-    const dnnl::convolution_backward_weights::primitive_desc weights_desc(weights, engine, made->forward_desc);
+    const dnnl::convolution_backward_weights::primitive_desc weights_desc(weights, engine, forward_desc);
     made->backward_weights = pass(weights_desc, weights_desc.diff_weights_desc(), s, false);
     entries.push_back(std::move(made));
     return *entries.back();
@@ -122,12 +126,13 @@ OnednnConvolutions::OnednnConvolutions() = default;
 OnednnConvolutions::~OnednnConvolutions() = default;
 
 Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const float* x, const float* w,
-                                     const float* bias, float* y) {
+                                     const float* bias, bool with_relu, float* y) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
   return parts_->guarded([&] {
     Parts& p = *parts_;
-    const Shapes s(window, n);
-    Parts::Pass& pass = p.entry(window, n).forward;
+    Parts::Entry& entry = p.entry(window, n);
+    const Shapes& s = entry.shapes;
+    Parts::Pass& pass = with_relu ? entry.forward_relu : entry.forward;
     p.read_weights(pass, w);
     pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
                                       {DNNL_ARG_WEIGHTS, pass.w},
@@ -141,8 +146,9 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
   return parts_->guarded([&] {
     Parts& p = *parts_;
-    const Shapes s(window, n);
-    Parts::Pass& pass = p.entry(window, n).backward_input;
+    Parts::Entry& entry = p.entry(window, n);
+    const Shapes& s = entry.shapes;
+    Parts::Pass& pass = entry.backward_input;
     p.read_weights(pass, w);
     pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
                                       {DNNL_ARG_WEIGHTS, pass.w},
@@ -151,17 +157,17 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
 }
 
 Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
-                                              float* dw, float* dbias) {
+                                              float* dw) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
   return parts_->guarded([&] {
     Parts& p = *parts_;
-    const Shapes s(window, n);
-    Parts::Pass& pass = p.entry(window, n).backward_weights;
+    Parts::Entry& entry = p.entry(window, n);
+    const Shapes& s = entry.shapes;
+    Parts::Pass& pass = entry.backward_weights;
     pass.plain_w.set_data_handle(dw);
     pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
                                       {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
-                                      {DNNL_ARG_DIFF_WEIGHTS, pass.w},
-                                      {DNNL_ARG_DIFF_BIAS, memory(s.bias, p.engine, dbias)}});
+                                      {DNNL_ARG_DIFF_WEIGHTS, pass.w}});
     if (pass.reorder) pass.reorder.execute(p.stream, pass.w, pass.plain_w);
   });
 }

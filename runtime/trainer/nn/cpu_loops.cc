@@ -98,6 +98,76 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 
 namespace {
 
+template <typename T>
+[[gnu::always_inline]] inline void larger_of(const T* x, T* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];
+}
+
+template <bool kAdds, typename T>
+[[gnu::always_inline]] inline void to_equal(const T* __restrict x, const T* __restrict y, T* __restrict left,
+                                            T* __restrict dx, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool is_equal = x[i] == y[i];
+    const T given = left[i];
+    const T share = is_equal ? given : 0;
+    dx[i] = kAdds ? dx[i] + share : share;
+    left[i] = is_equal ? 0 : given;
+  }
+}
+
+/// So many columns at a time, their sums in registers.
+template <std::size_t kColumns, typename T>
+[[gnu::always_inline]] inline std::size_t add_columns(const T* x, std::size_t rows, std::size_t stride, std::size_t at,
+                                                      std::size_t columns, T* sums) {
+  for (; at + kColumns <= columns; at += kColumns) {
+    std::array<T, kColumns> lanes{};
+    for (std::size_t row = 0; row < rows; ++row) {
+      const T* from = x + row * stride + at;
+      for (std::size_t lane = 0; lane < kColumns; ++lane) lanes[lane] += from[lane];
+    }
+    for (std::size_t lane = 0; lane < kColumns; ++lane) sums[at + lane] = lanes[lane];
+  }
+  return at;
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void add_all_columns(const T* x, std::size_t rows, std::size_t stride,
+                                                   std::size_t columns, T* sums) {
+  std::size_t at = add_columns<64>(x, rows, stride, 0, columns, sums);
+  at = add_columns<16>(x, rows, stride, at, columns, sums);
+  add_columns<1>(x, rows, stride, at, columns, sums);
+}
+
+}  // namespace
+
+DLRUN_EACH_ISA void keep_larger(const float* x, float* y, std::size_t n) {
+  larger_of(x, y, n);
+}
+DLRUN_EACH_ISA void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n) {
+  to_equal<false>(x, y, left, dx, n);
+}
+DLRUN_EACH_ISA void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n) {
+  to_equal<true>(x, y, left, dx, n);
+}
+DLRUN_EACH_ISA void sum_columns(const float* x, std::size_t rows, std::size_t stride, std::size_t columns,
+                                float* sums) {
+  add_all_columns(x, rows, stride, columns, sums);
+}
+void keep_larger(const double* x, double* y, std::size_t n) {
+  larger_of(x, y, n);
+}
+void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n) {
+  to_equal<false>(x, y, left, dx, n);
+}
+void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n) {
+  to_equal<true>(x, y, left, dx, n);
+}
+void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns, double* sums) {
+  add_all_columns(x, rows, stride, columns, sums);
+}
+
+namespace {
+
 constexpr std::size_t kLanes = 16;
 
 template <typename T>

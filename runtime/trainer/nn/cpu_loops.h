@@ -39,6 +39,20 @@ void relu(const double* x, double* y, std::size_t n);
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
 
+/// y = max(x, y).
+void keep_larger(const float* x, float* y, std::size_t n);
+void keep_larger(const double* x, double* y, std::size_t n);
+
+/// Where x == y, left goes to dx and is 0 from then on; elsewhere dx gets 0. give: dx = that; add: dx += that.
+void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
+void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
+void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
+void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
+
+/// sums[j] = x[0, j] + x[1, j] + ..., in this order. x: rows that begin `stride` elements apart; sums: [columns].
+void sum_columns(const float* x, std::size_t rows, std::size_t stride, std::size_t columns, float* sums);
+void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns, double* sums);
+
 /// The sum of x[i]^2, in double, in sixteen lanes that are added in order.
 [[nodiscard]] double sum_of_squares(const float* x, std::size_t n);
 [[nodiscard]] double sum_of_squares(const double* x, std::size_t n);

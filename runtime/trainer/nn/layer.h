@@ -54,6 +54,7 @@ struct LayerCall {
   const BatchInfo& batch;
   const T* running = nullptr;  ///< its statistics of the batches so far, in the order of Layer::statistics()
   T* observed = nullptr;       ///< in training, where its share of this step's statistics is added; may be nullptr
+  bool with_relu = false;      ///< forward gives what the ReLU behind it would make of y; see Layer::takes_relu()
 };
 
 template <typename T>
@@ -73,6 +74,12 @@ class Layer {
   [[nodiscard]] virtual bool is_in_place() const { return false; }
   /// backward reads y: the next layer must not overwrite it.
   [[nodiscard]] virtual bool reads_output() const { return false; }
+  [[nodiscard]] virtual bool is_relu() const { return false; }
+  /// forward obeys LayerCall::with_relu; backward gets dL/dy of before the ReLU, as ever.
+  [[nodiscard]] virtual bool takes_relu() const { return false; }
+  /// Forward and backward of a batch are those of its parts one after another, the parts' gradients added up, and
+  /// nothing is gained by a larger part. Neither looks at the BatchInfo or has a workspace.
+  [[nodiscard]] virtual bool goes_in_parts() const { return false; }
   /// Needs Kernels::layers(), which not every device has.
   [[nodiscard]] virtual bool needs_layer_kernels() const { return true; }
 

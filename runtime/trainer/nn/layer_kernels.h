@@ -42,10 +42,16 @@ class LayerKernels {
   LayerKernels(const LayerKernels&) = delete;
   LayerKernels& operator=(const LayerKernels&) = delete;
 
+  /// How many samples to take through several layers at a time, so that what one leaves the next still finds in the
+  /// processor's cache. bytes: of the largest array among them, a sample. At least 1.
+  [[nodiscard]] virtual std::size_t samples_at_once(std::size_t bytes) const = 0;
+
   /// Cross-correlation, as all frameworks' convolution: y[i, r, c, o] = bias[o] +
   /// sum over a, b, k of x[i, r stride + a - padding, c stride + b - padding, k] w[a, b, k, o].
-  /// x: [n x input], w: [size x size x input.channels x output.channels], y: [n x output]. n > 0.
-  virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias, T* y) = 0;
+  /// x: [n x input], w: [size x size x input.channels x output.channels], y: [n x output]. n > 0. with_relu: y is then
+  /// max(y, 0), to the bit what Kernels::relu makes of it.
+  virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias, bool with_relu,
+                        T* y) = 0;
   /// dx = dL/dx from dy = dL/dy.
   virtual void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy, T* dx) = 0;
   /// dw = dL/dw, dbias = dL/dbias, overwritten.

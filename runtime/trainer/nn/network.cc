@@ -1,5 +1,7 @@
 #include "runtime/trainer/nn/network.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 namespace dlrun::trainer {
@@ -18,7 +20,9 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
       at += count;
     }
   };
-  outputs_.push_back(allocate(inputs));
+  plan_parts();
+  widths_.push_back(inputs);
+  outputs_.push_back(allocate(inputs, max_batch));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer<T>& layer = *layers_[i];
     first_.push_back(offset);
@@ -26,10 +30,12 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
     name_all(i, layer.parameters(), offset, tensors_);
     name_all(i, layer.statistics(), running, running_tensors_);
     // Half of the memory, and of its traffic, goes where a function of each element writes over what it reads.
-    const bool is_in_place = layer.is_in_place() && i > 0 && !layers_[i - 1]->reads_output();
-    outputs_.push_back(is_in_place ? outputs_.back() : allocate(layer.outputs()));
-    deltas_.push_back(is_in_place ? deltas_.back() : allocate(layer.outputs()));
-    workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace()) : nullptr);
+    widths_.push_back(layer.outputs());
+    outputs_.push_back(is_in_place(i) ? outputs_.back() : allocate(layer.outputs(), max_batch));
+    deltas_.push_back(is_in_place(i) ? deltas_.back()
+                                     : allocate(layer.outputs(), i < whole_delta_ ? part_samples_ : max_batch));
+    workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace(), max_batch) : nullptr);
+    is_taken_.push_back(layer.is_relu() && is_in_place(i) && layers_[i - 1]->takes_relu());
   }
   first_.push_back(offset);
   const std::size_t parameters = offset + padding;
@@ -43,8 +49,36 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
 }
 
 template <typename T>
-T* Network<T>::allocate(std::size_t width) {
-  memory_.emplace_back(kernels_, max_batch_ * width);
+bool Network<T>::is_in_place(std::size_t layer) const {
+  return layers_[layer]->is_in_place() && layer > 0 && !layers_[layer - 1]->reads_output();
+}
+
+template <typename T>
+void Network<T>::plan_parts() {
+  if (kernels_.layers() == nullptr) return;
+  std::size_t widest = 0;
+  std::size_t parameters = 0;
+  for (const auto& layer : layers_) {
+    std::size_t own = 0;
+    for (const ParameterShape& shape : layer->parameters()) own += shape.count();
+    // Adding up the parts' gradients must cost little beside the layer's own work on even one sample.
+    if (!layer->goes_in_parts() || own > layer->outputs()) break;
+    parameters += own;
+    widest = std::max(widest, layer->outputs());
+    ++parts_;
+  }
+  part_samples_ = kernels_.layers()->samples_at_once(widest * sizeof(T));
+  if (part_samples_ >= max_batch_) parts_ = 0;
+  if (parts_ == 0) return;
+  part_gradients_ = Array<T>(kernels_, parameters);
+  // The last one's delta comes from a layer that takes the batch as a whole; in place, it is the ones' before, too.
+  whole_delta_ = parts_ - 1;
+  while (is_in_place(whole_delta_)) --whole_delta_;
+}
+
+template <typename T>
+T* Network<T>::allocate(std::size_t width, std::size_t rows) {
+  memory_.emplace_back(kernels_, rows * width);
   return memory_.back().data();
 }
 
@@ -72,18 +106,42 @@ void Network<T>::keep_observed() {
 template <typename T>
 void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
   batch_ = batch;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (n > 0 || layers_[i]->joins_ranks()) layers_[i]->forward(call(i, n), outputs_[i], outputs_[i + 1]);
+  for (std::size_t at = 0; parts_ > 0 && at < n; at += part_samples_) {
+    for (std::size_t i = 0; i < parts_; ++i) forward_layer(i, at, std::min(part_samples_, n - at));
   }
+  for (std::size_t i = parts_; i < layers_.size(); ++i) {
+    if (n > 0 || layers_[i]->joins_ranks()) forward_layer(i, 0, n);
+  }
+}
+
+template <typename T>
+void Network<T>::forward_layer(std::size_t i, std::size_t at, std::size_t n) {
+  if (!is_taken_[i]) layers_[i]->forward(call(i, n), output(i, at), output(i + 1, at));
 }
 
 template <typename T>
 void Network<T>::backward(std::size_t n, const std::function<void(std::size_t)>& layer_done) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
-    layers_[i]->backward(call(i, n), outputs_[i], outputs_[i + 1], deltas_[i], gradients_.data() + first_[i],
-                         i == 0 ? nullptr : deltas_[i - 1]);
+    if (i + 1 == parts_) backward_parts(n);
+    if (i >= parts_) backward_layer(i, 0, n, gradients_.data());
     layer_done(i);
   }
+}
+
+template <typename T>
+void Network<T>::backward_parts(std::size_t n) {
+  for (std::size_t at = 0; at == 0 || at < n; at += part_samples_) {
+    T* const gradients = at == 0 ? gradients_.data() : part_gradients_.data();
+    for (std::size_t i = parts_; i-- > 0;) backward_layer(i, at, std::min(part_samples_, n - at), gradients);
+    if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first_[parts_]);
+  }
+}
+
+template <typename T>
+void Network<T>::backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients) {
+  const auto delta = [&](std::size_t of) { return deltas_[of] + (of < whole_delta_ ? 0 : at * widths_[of + 1]); };
+  layers_[i]->backward(call(i, n), output(i, at), output(i + 1, at), delta(i), gradients + first_[i],
+                       i == 0 ? nullptr : delta(i - 1));
 }
 
 template <typename T>

@@ -42,8 +42,9 @@ class Network {
   /// First values from seed alone: the same on every rank and for every world size. Running statistics, too.
   void initialise(std::uint64_t seed);
 
-  /// input() filled with [n x inputs] -> output() [n x outputs]. n <= max_batch. batch is kept for backward, as is.
-  /// Training adds this rank's share of the batch's statistics to observed().
+  /// input() filled with [n x inputs] -> output() [n x outputs]. n <= max_batch. The first layers that allow it
+  /// (Layer::goes_in_parts) take a few samples at a time through all of them, so that these stay in cache. batch is
+  /// kept for backward, as is. Training adds this rank's share of the batch's statistics to observed().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
   /// output_gradient() filled with dL/doutput -> gradients(). Layers go backwards; after each, layer_done(index) says
@@ -77,8 +78,12 @@ class Network {
   [[nodiscard]] std::string description() const;  ///< "784 - dense 512 - relu - dense 10"
 
  private:
-  /// A new array of max_batch rows of width.
-  [[nodiscard]] T* allocate(std::size_t width);
+  /// It writes over what it reads.
+  [[nodiscard]] bool is_in_place(std::size_t layer) const;
+  /// How many of the first layers go in parts, and how many samples are a part.
+  void plan_parts();
+  /// A new array of rows of width.
+  [[nodiscard]] T* allocate(std::size_t width, std::size_t rows);
   [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) {
     return {kernels_,
             parameters_.data() + first_[layer],
@@ -86,14 +91,25 @@ class Network {
             n,
             batch_,
             running_.data() + first_running_[layer],
-            gradients_.data() + first_.back() + extra_ + first_running_[layer]};
+            gradients_.data() + first_.back() + extra_ + first_running_[layer],
+            layer + 1 < layers_.size() && is_taken_[layer + 1]};
   }
+  /// outputs_[i] from sample `at` on.
+  [[nodiscard]] T* output(std::size_t i, std::size_t at) { return outputs_[i] + at * widths_[i]; }
+  void forward_layer(std::size_t i, std::size_t at, std::size_t n);
+  void backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients);
+  /// Layers [0, parts_) backwards, part after part.
+  void backward_parts(std::size_t n);
 
   Kernels<T>& kernels_;
   Layers<T> layers_;
   std::size_t inputs_;
   std::size_t max_batch_;
   std::size_t extra_;
+  std::size_t parts_ = 0;                   // the first so many layers go in parts
+  std::size_t part_samples_ = 0;            // of so many samples
+  std::size_t whole_delta_ = 0;             // deltas_[i] holds the whole batch's from this i on, before it a part's
+  std::vector<bool> is_taken_;              // a ReLU that the layer before it takes along, see Layer::takes_relu()
   std::vector<std::size_t> first_;          // one more than layers
   std::vector<std::size_t> first_running_;  // of each layer's statistics
   std::vector<TensorView> tensors_;
@@ -102,9 +118,11 @@ class Network {
   Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
-  std::vector<T*> outputs_;     // [0]: the input; [i + 1]: layer i's output, [max_batch x outputs]
-  std::vector<T*> deltas_;      // [i]: dL / d(layer i's output)
-  std::vector<T*> workspaces_;  // of each layer; nullptr where it wants none
+  Array<T> part_gradients_;          // of the layers that go in parts
+  std::vector<std::size_t> widths_;  // of outputs_, a sample
+  std::vector<T*> outputs_;          // [0]: the input; [i + 1]: layer i's output, [max_batch x outputs]
+  std::vector<T*> deltas_;           // [i]: dL / d(layer i's output)
+  std::vector<T*> workspaces_;       // of each layer; nullptr where it wants none
   BatchInfo batch_;
 };
 

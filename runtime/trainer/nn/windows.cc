@@ -18,6 +18,8 @@ class Conv2d final : public Layer<T> {
     return fmt::format("conv2d {} {}x{}", window_.output.channels, window_.size, window_.size);
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
+  [[nodiscard]] bool goes_in_parts() const override { return true; }
+  [[nodiscard]] bool takes_relu() const override { return true; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {window_.size, window_.size, window_.input.channels, window_.output.channels}},
@@ -31,7 +33,8 @@ class Conv2d final : public Layer<T> {
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers()->convolve(window_, call.n, x, call.parameters, call.parameters + weights(), y);
+    call.kernels.layers()->convolve(window_, call.n, x, call.parameters, call.parameters + weights(), call.with_relu,
+                                    y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
@@ -59,6 +62,7 @@ class MaxPool final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return fmt::format("maxpool {}", window_.size); }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
+  [[nodiscard]] bool goes_in_parts() const override { return true; }
   [[nodiscard]] bool reads_output() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
@@ -79,6 +83,7 @@ class AveragePool final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return fmt::format("avgpool {}", window_.size); }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
+  [[nodiscard]] bool goes_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     call.kernels.layers()->average_pool(window_, call.n, x, y);
