@@ -11,7 +11,6 @@ std::optional<JobReport> glance_at(const Env& env, const JobId& job, std::chrono
   command.argv = {"squeue", "-h", "-j", job.id, "-o", std::string(kSqueueFormat)};
   if (!job.cluster.empty()) command.argv.insert(command.argv.begin() + 1, {"-M", job.cluster});
   command.env = scrubbed_for_slurm(env, munge_is_available());
-  command.env.set("SLURM_TIME_FORMAT", "standard");
   command.timeout = at_most;
   const auto done = run_command(command);
   if (!done || done->exit_code != 0) return std::nullopt;

@@ -27,10 +27,7 @@ constexpr seconds kQueryTimeout{30};
 
 class SlurmCli final : public Executor {
  public:
-  explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {
-    // The user's own format could be relative ("12:30") and so wrong at midnight.
-    env_.set("SLURM_TIME_FORMAT", "standard");
-  }
+  explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {}
 
   Result<> check(const SubmitRequest&) override { return {}; }  // sbatch does, and tells
 

@@ -66,6 +66,16 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$(dl status plain --json | jq -r .state)" = failed ]
 }
 
+@test "checkpoint.signal_before reaches every rank of the program, also on another node, and none of the shell before it" {
+    spec plain 'nodes: 2'
+    dl submit plain.yaml --set checkpoint.signal_before=30s \
+        --set 'launch.command=[bash, -c, "trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID; while :; do sleep 0.1 & wait; done"]'
+    wait_until 30 test -e "$dir/up-0" -a -e "$dir/up-1"
+    as_user scancel --batch -s USR1 "$(dl status plain --json | jq -r .job)" # what Slurm does for --signal=B:USR1
+    dl wait plain
+    [ "$(dl logs plain | grep -c '^saved [01]$')" -eq 2 ]
+}
+
 @test "literal text of a user's preset arrives byte for byte" {
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/mine.yaml" >/dev/null <<'YAML'

@@ -38,9 +38,21 @@ key() { dl status last --json | jq -r "$1"; }
         [ "$(dl status "$name" --json | jq -r '.run + .state')" = "${id}completed" ]
     done
     [ "$(dl logs last | grep -c '^rank ')" -eq 4 ]
+    [ "$(dl logs last -n 2)" = "$(dl logs last | tail -n 2)" ]
     [[ $(dl logs --rank 2 last) == "rank 2 of 4 on "* ]]
+    dl wait "$id" "$job" --json | jq -e --arg id "$id" 'length == 2 and all(.[]; .run == $id and .state == "completed" and .code == 0)'
     [[ $(dl ls) == *"$id"*"$job"*completed* ]]
     [ "$(dl ls --json | jq -r '.[0].run')" = "$id" ]
+    # Colour is for terminals, of each stream for itself.
+    typed() { as_user env TERM="${2:-xterm}" NO_COLOR="${3:-}" script -qec "$1" /dev/null </dev/null; }
+    [[ $(typed 'dlrun ls') == *$'\e['* && $(typed 'dlrun status nope; true') == *$'\e['*error* ]]
+    for plain in 'xterm 1' dumb; do
+        # shellcheck disable=SC2086 # words
+        output=$(typed 'dlrun ls; dlrun status nope; true' $plain)
+        [[ $output == *"$id"*error* && $output != *$'\e'* ]]
+    done
+    as_user env TERM=xterm script -qec "dlrun ls >$dir/out; dlrun status nope 2>$dir/err" /dev/null </dev/null || true
+    [[ $(<"$dir/out") == *"$id"* && $(<"$dir/err") == *error* && $(cat "$dir/out" "$dir/err") != *$'\e'* ]]
 }
 
 @test "a run is recorded whole: spec, plan, script, provenance, journal" {
@@ -56,16 +68,23 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(jq -r .git.commit "$path/provenance.json")" = "$(as_user git -C "$dir" rev-parse HEAD)" ]
     grep -q '^+# edited' "$path/tree.patch"
     [ "$(jq -r .state "$path/submission.json")" = submitted ]
+    # The programs that it starts with are those of the hash that it names.
+    tools=$dir/runs/.agents/$(jq -r .tools "$path/provenance.json")
+    grep -Fq "/.agents/${tools##*/}/dlrun-agent" "$path/job.sh"
+    cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
 }
 
 @test "a run's record says what the job found around it: Slurm, nodes, modules, packages" {
     as_user mkdir -p "$dir/venv/bin" "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
     as_user bash -c "echo 'export VIRTUAL_ENV=$dir/venv' >'$dir/venv/bin/activate'"
-    dl submit hello.yaml --watch --set "environment.venv=$dir/venv" --set 'environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11'
+    as_user mkdir -p "$dir/conda/conda-meta" "$dir/conda/lib/python3.10/site-packages/jax-0.4.13.dist-info"
+    as_user touch "$dir/conda/conda-meta/"{python-3.10.12-h955ad1f_0,cudatoolkit-11.8.0-h4ba93d1_11}.json "$dir/conda/conda-meta/history"
+    dl submit hello.yaml --watch --set "environment.venv=$dir/venv" --set "environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11 CONDA_PREFIX=$dir/conda"
     found=$(key .path)/surroundings.json
     wait_until 30 test -e "$found"
     jq -e '(.slurm | startswith("slurm")) and .nodes == ["n1", "n2"] and .modules == ["GCC/8.3.0", "Python/3.11"]' "$found"
-    jq -e '.venv.packages == ["numpy-1.26.4", "torch-2.1.0"] and .conda == null and .attempt == 0 and .partition == "batch"' "$found"
+    jq -e '.venv.packages == ["numpy-1.26.4", "torch-2.1.0"] and .attempt == 0 and .partition == "batch"' "$found"
+    jq -e --arg at "$dir/conda" '.conda == {prefix: $at, packages: ["cudatoolkit-11.8.0-h4ba93d1_11", "python-3.10.12-h955ad1f_0", "jax-0.4.13"]}' "$found"
 }
 
 @test "a killed rank is named by --watch, wait and status, with host and signal, and the exit code is 5" {
@@ -75,6 +94,9 @@ key() { dl status last --json | jq -r "$1"; }
     run dl wait last
     [ "$status" -eq 5 ]
     [[ $output == *"rank 3 on n2"*SIGKILL* ]]
+    run dl wait last --json
+    [ "$status" -eq 5 ]
+    jq -e '.[0] | .state == "failed" and .first_failed.rank == 3' <<<"$output"
     [ "$(key '.first_failed | "\(.rank) \(.host) \(.signal)"')" = "3 n2 SIGKILL" ]
     [[ $(dl status last) == *"rank 3 on n2 was ended by SIGKILL"* ]]
 }

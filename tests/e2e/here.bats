@@ -152,6 +152,22 @@ open_terminal() { tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$t
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
 shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
 
+@test "init asks on a terminal, says what is wrong with an answer and asks again, and writes a spec that passes check" {
+    socket=$BATS_TEST_TMPDIR/tmux
+    open_terminal
+    type_line "cd $dir && dlrun init --site testbed"
+    wait_until 30 shows '^Name of the experiment \[hello\]:'
+    type_line mine
+    type_line batch
+    wait_until 10 shows '^Nodes \[1\]:'
+    type_line many
+    wait_until 10 shows '^  .*many'
+    for answer in 2 1 10m '' '' 'echo "asked for"'; do type_line "$answer"; done
+    wait_until 10 shows 'wrote mine.yaml'
+    dl check mine.yaml
+    [ "$(dl render mine.yaml | grep -cE '^#SBATCH --(job-name=mine|nodes=2|partition=batch|time=00:10:00) ')" -eq 4 ]
+}
+
 @test "interactive under tmux gives a prompt on the first node; Ctrl-C stays in the shell; leaving frees the allocation" {
     socket=$BATS_TEST_TMPDIR/tmux
     open_terminal

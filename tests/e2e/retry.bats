@@ -101,18 +101,24 @@ YAML
     done
 }
 
-@test "without retry a program that leaves on the warning of the time limit is completed, and told as that" {
+@test "without retry a program that leaves on the warning of the time limit is completed, and told as that; far from the limit it is no warning" {
+    # In the job nothing is scrubbed: the clock that tells the two apart must be read whatever the user's form of times is.
     spec <<'YAML'
 name: warned
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
-launch: {command: [bash, -c, 'trap "exit 0" USR1; touch up; while :; do sleep 0.1 & wait $!; done']}
+environment: {vars: {SLURM_TIME_FORMAT: relative}}
+launch: {command: [bash, -c, 'trap "exit 0" USR1; touch "up-$SLURM_JOB_NAME"; while :; do sleep 0.1 & wait $!; done']}
 checkpoint: {signal_before: 2m}
 YAML
     dl submit exp.yaml
-    wait_until 30 test -e "$dir/up"
-    as_user scancel --batch -s USR1 "$(json | jq -r .job)"
-    dl wait last
-    [ "$(json | jq -r .detail)" = "the rank ended with 0 after the warning of the time limit" ]
+    dl submit exp.yaml --set name=early --set resources.time=10m
+    for run in warned early; do
+        wait_until 30 test -e "$dir/up-$run"
+        as_user scancel --batch -s USR1 "$(json "$run" | jq -r .job)"
+    done
+    dl wait warned early
+    [ "$(json warned | jq -r .detail)" = "the rank ended with 0 after the warning of the time limit" ]
+    [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
 # low PARTITION TRACKER THEN: a run on two nodes that others may take; asked for a checkpoint, it saves, and THEN goes on or leaves

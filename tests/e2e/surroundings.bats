@@ -39,6 +39,8 @@ YAML
     run against attach last -- bash -c 'echo "beside: ${SLURM_CPU_BIND-no} ${RANK-no} ${PMI_FD-no}"' </dev/null
     echo "$output"
     [[ $status == 0 && $output == *"beside: "*" no no" && $output != *map_cpu:63* ]]
+    start=$(against submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
+    [[ $start == 20??-??-??T??:??:?? ]]
     run against check hello.yaml
     echo "$output"
     [ "$status" -eq 0 ]
@@ -66,4 +68,15 @@ YAML
     # ls does read it, so that the pattern is right.
     as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" dlrun ls >/dev/null
     [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed")" -gt 0 ]
+}
+
+@test "Slurm's commands are asked in words that all its versions know, and never for JSON, whose fields differ from one to the next" {
+    as_user strace -f -qq -s 500 -e trace=execve -o "$dir/calls" bash -c 'cd "$1" && dlrun submit hello.yaml --set resources.begin=now+1hour &&
+        dlrun status last && dlrun ls && dlrun cancel last && dlrun check hello.yaml && dlrun submit hello.yaml --watch && dlrun doctor' - "$dir" >/dev/null
+    asked=$(grep -oE 'execve\("[^"]*/(sbatch|squeue|sacct|sinfo|scontrol|scancel|srun)", \[.*\]' "$dir/calls")
+    echo "$asked"
+    for name in sbatch squeue scancel sinfo scontrol; do [[ $asked == *"/$name\""* ]]; done
+    # Those that Slurm has had for more than ten years.
+    [ "$(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$asked" | tr -d '"' | LC_ALL=C sort -u | xargs)" = \
+        "--comment --help --mpi --oneliner --output --parsable --test-only -e -h -j -o -r -t -u" ]
 }

@@ -102,6 +102,8 @@ YAML
     [ "$(stat -c %a "$output")" = 600 ]
     grep -q '<span>test accuracy</span>' "$output"
     grep -q '<figcaption><b>Loss</b>' "$output"
+    diff "$output" <(dl report last -o -) | grep '^[<>]' >"$BATS_TEST_TMPDIR/differs" || true
+    [ "$(grep -vc "$(date -u +%Y-)" "$BATS_TEST_TMPDIR/differs" || true)" -eq 0 ] # but for when it was made
     dl run digits.yaml --set train.epochs=4 >/dev/null 2>&1
     ids=$(dl ls --json | jq -r '.[0].run, .[-1].run')
     # shellcheck disable=SC2086 # two words
