@@ -12,9 +12,9 @@
 #include "cli/prepare.h"
 #include "cli/report.h"
 #include "common/text.h"
+#include "launcher/spec/derived.h"
 #include "launcher/spec/key_help.h"
 #include "launcher/spec/key_reference.h"
-#include "launcher/spec/validate.h"
 
 namespace dlrun {
 namespace {
@@ -72,16 +72,6 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
     fmt::print("{}", table(lines, cli.colour_out));
   }
   return kExitOk;
-}
-
-/// text, cut to so many characters.
-[[nodiscard]] std::string shortened(const std::string& text, std::size_t columns) {
-  std::size_t seen = 0, at = 0;
-  for (; at < text.size(); ++at) {
-    const bool starts = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
-    if (starts && ++seen > columns) return text.substr(0, at) + "...";
-  }
-  return text;
 }
 
 struct Explained {

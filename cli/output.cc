@@ -94,6 +94,15 @@ void print_diagnostics(const Cli&, const std::vector<Diagnostic>& diagnostics) {
   fmt::print(stderr, "{}", format_diagnostics(diagnostics));
 }
 
+std::string shortened(const std::string& text, std::size_t columns) {
+  std::size_t seen = 0, at = 0;
+  for (; at < text.size(); ++at) {
+    const bool starts = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
+    if (starts && ++seen > columns) return text.substr(0, at) + "...";
+  }
+  return text;
+}
+
 std::string table(const std::vector<std::vector<std::string>>& rows, bool colour) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {

@@ -23,6 +23,9 @@ void print_warning(const Cli& cli, std::string_view message);
 void print_note(const Cli& cli, std::string_view message);
 void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostics);
 
+/// text, cut to so many characters, with "..." behind what is left.
+[[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
+
 /// Rows under their titles, columns as wide as they need to be.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, bool colour);
 

@@ -13,8 +13,8 @@
 #include "container/image_name.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/runs/images.h"
+#include "launcher/spec/derived.h"
 #include "launcher/spec/spec_builder.h"
-#include "launcher/spec/validate.h"
 #include "launcher/spec/yaml_document.h"
 
 namespace dlrun {

@@ -7,10 +7,10 @@
 
 #include "common/text.h"
 #include "launcher/plan/rest_job.h"
+#include "launcher/spec/derived.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/units.h"
-#include "launcher/spec/validate.h"
 
 namespace dlrun {
 namespace {

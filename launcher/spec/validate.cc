@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "common/hostlist.h"
 #include "common/text.h"
 #include "container/container.h"
+#include "launcher/spec/derived.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
@@ -14,6 +17,15 @@
 
 namespace dlrun {
 namespace {
+
+/// Of a node list, in the order of their names; nothing of one that is not given or is refused elsewhere.
+[[nodiscard]] std::vector<std::string> distinct_nodes(const std::optional<std::string>& list) {
+  auto nodes = expand_hostlist(list.value_or(""));
+  if (!nodes) return {};
+  std::sort(nodes->begin(), nodes->end());
+  nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
+  return std::move(*nodes);
+}
 
 class Validator {
  public:
@@ -24,6 +36,7 @@ class Validator {
     if (spec_.name == "last") error("name", "name: 'last' is the newest run wherever a run is asked for; take another");
     check_exclusive_keys();
     check_counts();
+    check_nodes();
     check_gpus();
     check_partition();
     check_time();
@@ -77,6 +90,23 @@ class Validator {
       error("resources.ntasks",
             fmt::format("resources.ntasks is {}, fewer than the {} nodes", *r.ntasks, r.nodes->min));
     }
+  }
+
+  /// Slurm drops nodes of a list that the count has no room for, or lets the job wait for ever.
+  void check_nodes() {
+    const Resources& r = spec_.resources;
+    const auto listed = distinct_nodes(r.nodelist), excluded = distinct_nodes(r.exclude);
+    const auto most = r.nodes ? std::optional(r.nodes->max) : r.ntasks ? std::nullopt : std::optional<std::int64_t>(1);
+    if (const auto count = static_cast<std::int64_t>(listed.size()); most && count > *most) {
+      error("resources.nodelist",
+            fmt::format("resources.nodelist: the job must have all of its {} nodes, but resources.nodes is {}{}", count,
+                        *most, r.nodes ? "" : " where it is not given"));
+    }
+    std::vector<std::string> both;
+    std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(), std::back_inserter(both));
+    if (!both.empty())
+      error("resources.exclude",
+            fmt::format("resources.exclude: resources.nodelist asks for {}", compress_hostlist(both)));
   }
 
   void check_gpus() {
@@ -247,9 +277,15 @@ class Validator {
         error("launch.agent", "launch.agent: false: it is the agent that checks its node (health.preflight)");
     }
     const auto& checks = spec_.health.preflight;
-    if (std::find(checks.begin(), checks.end(), "nccl") != checks.end() &&
-        std::find(checks.begin(), checks.end(), "gloo") != checks.end())
+    const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
+    if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
       error("health.preflight", "health.preflight: nccl and gloo are the same check, over GPUs or without; name one");
+    } else if (has_nccl && !may_have_gpus(spec_)) {
+      error(
+          "health.preflight",
+          "health.preflight: nccl is a check among GPUs, and the job asks for none (resources.gpus_per_node); gloo is "
+          "the same check without them");
+    }
     if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
       warn("checkpoint.keep",
            "checkpoint.keep is 0, so none is written: a run that starts again (retry) begins from its first step");
@@ -434,53 +470,6 @@ std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() 
       {"sweep.points", "sweep.random"},
   }};
   return kExclusive;
-}
-
-std::string container_runtime(const JobSpec& spec, const SiteProfile& site) {
-  const std::string asked = spec.container.runtime.value_or("auto");
-  if (asked != "auto") return asked;
-  return spec.container.image || spec.container.name ? site.container_runtime : "none";
-}
-
-std::optional<std::int64_t> gpus_per_node(const JobSpec& spec) {
-  const Resources& r = spec.resources;
-  if (r.gpus_per_node) return r.gpus_per_node->count;
-  if (r.gres) return gpus_in_gres(*r.gres);
-  if (r.gpus || r.gpus_per_task) return std::nullopt;
-  return 0;
-}
-
-std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
-  if (spec.launch.nproc_per_node) return spec.launch.nproc_per_node;
-  if (spec.resources.gpus_per_task) return spec.resources.gpus_per_task->count;
-  const auto gpus = gpus_per_node(spec);
-  return gpus ? std::optional(std::max<std::int64_t>(*gpus, 1)) : std::nullopt;
-}
-
-bool wants_retry(const JobSpec& spec) {
-  const RetrySpec& r = spec.retry;
-  if (r.max) return *r.max > 0;
-  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress;
-}
-
-std::vector<std::string> retry_causes(const JobSpec& spec) {
-  if (!spec.retry.on.empty()) return spec.retry.on;
-  std::vector<std::string> all;
-  for (const std::string_view cause : split(find_key("retry.on")->choices, ' ')) {
-    if (cause != "timeout" || spec.checkpoint.signal_before) all.emplace_back(cause);
-  }
-  return all;
-}
-
-std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
-  const Resources& r = spec.resources;
-  if (r.tasks_per_node) return r.tasks_per_node;
-  if (r.ntasks) {
-    if (r.nodes && r.nodes->min == r.nodes->max && *r.ntasks % r.nodes->min == 0) return *r.ntasks / r.nodes->min;
-    return std::nullopt;
-  }
-  if (r.gpus_per_node && r.gpus_per_node->count > 0) return r.gpus_per_node->count;
-  return 1;
 }
 
 }  // namespace dlrun

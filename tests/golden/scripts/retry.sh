@@ -3,6 +3,7 @@
 #SBATCH --nodes=2-4                       # resources.nodes
 #SBATCH --ntasks-per-node=2               # resources.tasks_per_node
 #SBATCH --cpus-per-task=1                 # resources.cpus_per_task
+#SBATCH --gpus-per-node=2                 # resources.gpus_per_node
 #SBATCH --time=01:00:00                   # resources.time
 #SBATCH --chdir="/home/user/exp 1"        # the spec's folder
 #SBATCH --output=/scratch/runs/retry-%j.out  # resources.output

@@ -1,0 +1,67 @@
+#include "launcher/spec/derived.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+
+std::string container_runtime(const JobSpec& spec, const SiteProfile& site) {
+  const std::string asked = spec.container.runtime.value_or("auto");
+  if (asked != "auto") return asked;
+  return spec.container.image || spec.container.name ? site.container_runtime : "none";
+}
+
+std::optional<std::int64_t> gpus_per_node(const JobSpec& spec) {
+  const Resources& r = spec.resources;
+  if (r.gpus_per_node) return r.gpus_per_node->count;
+  if (r.gres) return gpus_in_gres(*r.gres);
+  if (r.gpus || r.gpus_per_task) return std::nullopt;
+  return 0;
+}
+
+bool may_have_gpus(const JobSpec& spec) {
+  const Resources& r = spec.resources;
+  if (r.gpus) return r.gpus->count > 0;
+  if (r.gpus_per_task) return r.gpus_per_task->count > 0;
+  if (r.gpus_per_node || r.gres) return gpus_per_node(spec) > 0;
+  return r.exclusive || std::any_of(spec.slurm.begin(), spec.slurm.end(),
+                                    [](const SlurmOption& option) { return option.name.starts_with("gpus"); });
+}
+
+std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
+  if (spec.launch.nproc_per_node) return spec.launch.nproc_per_node;
+  if (spec.resources.gpus_per_task) return spec.resources.gpus_per_task->count;
+  const auto gpus = gpus_per_node(spec);
+  return gpus ? std::optional(std::max<std::int64_t>(*gpus, 1)) : std::nullopt;
+}
+
+bool wants_retry(const JobSpec& spec) {
+  const RetrySpec& r = spec.retry;
+  if (r.max) return *r.max > 0;
+  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress;
+}
+
+std::vector<std::string> retry_causes(const JobSpec& spec) {
+  if (!spec.retry.on.empty()) return spec.retry.on;
+  std::vector<std::string> all;
+  for (const std::string_view cause : split(find_key("retry.on")->choices, ' ')) {
+    if (cause != "timeout" || spec.checkpoint.signal_before) all.emplace_back(cause);
+  }
+  return all;
+}
+
+std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
+  const Resources& r = spec.resources;
+  if (r.tasks_per_node) return r.tasks_per_node;
+  if (r.ntasks) {
+    if (r.nodes && r.nodes->min == r.nodes->max && *r.ntasks % r.nodes->min == 0) return *r.ntasks / r.nodes->min;
+    return std::nullopt;
+  }
+  if (r.gpus_per_node && r.gpus_per_node->count > 0) return r.gpus_per_node->count;
+  return 1;
+}
+
+}  // namespace dlrun
