@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
@@ -53,10 +54,45 @@ constexpr const char* kFooter =
     "Exit codes: 0 ok, 1 dlrun could not go on (disk full and the like), 2 usage or invalid spec, 3 Slurm refused,\n"
     "4 the controller does not answer, 5 the run failed, 6 not found, 130 interrupted.";
 
-/// The parser's words, but for a first word that is no command: it only says that a command is missing.
+/// Of the first word before `--` that looks like an option and is none of its command's. The parser names whatever it
+/// has left over, which may be the program behind `--`.
+std::optional<std::string> about_option(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  std::string path = "dlrun";
+  for (std::size_t at = 1; at < words.size() && words[at] != "--"; ++at) {
+    const std::string& word = words[at];
+    if (word.size() < 2 || word[0] != '-') {
+      for (const CLI::App* below : command->get_subcommands(nullptr)) {
+        if (below->get_name() != word) continue;
+        command = below;
+        path += " " + word;
+        break;
+      }
+      continue;
+    }
+    const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+    const CLI::Option* option = command->get_option_no_throw(name);
+    if (option != nullptr) {
+      if (option->get_items_expected_max() > 0 && name == word) ++at;  // its value, whatever that looks like
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option* known : command->get_options()) {
+      for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
+    }
+    const std::vector<std::string_view> candidates(names.begin(), names.end());
+    const auto meant = nearest(name, candidates);
+    return fmt::format("`{}` has no option '{}'{}", path, printable(name),
+                       meant ? fmt::format("; did you mean '{}'?", *meant) : "");
+  }
+  return std::nullopt;
+}
+
+/// The parser's words, but where it names another word than the wrong one, or only says that a command is missing.
 std::string told(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  if (words.size() < 2 || words[1].empty() || words[1].starts_with('-') || !app.get_subcommands().empty())
-    return error.what();
+  if (!app.get_subcommands().empty()) return about_option(app, words).value_or(error.what());
+  if (words.size() < 2 || words[1].empty()) return error.what();
+  if (words[1].starts_with('-')) return about_option(app, words).value_or(error.what());
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   const std::vector<std::string_view> candidates(names.begin(), names.end());

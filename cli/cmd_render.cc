@@ -62,6 +62,12 @@ Result<int> give(const Cli& cli, const Options& options, const std::string& text
   return kExitOk;
 }
 
+/// The script with the spec that it was rendered from behind it.
+std::string carrying(const Prepared& prepared, const std::string& script) {
+  return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
+                            prepared.plan.runs_dir, prepared.plan.agent, ""});
+}
+
 /// The array's script says which tasks there are; what a task does is its point's own script.
 Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared& prepared) {
   const auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
@@ -71,7 +77,7 @@ Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared&
   print_note(cli, fmt::format("a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
                               "makes them all",
                               size_text(*sweep)));
-  return give(cli, options, sweep->arrays.front().script);
+  return give(cli, options, carrying(prepared, sweep->arrays.front().script));
 }
 
 Result<int> render(Cli& cli, const Options& options) {
@@ -90,9 +96,7 @@ Result<int> render(Cli& cli, const Options& options) {
                "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec or of this script, "
                "waits for "
                "them, and plain sbatch does not");
-  CarriedSpec carried{resolved_yaml(prepared->loaded), DLRUN_VERSION,        prepared->loaded.folder,
-                      prepared->plan.runs_dir,         prepared->plan.agent, {}};
-  const std::string text = with_spec(*script, std::move(carried));
+  const std::string text = carrying(*prepared, *script);
   // The text is right without the agent, and the script cannot run without it.
   const bool is_agentless = prepared->plan.agent.empty();
   if (auto staged = is_agentless ? Result<>() : stage(cli, prepared->plan.runs_dir); !staged) {

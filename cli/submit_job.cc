@@ -14,6 +14,7 @@
 #include "cli/secrets.h"
 #include "cli/watch.h"
 #include "common/files.h"
+#include "common/text.h"
 #include "container/image_name.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
@@ -116,6 +117,18 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
     return fail(Errc::kUsage,
                 "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
                 options.file);
+  }
+  if (const auto array = sbatch_option(text, "--array", "-a")) {
+    return fail(Errc::kUsage,
+                "{}:{}: --array={} makes several jobs, and a run is the record of one. Take the line out and let the "
+                "spec have a sweep, whose points are runs of their own; plain `sbatch` takes the script as it is",
+                options.file, array->line, printable(array->value));
+  }
+  if (const auto fault = fault_of_carried(text)) {
+    return fail(Errc::kUsage,
+                "{}:{}: the spec that the script carries cannot be read: {}. Render it anew; or delete its last lines, "
+                "which start with '#:' and '#|', to submit the script alone",
+                options.file, fault->line, fault->what);
   }
   Job job;
   job.is_script = true;

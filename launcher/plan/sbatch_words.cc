@@ -38,21 +38,39 @@ std::vector<std::string> sbatch_words_of(std::string_view rest) {
   return words;
 }
 
-std::vector<std::vector<std::string>> sbatch_lines(std::string_view script) {
-  std::vector<std::vector<std::string>> lines;
+namespace {
+
+struct SbatchLine {
+  std::size_t number = 0;  ///< from 1
+  std::vector<std::string> words;
+};
+
+std::vector<SbatchLine> numbered_lines(std::string_view script) {
+  std::vector<SbatchLine> lines;
+  std::size_t number = 0;
   for (const auto line : split(script, '\n')) {
+    ++number;
     const auto trimmed = trim(line);
     if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch stops reading at the first command
     constexpr std::string_view kMark = "#SBATCH";
-    if (line.starts_with(kMark)) lines.push_back(sbatch_words_of(line.substr(kMark.size())));
+    if (line.starts_with(kMark)) lines.push_back({number, sbatch_words_of(line.substr(kMark.size()))});
   }
   return lines;
 }
 
-std::optional<std::string> sbatch_value(std::string_view script, std::string_view long_name,
-                                        std::string_view short_name) {
-  std::optional<std::string> value;
-  for (const auto& words : sbatch_lines(script)) {
+}  // namespace
+
+std::vector<std::vector<std::string>> sbatch_lines(std::string_view script) {
+  std::vector<std::vector<std::string>> lines;
+  for (SbatchLine& line : numbered_lines(script)) lines.push_back(std::move(line.words));
+  return lines;
+}
+
+std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_view long_name,
+                                          std::string_view short_name) {
+  std::optional<SbatchOption> found;
+  for (const auto& [number, words] : numbered_lines(script)) {
+    std::optional<std::string> value;
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string& word = words[i];
       const bool has_next = i + 1 < words.size();
@@ -65,8 +83,16 @@ std::optional<std::string> sbatch_value(std::string_view script, std::string_vie
         value = word.substr(short_name.size());
       }
     }
+    if (value) found = {std::move(*value), number};
   }
-  return value;
+  return found;
+}
+
+std::optional<std::string> sbatch_value(std::string_view script, std::string_view long_name,
+                                        std::string_view short_name) {
+  auto option = sbatch_option(script, long_name, short_name);
+  if (!option) return std::nullopt;
+  return std::move(option->value);
 }
 
 }  // namespace dlrun

@@ -1,6 +1,7 @@
 #pragma once
 // The #SBATCH lines of a script as sbatch itself reads them.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,5 +19,13 @@ namespace dlrun {
 /// sbatch reads it. Both names in their full form: "--output", "-o"; no short name is "".
 [[nodiscard]] std::optional<std::string> sbatch_value(std::string_view script, std::string_view long_name,
                                                       std::string_view short_name);
+
+struct SbatchOption {
+  std::string value;
+  std::size_t line = 0;  ///< of the script, from 1
+};
+/// The same, with the line that it stands in.
+[[nodiscard]] std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_view long_name,
+                                                        std::string_view short_name);
 
 }  // namespace dlrun

@@ -66,6 +66,34 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
   return carried;
 }
 
+std::optional<CarriedFault> fault_of_carried(std::string_view script) {
+  if (carried_spec(script)) return std::nullopt;
+  std::size_t number = 0, title = 0, facts = 0, first = 0;  // lines, from 1; 0: there is none
+  std::optional<CarriedFault> wrong;
+  bool is_ours = false;
+  std::string_view before;
+  for (const auto line : split(script, '\n')) {
+    ++number;
+    if (line == kTitle) title = number;
+    if (line.starts_with(kFacts)) {
+      facts = number;
+      if (!wrong && !json_read::object_of(line.substr(kFacts.size())))
+        wrong = {number, "what follows '#: ' is no JSON object"};
+    }
+    if (line.starts_with(kLine) && first == 0) {
+      first = number;
+      is_ours = before.starts_with(kFacts);
+    }
+    before = line;
+  }
+  is_ours = is_ours || (title != 0 && (facts != 0 || first != 0));
+  if (!is_ours) return std::nullopt;
+  if (wrong) return wrong;
+  if (facts == 0) return CarriedFault{title, "the line that starts with '#: ' is missing behind this one"};
+  if (first == 0) return CarriedFault{facts, "the spec's lines, which start with '#| ', are missing behind this one"};
+  return CarriedFault{facts, "its 'folder' or 'runs' is missing"};
+}
+
 namespace {
 
 std::string lines_that(std::string_view script, bool are_carried) {

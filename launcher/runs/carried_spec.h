@@ -22,6 +22,14 @@ struct CarriedSpec {
 /// What a script carries, wherever in it; nothing where it carries none, or not whole.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
+struct CarriedFault {
+  std::size_t line = 0;  ///< of the script, from 1
+  std::string what;      ///< "the line of facts is no JSON object"
+};
+/// Why what a script carries cannot be read; nothing where it carries a whole spec, or none at all: comments of
+/// anybody's that look alike are left alone.
+[[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
+
 /// True for a script that carries its spec and is, but for what it carries, what render wrote.
 [[nodiscard]] bool is_as_rendered(std::string_view script);
 

@@ -124,7 +124,27 @@ std::vector<const KeyRow*> keys_below(std::string_view section) {
   return rows;
 }
 
+namespace {
+
+/// The key above path that is a map of names; nullptr where there is none.
+[[nodiscard]] const KeyRow* map_above(std::string_view path) {
+  for (auto dot = path.rfind('.'); dot != std::string_view::npos && dot > 0; dot = path.rfind('.', dot - 1)) {
+    const KeyRow* row = find_key(path.substr(0, dot));
+    const bool is_map = row != nullptr && (std::holds_alternative<Access<NamedValues>>(row->field) ||
+                                           std::holds_alternative<Access<std::vector<SlurmOption>>>(row->field) ||
+                                           std::holds_alternative<Access<std::vector<SweptKey>>>(row->field));
+    if (is_map) return row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::string no_such_key(std::string_view path) {
+  if (const KeyRow* map = map_above(path)) {
+    return fmt::format("'{}' is no key of its own, but a name in the map that the key '{}' is; see `dlrun explain {}`",
+                       printable(path), map->path, map->path);
+  }
   std::vector<std::string_view> names;
   for (const KeyRow& row : spec_keys()) names.push_back(row.path);
   if (const auto similar = nearest(path, names))

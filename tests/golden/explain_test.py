@@ -52,6 +52,14 @@ class Explain(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return {row["key"]: row for row in json.loads(done.stdout)}
 
+    def test_a_name_in_a_map_leads_to_the_maps_key(self):
+        for name, key in (("slurm.mail-type", "slurm"), ("environment.vars.A.B", "environment.vars"), ("launch.srun.mpi", "launch.srun")):
+            with self.subTest(name=name):
+                done = self.dlrun("explain", name)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"'{name}' is no key of its own, but a name in the map that the key '{key}' is; see `dlrun explain {key}`", done.stderr)
+        self.assertIn("did you mean 'resources.nodes'?", self.dlrun("explain", "resources.node").stderr)
+
     def test_each_value_tells_its_origin(self):
         values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2", "--set",
                              "container.image=/a.sqsh", "--set", "container.writable=true")

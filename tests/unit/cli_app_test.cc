@@ -106,6 +106,57 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(read("job.sh") == first);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is written over as long as nobody has edited it") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml",
+                            "launch: {command: [echo]}\nresources: {time: 1h}\n"
+                            "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
+  CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
+  const std::string first = read("job.sh");
+  CHECK(first.find("#SBATCH --array=0-1") != std::string::npos);
+  CHECK(call({"render", "x.yaml", "-o", "job.sh", "--set", "resources.time=2h"}) == 0);
+  CHECK(read("job.sh") != first);
+  std::string edited = first;
+  edited.insert(edited.find('\n') + 1, "#SBATCH --qos=mine\n");
+  REQUIRE(write_file_atomic(folder.path() / "job.sh", edited));
+  CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 2);
+  CHECK(read("job.sh") == edited);
+}
+
+TEST_CASE_FIXTURE(CliFixture,
+                  "a script that makes several jobs, or whose spec cannot be read, is refused with its line") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\nresources: {time: 1h}\n"));
+  REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
+  const std::string rendered = read("job.sh");
+  CHECK(call({"submit", "job.sh", "--dry-run"}) == 0);
+  const auto submitted = [&](const std::string& script) {
+    REQUIRE(write_file_atomic(folder.path() / "job.sh", script));
+    return said_by({"submit", "job.sh", "--dry-run"});
+  };
+  std::string edited = rendered;
+  edited.insert(edited.find('\n') + 1, "#SBATCH -a 0-2\n");
+  CHECK(submitted(edited).starts_with("2\ndlrun: error: job.sh:2: --array=0-2 makes several jobs"));
+  edited = rendered;
+  const auto facts = edited.find("\n#: ") + 1;
+  edited.replace(facts, 3, "#: {{");
+  const auto line = std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(facts), '\n') + 1;
+  CHECK(submitted(edited).starts_with(
+      fmt::format("2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
+  CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // anybody's
+}
+
+TEST_CASE_FIXTURE(CliFixture,
+                  "an option that a command does not have is named, with the nearest, not what stands behind --") {
+  CHECK(said_by({"init", "--modul", "x", "--", "python", "train.py"}) ==
+        "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee `dlrun init --help`.\n");
+  CHECK(said_by({"init", "--contaner=x", "--nodes", "-1", "--", "python", "--lr"})
+            .starts_with("2\ndlrun: error: `dlrun init` has no option '--contaner'\n"));
+  CHECK(said_by({"site", "list", "--jsn"})
+            .starts_with("2\ndlrun: error: `dlrun site` has no option '--jsn'; did you mean '--json'?\n"));
+  CHECK(said_by({"--versio"})
+            .starts_with("2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
+  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);  // the parser's own words
+}
+
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {
   const auto run = folder.path() / "runs" / "x-1";
   REQUIRE(make_private_directories(run).has_value());

@@ -1,6 +1,10 @@
 #pragma once
 // dlrun's command line without a process, in a folder of its own with nothing on its PATH.
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -23,6 +27,18 @@ struct CliFixture {
   int call(std::vector<const char*> words) {
     words.insert(words.begin(), "dlrun");
     return run_cli(cli, static_cast<int>(words.size()), words.data());
+  }
+  /// The exit code and what a call says on stderr: "2\ndlrun: error: ...".
+  std::string said_by(std::vector<const char*> words) {
+    const auto file = folder.path() / ".stderr";
+    std::fflush(stderr);
+    const UniqueFd before(::dup(STDERR_FILENO)),
+        to(::open(file.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+    ::dup2(to.get(), STDERR_FILENO);
+    const int code = call(std::move(words));
+    std::fflush(stderr);
+    ::dup2(before.get(), STDERR_FILENO);
+    return std::to_string(code) + "\n" + read(".stderr");
   }
   /// A file of the folder; empty where there is none.
   [[nodiscard]] std::string read(const char* name) const {

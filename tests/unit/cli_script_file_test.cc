@@ -15,6 +15,8 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   CHECK_FALSE(sbatch_value(text, "--partition", "-p").has_value());
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -pgpu\n", "--partition", "-p") == "gpu");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -p a\n#SBATCH -p b\n", "--partition", "-p") == "b");
+  CHECK(sbatch_option(text, "--output", "-o")->line == 3);
+  CHECK(sbatch_option("#!/bin/sh\n#SBATCH -p a\n# x\n#SBATCH -p b\n", "--partition", "-p")->line == 4);
 }
 
 TEST_CASE(

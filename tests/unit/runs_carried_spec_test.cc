@@ -45,6 +45,32 @@ TEST_CASE("an edited script still carries it; one that lost a part of it carries
   CHECK_FALSE(carried_spec("").has_value());
 }
 
+TEST_CASE(
+    "why what a script carries cannot be read is told with its line; comments that look alike are nobody's fault") {
+  const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
+  const auto edited = [&](std::string_view from, std::string_view to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return fault_of_carried(changed);
+  };
+  const auto line_of = [](const std::optional<CarriedFault>& fault) { return fault ? fault->line : 0; };
+  CHECK(line_of(edited("#: {", "#: {{")) == 4);
+  CHECK(edited("#: {", "#: {{")->what == "what follows '#: ' is no JSON object");
+  CHECK(line_of(edited("#: {", "# {")) == 3);
+  CHECK(line_of(edited("\"folder\"", "\"folded\"")) == 4);
+  CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
+  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);  // its title was taken out
+  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: mine\n" + text)) == 2);
+  CHECK_FALSE(fault_of_carried(text));
+  CHECK_FALSE(fault_of_carried("# mine\n" + text + "# more\n"));
+  CHECK_FALSE(fault_of_carried(without_carried(text)));
+  // What is left where someone takes out the lines that he is told to take out.
+  CHECK_FALSE(fault_of_carried(text.substr(0, text.find("#: "))));
+  for (const char* strangers : {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
+                                "#!/bin/sh\n#| a box |\n#| of words |\n"})
+    CHECK_FALSE(fault_of_carried(strangers));
+}
+
 TEST_CASE("a script that was edited, or that nobody rendered, is told from one as it was rendered") {
   const std::string text = with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
   CHECK(is_as_rendered(text) == false);  // its own line looks like what is carried: carried_spec refuses it
