@@ -1,5 +1,6 @@
 // dlrun ls: the runs, newest first. All of them share one question to Slurm.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,17 +12,44 @@
 #include "cli/report.h"
 #include "common/text.h"
 #include "launcher/runs/index.h"
+#include "launcher/runs/json_read.h"
 #include "launcher/runs/status.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
+
+constexpr std::size_t kShownProgress = 72;  ///< columns; --json and `status` have it whole
+
+/// What of a result fits, whole entries: first what runs are judged by; the hash of what was trained is for `status`.
+std::string short_result(const std::string& result) {
+  auto json = json_read::object_of(result);
+  if (!json) return {};
+  std::string text;
+  const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
+    const std::string part = result_text(json_read::dump(nlohmann::ordered_json{{name, value}}));
+    if (text.empty()) {
+      text = part;
+    } else if (text.size() + 2 + part.size() <= kShownProgress) {
+      text += ", " + part;
+    }
+  };
+  for (const std::string_view name : kJudgedBy) {
+    if (const auto found = json->find(name); found != json->end()) add(std::string(name), *found);
+  }
+  for (const auto& [name, value] : json->items()) {
+    const bool is_added = std::find(kJudgedBy.begin(), kJudgedBy.end(), name) != kJudgedBy.end();
+    if (!is_added && name != "parameters") add(name, value);
+  }
+  return text;
+}
 
 /// Of a run that goes on how far it is, of one that came to its end its result, of one that failed who failed or why.
 std::string what_matters(const RunStatus& status) {
   if (status.sweep) return describe(*status.sweep);
   const RunRecord& record = status.facts.record;
   if (status.state == RunState::kCompleted) {
-    if (auto result = result_text(record.result); !result.empty()) return result;
+    if (auto result = short_result(record.result); !result.empty()) return result;
   } else if (is_final(status.state)) {
     return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
   }
@@ -83,7 +111,7 @@ Result<int> list(Cli& cli, const Options& options) {
     }
     rows.push_back({entries[i].id, status.job.cluster == kLocalCluster ? "here" : status.job.id,
                     std::string(word(status.state)) + (status.is_last_known ? "?" : ""), age(entries[i].created),
-                    what_matters(status)});
+                    shortened(what_matters(status), kShownProgress)});
   }
   if (options.json) {
     print_json(json);

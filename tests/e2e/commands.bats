@@ -119,7 +119,7 @@ key() { dl status last --json | jq -r "$1"; }
     as_user sbatch "$dir/job.sh"
     wait_until 60 no_jobs
     dl ls --runs runs
-    [[ $(dl ls --runs runs | sed -n 2p) == hello-*failed*"the ranks were not started"* ]]
+    [[ $(dl ls --runs runs | sed -n 2p) == hello-*failed*"the job script ended with code "* ]]
 }
 
 @test "what Slurm refuses is told in its own words with exit code 3, and recorded" {
