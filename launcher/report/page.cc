@@ -46,7 +46,7 @@ std::string tick_label(double seconds, double whole) {
 
 /// What the colours of the timeline mean: those that it has.
 struct Legend {
-  bool has_wait = false, has_good = false, has_bad = false, has_open = false, has_pins = false;
+  bool has_wait = false, has_good = false, has_again = false, has_bad = false, has_open = false, has_pins = false;
 
   [[nodiscard]] std::string text() const {
     std::string keys;
@@ -56,6 +56,7 @@ struct Legend {
     add(has_wait, "box wait", "until all ranks had joined");
     add(has_open, "box", "goes on, or has left no end");
     add(has_good, "box isgood", "ended well");
+    add(has_again, "box isagain", "queued again as planned: time limit, preemption or requeue");
     add(has_bad, "box isbad", "ended with an error");
     add(has_pins, "bar", "a warning, a signal or a failure");
     return fmt::format("<p class=\"keys\">{}</p>\n", keys);
@@ -80,14 +81,18 @@ std::string timeline(const RunReport& report) {
         part(attempt.claimed), part(joined) - part(attempt.claimed), duration(joined - attempt.claimed));
     legend.has_wait = true;
     if (attempt.joined) {
-      const bool is_good = attempt.ended && attempt.reason == "ok", is_bad = attempt.ended && !is_good;
+      const bool is_again = attempt.ended && attempt.was_queued_again();
+      const bool is_good = attempt.ended && !is_again && attempt.reason == "ok";
+      const bool is_bad = attempt.ended && !is_again && !is_good;
+      legend.has_again = legend.has_again || is_again;
       legend.has_good = legend.has_good || is_good;
       legend.has_bad = legend.has_bad || is_bad;
       legend.has_open = legend.has_open || !attempt.ended;
       text += fmt::format("<div class=\"span{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}{}\"></div>",
-                          is_good  ? " isgood"
-                          : is_bad ? " isbad"
-                                   : "",
+                          is_again  ? " isagain"
+                          : is_good ? " isgood"
+                          : is_bad  ? " isbad"
+                                    : "",
                           part(joined), part(until) - part(joined), duration(until - joined),
                           attempt.reason.empty() ? "" : ", " + html(attempt.reason));
     }

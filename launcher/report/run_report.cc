@@ -89,6 +89,22 @@ std::string_view without_comment(std::string_view value) {
   return trim(value);
 }
 
+/// A value of a line of ours as people write it: without the quotes and brackets that YAML wants.
+std::string unquoted(std::string_view value) {
+  if (value.size() > 2 && value.front() == '\'' && value.back() == '\'') {
+    std::string text;
+    for (std::size_t at = 1; at + 1 < value.size(); ++at) {
+      text += value[at];
+      if (value[at] == '\'' && value[at + 1] == '\'') ++at;
+    }
+    return text;
+  }
+  if (!value.starts_with('"') && !value.starts_with('[')) return std::string(value);
+  const Json json = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+  if (json.is_string() && !json.get_ref<const std::string&>().empty()) return json.get<std::string>();
+  return json.is_array() && !json.empty() ? joined(json, ", ") : std::string(value);
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& resolved_yaml) {
@@ -100,7 +116,7 @@ std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& re
     const auto text = line.substr(indent);
     if (text.starts_with("- ") && !keys.empty()) {
       std::string& value = keys.back().second;
-      value += (value.empty() ? "" : ", ") + std::string(without_comment(text.substr(2)));
+      value += (value.empty() ? "" : ", ") + unquoted(without_comment(text.substr(2)));
       continue;
     }
     const std::size_t colon = text.find(':');
@@ -109,9 +125,9 @@ std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& re
     std::string path;
     for (const auto& [column, name] : above) path += name + ".";
     const std::string name(text.substr(0, colon));
-    const auto value = without_comment(text.substr(colon + 1));
+    auto value = unquoted(without_comment(text.substr(colon + 1)));
     above.emplace_back(indent, name);
-    keys.emplace_back(path + name, value);
+    keys.emplace_back(path + name, std::move(value));
   }
   // What holds others has no value of its own.
   std::erase_if(keys, [&](const auto& key) {

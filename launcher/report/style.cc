@@ -46,7 +46,7 @@ svg .band{opacity:.18;stroke:none}
 .f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}.f6{fill:var(--c6)}.f7{fill:var(--c7)}
 .b0{background:var(--c0)}.b1{background:var(--c1)}.b2{background:var(--c2)}.b3{background:var(--c3)}.b4{background:var(--c4)}.b5{background:var(--c5)}.b6{background:var(--c6)}.b7{background:var(--c7)}
 .key i.box{height:11px;vertical-align:-1px;background:var(--c0);opacity:.9}
-.key i.box.wait{opacity:.35}.key i.box.isgood{background:var(--good)}.key i.box.isbad{background:var(--bad)}
+.key i.box.wait{opacity:.35}.key i.box.isagain{background:var(--c6)}.key i.box.isgood{background:var(--good)}.key i.box.isbad{background:var(--bad)}
 .key i.bar{width:2px;height:13px;vertical-align:-2px;border-radius:0;background:var(--bad)}
 p.keys{margin:0 0 8px}
 pre.said{margin:-4px 0 10px;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -65,7 +65,7 @@ td.w{overflow-wrap:anywhere;min-width:180px}
 .track{position:relative;height:24px;background:var(--card);border-radius:5px}
 .span{position:absolute;top:0;bottom:0;min-width:2px;border-radius:5px;background:var(--c0);opacity:.9}
 .span.wait{opacity:.35}
-.span.isgood{background:var(--good)}.span.isbad{background:var(--bad)}
+.span.isagain{background:var(--c6)}.span.isgood{background:var(--good)}.span.isbad{background:var(--bad)}
 .pin{position:absolute;top:-3px;bottom:-3px;width:2px;background:var(--ink)}
 .pin.bad{background:var(--bad)}
 .scale{position:relative;height:20px;font-size:12px;color:var(--soft)}

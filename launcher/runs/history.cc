@@ -149,6 +149,26 @@ std::optional<double> seconds_of_utc(std::string_view utc) {
   return static_cast<double>(::timegm(&parts)) + fraction;
 }
 
+AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
+  // The job that is started again may tell of the attempt before.
+  const std::size_t count = attempts_.size();
+  if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
+  if (count > 1 && attempts_[count - 2].number == number) return attempts_[count - 2];
+  if (!attempts_.empty()) follow(attempts_.back());
+  AttemptHistory& attempt = attempts_.emplace_back();
+  attempt.number = number;
+  attempt.claimed = t;
+  return attempt;
+}
+
+void RunHistory::follow(AttemptHistory& attempt) {
+  attempt.is_followed = true;
+  if (!attempt.was_queued_again()) return;
+  for (NotedEvent& event : events_) {
+    if (event.attempt == attempt.number && event.kind == "attempt_end") event.is_bad = false;
+  }
+}
+
 void RunHistory::add(std::string_view lines) {
   const CheckedLines checked = parse_checked_lines(lines);
   damaged_lines_ += checked.damaged_lines + (checked.has_torn_tail ? 1 : 0);
@@ -160,12 +180,7 @@ void RunHistory::add(std::string_view lines) {
     if (kind.empty() || !t) continue;
     const std::int64_t number =
         json_read::integer(event, "attempt").value_or(attempts_.empty() ? 0 : attempts_.back().number);
-    if (attempts_.empty() || attempts_.back().number != number) {
-      AttemptHistory& attempt = attempts_.emplace_back();
-      attempt.number = number;
-      attempt.claimed = *t;
-    }
-    AttemptHistory& attempt = attempts_.back();
+    AttemptHistory& attempt = attempt_of(number, *t);
     if (kind == "progress") {
       progress_.push_back({*t, number, json_read::integer(event, "epoch"), json_read::integer(event, "step"),
                            json_read::number(event, "loss"), json_read::number(event, "accuracy"),
@@ -203,6 +218,10 @@ void RunHistory::add(std::string_view lines) {
       attempt.ended = *t;
       attempt.reason = json_read::text(event, "reason");
       attempt.code = json_read::integer(event, "code");
+      attempt.cause = json_read::text(event, "cause");
+    } else if (kind == "restarting") {
+      attempt.cause = json_read::text(event, "cause");
+      follow(attempt);
     }
     events_.push_back({*t, number, kind, words_of(kind, event), is_bad(kind, event)});
     if (events_.size() > kEventsLimit) {  // the beginning stays, and the end

@@ -60,8 +60,13 @@ struct AttemptHistory {
   double claimed = 0;
   std::optional<double> joined, ended;
   std::int64_t ranks = 0;
-  std::string job, host, hosts, reason;
+  std::string job, host, hosts, reason, cause;
   std::optional<std::int64_t> code;
+  bool is_followed = false;  ///< another attempt has been announced, or has begun
+  /// It ended as jobs on a cluster do, its time being up or its nodes wanted, and the job was queued again: no failure.
+  [[nodiscard]] bool was_queued_again() const {
+    return is_followed && (cause == "timeout" || cause == "preemption" || cause == "requeue");
+  }
 };
 
 /// Grows with the file. Bounded in memory: of very many points every second one is left out, of events the middle.
@@ -86,6 +91,10 @@ class RunHistory {
   [[nodiscard]] std::size_t torn_bytes() const { return tail_.size(); }
 
  private:
+  AttemptHistory& attempt_of(std::int64_t number, double t);
+  /// Another attempt follows this one, which may make its end none of the bad events.
+  void follow(AttemptHistory& attempt);
+
   RunRecord record_;
   std::vector<AttemptHistory> attempts_;
   std::vector<ProgressPoint> progress_;

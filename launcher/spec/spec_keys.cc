@@ -44,7 +44,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "resources.time", FIELD(resources.time), .format = Format::kTime, .option = "--time", .help = "The time limit: 00:10:00, 1-12:00:00, 10m, 1h30m, 2d; a bare number is minutes.", .example = "1h30m"},
   {.path = "resources.begin", FIELD(resources.begin), .option = "--begin", .help = "Not before this time, in Slurm's forms.", .example = "now+1hour"},
   {.path = "resources.constraint", FIELD(resources.constraint), .option = "--constraint", .help = "Node features.", .example = "a100"},
-  {.path = "resources.nodelist", FIELD(resources.nodelist), .format = Format::kHosts, .option = "--nodelist", .help = "Nodes that the job must have: n[1-3].", .example = "n[1-3]"},
+  {.path = "resources.nodelist", FIELD(resources.nodelist), .format = Format::kHosts, .option = "--nodelist", .help = "Nodes that the job must have, no more of them than resources.nodes: n[1-3].", .example = "n[1-3]"},
   {.path = "resources.exclude", FIELD(resources.exclude), .format = Format::kHosts, .option = "--exclude", .help = "Nodes that it must not have.", .example = "n7"},
   {.path = "resources.exclusive", FIELD(resources.exclusive), .format = Format::kFlag, .option = "--exclusive", .help = "Share no node: true, user or mcs.", .example = "true"},
   {.path = "resources.licenses", FIELD(resources.licenses), .option = "--licenses", .help = "Licences.", .example = "foo:2"},

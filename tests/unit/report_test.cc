@@ -258,6 +258,48 @@ TEST_CASE(
   CHECK(page.find("from start to end") == std::string::npos);
 }
 
+TEST_CASE(
+    "an attempt whose time was up and whose job was queued again is planned, not an error; one that was its last is") {
+  const TemporaryDirectory folder;
+  const auto attempt = [](int number, const char* reason, const char* cause) {
+    return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
+           event_line(10 * number + 1, "joined", {{"ranks", 2}, {"hosts", "n1"}}, number) +
+           event_line(10 * number + 8, "attempt_end", {{"code", 0}, {"reason", reason}, {"cause", cause}}, number);
+  };
+  const auto again = [](int number, const char* cause) {
+    return event_line(10 * number + 9, "restarting", {{"cause", cause}, {"left", 1}, {"by", "slurm"}}, number);
+  };
+  const auto page_of = [&](const std::string& events) {
+    write(folder / "events.jsonl", events);
+    return report_page(read(folder), "now");
+  };
+  const std::string planned = "<div class=\"span isagain\"", error = "<div class=\"span isbad\"";
+  const std::string requeued = attempt(0, "time_limit", "timeout") + again(0, "timeout") +
+                               attempt(1, "signalled", "preemption") + again(1, "preemption") +
+                               attempt(2, "signalled", "requeue");  // which lead does not announce
+  std::string page = page_of(requeued + attempt(3, "ok", ""));
+  check_tags(page);
+  CHECK(count_of(page, planned) == 3);
+  CHECK(count_of(page, error) == 0);
+  CHECK(count_of(page, "class=\"pin bad\"") == 0);
+  CHECK(count_of(page, "<span class=\"bad\">attempt_end</span>") == 0);
+  CHECK(page.find("<i class=\"box isagain\"></i>queued again as planned") != std::string::npos);
+  CHECK(page.find("ended with an error") == std::string::npos);
+
+  page = page_of(requeued + attempt(3, "time_limit", "timeout"));
+  CHECK(count_of(page, planned) == 3);
+  CHECK(count_of(page, error) == 1);
+  CHECK(count_of(page, "<span class=\"bad\">attempt_end</span>") == 1);
+
+  // What fails is an error, whatever comes after it; who starts the job again may tell of the attempt before.
+  page = page_of(attempt(0, "rank_failed", "failure") + event_line(10, "claimed", {{"job", "1"}}, 1) +
+                 again(0, "failure") + event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
+  CHECK(count_of(page, planned) == 0);
+  CHECK(count_of(page, error) == 1);
+  CHECK(count_of(page, ">attempt 0</span>") == 1);
+  CHECK(count_of(page, ">attempt 1</span>") == 1);
+}
+
 TEST_CASE("a failed run's page has what its first failed rank said at last, as text") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
@@ -318,12 +360,17 @@ TEST_CASE("a spec's lines become paths and values") {
   const auto keys = flat_keys(
       "# made\nname: x  # a.yaml:1:1\nresources:\n  time: \"00:05:00\"  # here\n  deep:\n    er: 'a # b'\nlaunch:\n  "
       "command:\n    - echo  # one\n"
-      "    - two\ntrain: {}\n");
+      "    - \"two # 2\"\ntrain: {}\nwords: [\"python\", \"a \\\"b\\\"\"]  # there\nempty: \"\"\nquote: 'it''s'\nodd: "
+      "\"un\n");
   CHECK(keys == std::vector<std::pair<std::string, std::string>>{{"name", "x"},
-                                                                 {"resources.time", "\"00:05:00\""},
-                                                                 {"resources.deep.er", "'a # b'"},
-                                                                 {"launch.command", "echo, two"},
-                                                                 {"train", "{}"}});
+                                                                 {"resources.time", "00:05:00"},
+                                                                 {"resources.deep.er", "a # b"},
+                                                                 {"launch.command", "echo, two # 2"},
+                                                                 {"train", "{}"},
+                                                                 {"words", "python, a \"b\""},
+                                                                 {"empty", "\"\""},
+                                                                 {"quote", "it's"},
+                                                                 {"odd", "\"un"}});
 }
 
 }  // namespace dlrun
