@@ -219,8 +219,9 @@ class Planner {
     const std::string asked = spec_.train.backend.value_or("auto");
     if (asked != "auto") return asked;
     if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
-    return runtime_ == "none" && spec_.launch.mpi != "none" ? "mpi"
-                                                            : "gloo";  // an image rarely holds the host's libmpi
+    if (plan_.requested.nodes == 1) return "shm";
+    // An image rarely holds the host's libmpi.
+    return runtime_ == "none" && spec_.launch.mpi != "none" ? "mpi" : "gloo";
   }
 
   /// The leader's words about hanging and starting again, and what Slurm must allow for it.

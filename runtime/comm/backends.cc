@@ -48,13 +48,14 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
 /// What "auto" means here. The ranks of a world decide alike: all of this is the same for each.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
+  const bool is_one_node = options.world.nnodes == 1 && options.world.local_size == options.world.size;
+  if (is_one_node && options.store != nullptr) return "shm";
   if (options.has_mpi_launcher) {
     const auto mpi = load_comm_backend("mpi");
     if (mpi) return "mpi";
     if (options.store == nullptr) return tl::unexpected(mpi.error());
   }
-  const bool is_one_node = options.world.nnodes == 1 && options.world.local_size == options.world.size;
-  if (options.store != nullptr) return is_one_node ? "shm" : "gloo";
+  if (options.store != nullptr) return "gloo";
   return fail(Errc::kUnavailable,
               "no way to reach the other {} ranks: neither an MPI launcher (srun --mpi=pmix, mpirun) nor dlrun-agent "
               "started this process, "

@@ -108,10 +108,14 @@ YAML
         rm "$BATS_TEST_TMPDIR/root/${file##*/}"
     done
     make_image "$BATS_TEST_TMPDIR/root" "$dir/trainer.sqsh"
-    run dl submit job.yaml --watch --set resources.nodes=2 --set "container.image=$dir/trainer.sqsh" --set launch.preset=trainer --set launch.command=null --set train.data.dataset=digits --set train.epochs=1
-    echo "$output" | tail -n 5
-    [ "$status" -eq 0 ]
-    [ "$(dl status last --json | jq -r .state)" = completed ]
+    for ranks in '2 1 gloo' '1 2 shm'; do
+        read -r nodes per_node backend <<<"$ranks"
+        run dl submit job.yaml --watch --set "resources.nodes=$nodes" --set "resources.tasks_per_node=$per_node" --set "container.image=$dir/trainer.sqsh" --set launch.preset=trainer --set launch.command=null --set train.data.dataset=digits --set train.epochs=1
+        echo "$output" | tail -n 5
+        [ "$status" -eq 0 ]
+        [ "$(dl status last --json | jq -r .state)" = completed ]
+        [[ $output == *"x 2 ranks; $backend;"* ]]
+    done
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {

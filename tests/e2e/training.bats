@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The main job: one YAML file trains on four nodes over MPI, over Gloo, and on one machine without Slurm.
+# The main job: one YAML file trains on four nodes over MPI, over Gloo, on one node, and on one machine without Slurm.
 #
 # With the real MNIST in $DLRUN_TEST_MNIST the promised accuracy is held (4 epochs, >= 0.977); without it, digits that the trainer draws.
 # timeout: 1200
@@ -46,6 +46,14 @@ trained() {
     [ "$status" -eq 0 ]
     [[ $output == *"x 8 ranks; gloo;"* ]]
     trained 8
+}
+
+@test "on one node under Slurm its ranks meet in shared memory" {
+    run dl submit "$spec" "${data[@]}" --set resources.nodes=1 --set train.epochs=1 --watch
+    echo "$output" | tail -n 5
+    [ "$status" -eq 0 ]
+    [[ $output == *"x 2 ranks; shm;"* ]]
+    least=0.9 trained 2
 }
 
 @test "the same file trains on one machine without Slurm" {

@@ -77,6 +77,18 @@ TEST_CASE("shm: every collective gives the closed form at 1, 2, 4 and 7 ranks") 
   }
 }
 
+TEST_CASE("shm: it is what auto takes for the ranks of one node that have a store, also under an MPI launcher") {
+  for (const bool has_launcher : {false, true}) {
+    check_none(on_threads(
+        "auto", 2,
+        [](Communicator& comm) -> std::vector<std::string> {
+          if (comm.name() != "shm") return {fmt::format("auto chose {}", comm.name())};
+          return check_collectives(comm);
+        },
+        [&](CommunicatorOptions& options) { options.has_mpi_launcher = has_launcher; }));
+  }
+}
+
 TEST_CASE("shm: ranks that call something else are named on every rank") {
   for (const int size : {2, 4, 7}) {
     for (const Mismatch mismatch : kMismatches) {
