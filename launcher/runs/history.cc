@@ -130,7 +130,8 @@ std::string words_of(const std::string& kind, const Json& event) {
 bool is_bad(const std::string& kind, const Json& event) {
   if (kind == "ended") return json_read::text(event, "state") != "completed";
   if (kind == "attempt_end") return json_read::text(event, "reason") != "ok";
-  return kind == "missing" || kind == "rank_failed" || kind == "warning" || kind == "signal";
+  if (kind == "signal") return json_read::text(event, "word") != "checkpoint";  // what was asked for
+  return kind == "missing" || kind == "rank_failed" || kind == "warning";
 }
 
 }  // namespace

@@ -264,6 +264,8 @@ TEST_CASE(
   const auto attempt = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
            event_line(10 * number + 1, "joined", {{"ranks", 2}, {"hosts", "n1"}}, number) +
+           event_line(10 * number + 7, "signal", {{"signal", "SIGUSR1"}, {"where", "lead"}, {"word", "checkpoint"}},
+                      number) +
            event_line(10 * number + 8, "attempt_end", {{"code", 0}, {"reason", reason}, {"cause", cause}}, number);
   };
   const auto again = [](int number, const char* cause) {
