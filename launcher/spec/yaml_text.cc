@@ -7,6 +7,18 @@
 #include "common/text.h"
 
 namespace dlrun {
+namespace {
+
+/// YAML 1.1's line breaks beyond ASCII (U+0085, U+2028, U+2029), around which a reader drops blanks, as escapes; else
+/// empty.
+std::string_view break_escape(std::string_view text) {
+  if (text.starts_with("\xC2\x85")) return "\\u0085";
+  if (text.starts_with("\xE2\x80\xA8")) return "\\u2028";
+  if (text.starts_with("\xE2\x80\xA9")) return "\\u2029";
+  return {};
+}
+
+}  // namespace
 
 std::string yaml_string(std::string_view text) {
   std::string result = "\"";
@@ -20,6 +32,9 @@ std::string yaml_string(std::string_view text) {
       result += "\\n";
     } else if (c == '\t') {
       result += "\\t";
+    } else if (const auto escape = break_escape(text.substr(i)); !escape.empty()) {
+      result += escape;
+      i += escape == "\\u0085" ? 1 : 2;
     } else if (is_control(c)) {
       result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // YAML and JSON
     } else {

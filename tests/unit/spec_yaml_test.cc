@@ -10,6 +10,7 @@
 
 #include "launcher/spec/load.h"
 #include "launcher/spec/yaml_document.h"
+#include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
 namespace {
@@ -140,6 +141,17 @@ TEST_CASE("a quoted null is a text") {
   const YamlNode& root = document.at(document.root);
   for (std::size_t i = 0; i < 3; ++i) CHECK(document.at(root.items[i]).kind == Kind::kScalar);
   CHECK(document.at(root.items[3]).kind == Kind::kNull);
+}
+
+TEST_CASE("a text that is written is read back to the byte, also around the line breaks that only YAML has") {
+  for (const char* text : {"a \xC2\x85 b", "\xE2\x80\xA8 a", "a \xE2\x80\xA9", "\xE2\x80\xA8\xE2\x80\xA8",
+                           "\xC2\xA0 \xEF\xBB\xBF", " a\n  b\t\n", "\"\\'", "null", "#", "a: b"}) {
+    for (const auto& written : {yaml_string(text), yaml_text(text)}) {
+      CAPTURE(written);
+      const auto document = parsed("key: " + written + "\n");
+      CHECK(document.at(document.at(document.root).items[1]).text == text);
+    }
+  }
 }
 
 TEST_CASE("cycles, unknown anchors, tags and second documents are refused") {
