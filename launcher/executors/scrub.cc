@@ -10,8 +10,7 @@ namespace {
 
 const std::vector<std::string_view>& denied() {
   static const std::vector<std::string_view> patterns = {
-      // Slurm's own: what an outer job exports, defaults that override the script, and SLURM_TIME_FORMAT, with which
-      // times
+      // Slurm's own: what an outer job exports, defaults that override the script, and the user's form of times, which
       // could be relative ("12:30"), and wrong at midnight.
       "SLURM_*", "SBATCH_*", "SALLOC_*", "SRUN_*", "SQUEUE_*", "SACCT_*", "SINFO_*",
       // How an outer job's ranks find each other.

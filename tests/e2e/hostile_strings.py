@@ -9,8 +9,11 @@ it is not given: each string is in each place within days, and a failure says ho
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each key is refused (exit 2, an error
 that names the key, nothing written), or arrives byte for byte:
-  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options);
-  - as an option of srun, a module or a path of the prologue: as the word that bash hands on in the job, which a recorder in front of PATH writes down;
+  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options, and some in its complaints);
+  - as an option of srun, a module, an environment or a path of the prologue: as the whole word that bash hands on in the job, which a recorder
+    in front of PATH writes down;
+  - where dlrun reads a number, a size, a time, a word of a list or a flag: never, and a good value of that key arrives;
+  - where only dlrun itself reads it, later: in the spec that the script carries;
   - in environment.vars and launch.command: in the environment and argv of the program, in a real job behind the real srun and the agent, and
     on this machine by `dlrun run`.
 Strings try to create a file whose name starts with "canary"; none may exist at the end.
@@ -25,6 +28,8 @@ import socket
 import subprocess
 import sys
 import time
+
+import yaml
 
 HOME = os.path.abspath(".")
 TOUCH = f"touch {HOME}/canary"
@@ -111,6 +116,10 @@ def render(key, text, number, failures):
         values["container.image"] = "./image.sqsh"
     if key.startswith("container."):
         values.setdefault("container.runtime", "pyxis")
+    if key == "environment.conda.module":
+        values["environment.conda.name"] = "custom"
+    if key == "submit.url":
+        values["submit.via"] = "slurmrestd"
     if key.startswith("train.") or key.startswith("checkpoint."):
         values.update({"launch.preset": "trainer", "train.data.dataset": "digits"} if key not in ("launch.preset", "train.data.dataset") else {})
         values.pop("launch.command", None)
@@ -161,14 +170,38 @@ def directive_of(script, key):
 
 
 def read_keys(path):
-    """Every key of the table that can be set, with its option."""
+    """Every key of the table that can be set, with its option; and which of them are paths, always or where there is a slash."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help', open(path, encoding="utf-8").read(), re.S)
     keys = {}
+    formats = {}
     for path_, field, rest in rows:
         if field:
             option = re.search(r'\.option = "([^"]+)"', rest)
             keys[path_] = option.group(1) if option else None
-    return keys
+            form = re.search(r"\.format = Format::(k\w+)", rest)
+            formats[path_] = form.group(1) if form else None
+    return keys, formats
+
+
+def path_of(text):
+    """What a path in a spec means: below the spec's folder, without steps to and fro. Python alone keeps two slashes at the start."""
+    if text == "~" or text.startswith("~/"):
+        text = os.path.expanduser(text)
+    return re.sub("^//+", "/", os.path.abspath(text))
+
+
+def meant(key, text):
+    """The value that dlrun makes of a text: itself, or the path."""
+    form = KEY_FORMATS.get(key)
+    is_path = form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text) or (form == "kImage" and re.match(r"\.?\.?/|~/", text)) or key == "container.mounts"
+    return path_of(text) if is_path else text
+
+
+def is_meant(key, text, arrived, before=b"", after=b""):
+    if arrived == before + meant(key, text).encode() + after:
+        return True
+    # A root of many slashes is a root.
+    return not text.strip("/") and arrived.startswith(before) and arrived.endswith(after) and not arrived[len(before) : len(arrived) - len(after)].strip(b"/")
 
 
 RECORDER = """#!/bin/bash
@@ -200,12 +233,17 @@ def check_directives(keys, every_one, failures):
                 refused += 1
                 continue
             accepted += 1
+            if key in CLOSED or (key in SWITCHES and text != "true"):
+                failures.add(key, text, "taken, where no such string means anything")
             done = run(["bash", "-n", script])
             if done.returncode != 0:
                 failures.add(key, text, f"not a shell script: {done.stderr[:200]}")
             name = directive_of(script, key)
             if key.startswith("after."):
                 check_after(key, text, failures)
+            elif key in READ_LATER:
+                if not is_meant(key, text, carried(script, key)):
+                    failures.add(key, text, f"the script carries {carried(script, key)!r:.200}")
             elif name is None:
                 other.append((key, text))
             else:
@@ -217,7 +255,14 @@ def check_directives(keys, every_one, failures):
                     refusal = done.stderr.decode("utf-8", "replace")
                     if done.returncode == 0 or not re.search(r"error|invalid|Invalid|Unable", refusal):
                         failures.add(key, text, f"sbatch did not show --{name} and did not refuse: {refusal[-300:]}")
-                elif arrived != text.encode() and key not in NORMALISED:
+                    elif "Invalid time specification" in refusal and f"): {text}\n" not in refusal:
+                        failures.add(key, text, f"sbatch refuses another time: {refusal[-300:]}")
+                elif key in SLURMS_OWN:
+                    pass
+                elif key == "resources.gres":  # a list to sbatch, which writes before each what it is
+                    if arrived != ",".join("gres:" + one for one in text.split(",")).encode():
+                        failures.add(key, text, f"sbatch read {arrived[:120]!r}")
+                elif not is_meant(key, text, arrived):
                     failures.add(key, text, f"sbatch read {arrived[:120]!r}")
             os.unlink(script)
     return accepted, refused, other
@@ -233,13 +278,38 @@ def check_after(key, text, failures):
         failures.add(key, text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
 
 
+def carried(script, key):
+    """A key's value in the spec that the script carries for `dlrun submit`, resolved."""
+    with open(script, encoding="utf-8") as text:
+        value = yaml.safe_load("".join(line[3:] for line in text if line.startswith("#| ")))
+    for part in key.split("."):
+        value = value[part]
+    return value.replace("$${", "${").encode()
+
+
+def check_closed(failures):
+    """That what refuses every string takes what it is for."""
+    for key, good in CLOSED.items():
+        script = render(key, good, "-good", failures)
+        if script is None:
+            failures.add(key, str(good), "refused, and so what was seen of this key means nothing")
+        else:
+            os.unlink(script)
+
+
 FLAGS = {"exclusive", "requeue", "no-requeue"}
-# Values that dlrun or sbatch rewrites by their own documented grammar (units, % patterns): only what is executed matters there.
-NORMALISED = {"resources.time", "resources.mem", "resources.mem_per_cpu", "resources.mem_per_gpu", "resources.nodes", "resources.gpus", "resources.gpus_per_node",
-              "resources.gpus_per_task", "resources.output", "resources.error", "resources.signal", "resources.begin", "resources.exclusive", "resources.gres",
-              # Node lists: Slurm sorts, folds and expands them.
-              "resources.nodelist", "resources.exclude",
-              "resources.hint", "resources.distribution", "resources.licenses", "resources.threads_per_core"}
+# dlrun reads these itself: numbers, sizes, times, words of a list. No string of the corpus is one; a good value is.
+CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G", "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
+          "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1", "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
+          "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps", "checkpoint.signal_before": "60s", "submit.via": "sbatch",
+          "submit.url": "unix:/run/slurmrestd/socket"}
+SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home", "container.remap_root", "container.entrypoint"}
+# Not in the script's shell: read by dlrun when the script is submitted.
+READ_LATER = {"submit.token_file"}
+# Words of Slurm's own grammar, shown as numbers or other words, or refused without being told: only what is executed can be seen of them.
+SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
+# What slurmrestd tells of a job in another form than it was given: numbers, node lists folded, paths with patterns filled in.
+NORMALISED = SLURMS_OWN | set(CLOSED) | {"resources.output", "resources.error", "resources.begin", "resources.gres", "resources.nodelist", "resources.exclude", "resources.licenses"}
 
 
 def job_spec(number, text, more=()):
@@ -358,7 +428,7 @@ def check_jobs(failures, more=(), step=2):
 def check_prologue(pairs, failures):
     """Keys that are neither directives nor the program's: what bash hands on in a job, to a recorder."""
     os.makedirs("bin", exist_ok=True)
-    for name in ("srun",):
+    for name in ("srun", "conda"):
         with open(f"bin/{name}", "w", encoding="ascii") as out:
             out.write(RECORDER)
         os.chmod(f"bin/{name}", 0o755)
@@ -368,8 +438,8 @@ def check_prologue(pairs, failures):
         if script is None:
             continue
         record = f"{HOME}/record-{index}"
-        # lead starts the recorder in srun's place; module and conda are functions, as on a cluster.
-        header = f"module() {{ printf '%s\\0' module \"$@\" >> {record}; }}; export -f module; conda() {{ printf '%s\\0' conda \"$@\" >> {record}; }}; export -f conda\n"
+        # lead starts the recorder in srun's place; module and conda are functions, as on a cluster, and so is here what reads an environment in.
+        header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f {name}\n" for name in ("module", "conda", "."))
         wrapper = f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash {HOME}/{script}\n"
         with open(f"w{index}.sh", "w", encoding="ascii") as out:
             out.write(wrapper)
@@ -381,21 +451,28 @@ def check_prologue(pairs, failures):
     if not wait_for_jobs(600):
         failures.add("jobs", "", "still in the queue after 600 s")
     for index, (key, text) in enumerate(pairs):
-        if key in FREE_FORM or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
-            continue  # a number is rendered as one
+        if key in SWITCHES or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
+            continue  # true is a flag, or nothing; a number is rendered as one
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
-        # As a path it is made absolute; Python alone keeps two slashes at the start.
-        if text.encode() not in words and re.sub("^//", "/", os.path.abspath(text)).encode() not in words:
+        if not any(is_word(key, text, word) for word in words.split(b"\0")):
             failures.add(key, text, f"not among the words that srun, module and conda got: {words[-200:]!r}")
     return submitted
 
 
-# Not the job's at all, shell text by its meaning, a file that must exist before the script goes on, or a word that is rewritten (true: a flag).
-FREE_FORM = {"submit.via", "submit.url", "submit.token_file", "environment.setup", "environment.venv", "environment.conda.name", "environment.conda.module", "site", "checkpoint.signal_before", "checkpoint.every",
-             "launch.preset", "container.runtime", "container.mounts", "container.save", "checkpoint.dir", "environment.modules.purge", "container.writable",
-             "container.mount_home", "container.remap_root", "container.entrypoint"}
+def is_word(key, text, word):
+    """Whether it is the key's value as the script hands it on: alone, behind its option and =, or as what is made of it."""
+    option = ("--comment" if key == "launch.srun" else KEY_OPTIONS.get(key) or "").encode()
+    if key == "container.mounts":  # one list with the run's own; a path alone is mounted where it is
+        both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
+        return bool(both) and all(is_meant(key, text, part) for part in both.groups())
+    if key == "environment.venv":
+        return is_meant(key, text, word, after=b"/bin/activate")
+    return is_meant(key, text, word) or (option != b"" and is_meant(key, text, word, before=option + b"="))
+
+
 KEY_OPTIONS = {}
+KEY_FORMATS = {}
 TURN = [0]
 
 
@@ -406,7 +483,8 @@ def main():
     parser.add_argument("--turn", type=int, default=time.localtime().tm_yday)
     parser.add_argument("--rest", metavar="SOCKET")
     args = parser.parse_args()
-    KEY_OPTIONS.update(read_keys(args.keys))
+    for own, read in zip((KEY_OPTIONS, KEY_FORMATS), read_keys(args.keys)):
+        own.update(read)
     if len(KEY_OPTIONS) < 50:
         sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
     TURN[0] = args.turn
@@ -415,6 +493,8 @@ def main():
     if args.rest:
         check_rest(args.rest, args.all, failures)
         return tell(failures)
+    check_closed(failures)
+    # environment.setup is shell by its meaning. The other two are in jobs and runs, below.
     keys = [key for key in KEY_OPTIONS if key not in ("environment.setup", "environment.vars", "launch.command")]
     accepted, refused, other = check_directives(keys, args.all, failures)
     print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
