@@ -7,26 +7,8 @@ load containers
 load secrets
 
 setup() {
-    dir=$(fresh_dir)
-    install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/odd ä"
-    echo from-data >"$dir/data/file"
-    cat >"$dir/job.yaml" <<YAML
-name: boxed
-resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-container:
-  runtime: apptainer
-  image: $images/tiny.sqsh
-launch: {preset: plain, command: [cat, /etc/os-release]}
-YAML
-    chown -R "$DLRUN_TESTBED_USER:" "$dir"
-    as_user touch canary
+    boxed_job apptainer 1 1
     echo "# $(as_user apptainer --version)" >&3
-}
-
-# Each LINE is one of what was printed.
-printed() {
-    local line
-    for line in "$@"; do grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }; done
 }
 
 @test "every rank is in the image: the job's variables beat its own, mounts hold with their flags, all else is not there" {
@@ -79,15 +61,7 @@ printed() {
     echo "$output"
     [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]
-    is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
-    dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=[$dir/data:/data]"
-    wait_until 60 is_running
-    run dl attach last -- cat /etc/os-release /data/file </dev/null
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ $output == *ID=dlrun-test*from-data* ]]
-    as_user touch "$dir/data/go"
-    dl wait last
+    attach_enters_the_image
 }
 
 @test "secrets reach the program in the container, and nothing else; an interactive session's, too" {

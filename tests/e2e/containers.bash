@@ -2,8 +2,12 @@
 # For files whose jobs run in containers. Images are small ones of our own, so that nothing is fetched: $images/tiny.sqsh is there for
 # the duration of a file that loads this.
 #
+#   boxed_job RUNTIME NODES TASKS
+#                            makes dir a new directory with job.yaml, which says what its image is, and what it may mount: data/file, "odd ä"
 #   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints what rank 0 printed in the container, or, where it failed, the
 #                            job's words
+#   printed LINE...          each of these is a whole line of output
+#   attach_enters_the_image  a command beside a running job's ranks sees the image and the job's mount
 #   make_root DIR            a root file system of busybox, with an os-release and an environment of its own
 #   make_image DIR FILE      that as a squashfs image
 #   make_mpi_root DIR        that of the file with mpi_ring and all that Open MPI wants
@@ -80,6 +84,37 @@ setup_file() {
     make_root "$BATS_FILE_TMPDIR/root"
     make_image "$BATS_FILE_TMPDIR/root" "$images/tiny.sqsh"
     export images
+}
+
+boxed_job() {
+    dir=$(fresh_dir)
+    as_user mkdir "$dir/data" "$dir/odd ä"
+    as_user tee "$dir/data/file" <<<from-data >/dev/null
+    as_user tee "$dir/job.yaml" >/dev/null <<YAML
+name: boxed
+resources: {nodes: $2, tasks_per_node: $3, time: 5m}
+container:
+  runtime: $1
+  image: $images/tiny.sqsh
+launch: {preset: plain, command: [cat, /etc/os-release]}
+YAML
+    as_user touch canary # in the home directory
+}
+
+printed() {
+    local line
+    for line in "$@"; do grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }; done
+}
+
+is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
+attach_enters_the_image() {
+    dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=['$dir/data:/data']"
+    wait_until 60 is_running
+    run dl attach last -- cat /etc/os-release /data/file </dev/null
+    echo "$output"
+    [[ $status == 0 && $output == *ID=dlrun-test*from-data* ]] || return 1
+    as_user touch "$dir/data/go"
+    dl wait last
 }
 
 inside() {

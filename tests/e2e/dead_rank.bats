@@ -35,28 +35,27 @@ dies() {
     jq -e '.first_failed | .rank == 3 and .host == "n2" and .signal == "SIGKILL"' <<<"$output"
 }
 
-@test "kill -9 of one program of 8: the others are gone within 2 s, rank, host and signal are named" {
+# killed program|agent PROGRAM: that of rank 3 in a job of eight that do PROGRAM, on both trackers
+killed() {
+    local field tracker
+    [[ $1 == program ]] && field=1 || field=2
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        eight 'sleep 300'
-        dies "$(cut -d' ' -f1 "$dir/pid-3")"
+        eight "$2"
+        dies "$(cut -d' ' -f"$field" "$dir/pid-3")"
     done
+}
+
+@test "kill -9 of one program of 8: the others are gone within 2 s, rank, host and signal are named" {
+    killed program 'sleep 300'
 }
 
 @test "kill -9 of one program of 8 whose others ignore TERM and have detached children: gone within 2 s" {
-    for tracker in cgroup linuxproc; do
-        on "$tracker"
-        eight 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
-        dies "$(cut -d' ' -f1 "$dir/pid-3")"
-    done
+    killed program 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
 }
 
 @test "kill -9 of one rank's agent: its own program and the others are gone within 2 s" {
-    for tracker in cgroup linuxproc; do
-        on "$tracker"
-        eight 'trap "" TERM; sleep 300; sleep 300'
-        dies "$(cut -d' ' -f2 "$dir/pid-3")"
-    done
+    killed agent 'trap "" TERM; sleep 300; sleep 300'
 }
 
 @test "kill -9 of the leader: no rank outlives its lease" {

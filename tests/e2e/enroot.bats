@@ -6,20 +6,7 @@ load helpers
 load containers
 load secrets
 
-setup() {
-    dir=$(fresh_dir)
-    install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/odd ä"
-    echo from-data >"$dir/data/file"
-    cat >"$dir/job.yaml" <<YAML
-name: boxed
-resources: {nodes: 2, tasks_per_node: 2, time: 5m}
-container:
-  runtime: enroot
-  image: $images/tiny.sqsh
-launch: {preset: plain, command: [cat, /etc/os-release]}
-YAML
-    chown -R "$DLRUN_TESTBED_USER:" "$dir"
-}
+setup() { boxed_job enroot 2 2; }
 
 # as the user on a node
 on_node() {
@@ -57,15 +44,14 @@ no_container_is_left() {
 }
 
 @test "mounts hold with their flags, the root is read-only, the home absent, the work directory as asked for" {
-    as_user touch canary
     run inside "pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro; ls $DLRUN_TESTBED_HOME/canary || echo no-home; test -d '/odd ä' && echo odd-there; id -u" \
         --set "container.mounts=['$dir/data:/mnt:ro', '$dir/odd ä:/odd ä']" --set container.workdir=/tmp
     echo "$output"
     [ "$status" -eq 0 ]
-    for line in /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"; do grep -Fqx -- "$line" <<<"$output"; done
+    printed /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"
     run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true --set container.mount_home=true --set container.remap_root=true
     echo "$output"
-    for line in /new /root/canary 0; do grep -Fqx -- "$line" <<<"$output"; done
+    printed /new /root/canary 0
 }
 
 started() { [[ $(dl logs last) == *waiting* ]]; }

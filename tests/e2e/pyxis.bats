@@ -6,22 +6,7 @@ load helpers
 load containers
 load secrets
 
-setup() {
-    dir=$(fresh_dir)
-    install -d -o "$DLRUN_TESTBED_USER" "$dir/data" "$dir/ä'b;c#%"
-    echo from-data >"$dir/data/file"
-    echo odd >"$dir/ä'b;c#%/file"
-    chmod -R a+rwX "$dir"
-    cat >"$dir/job.yaml" <<YAML
-name: boxed
-resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-container:
-  runtime: pyxis
-  image: $images/tiny.sqsh
-launch: {preset: plain, command: [cat, /etc/os-release]}
-YAML
-    chown "$DLRUN_TESTBED_USER:" "$dir/job.yaml"
-}
+setup() { boxed_job pyxis 1 1; }
 
 @test "the job sees the image's own os-release, on every node and rank" {
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2
@@ -35,7 +20,7 @@ YAML
         --set "container.mounts=['$dir/data:/mnt/a', '$dir/data:/mnt/b:ro+rprivate']"
     echo "$output"
     [ "$status" -eq 0 ]
-    for line in from-data a-written b-refused root-refused; do [[ $output == *"$line"* ]]; done
+    printed from-data a-written b-refused root-refused
     [ -e "$dir/data/new" ]
 }
 
@@ -47,6 +32,8 @@ YAML
 }
 
 @test "a folder whose name has quotes and signs is mounted under that name" {
+    as_user mkdir "$dir/ä'b;c#%"
+    as_user tee "$dir/ä'b;c#%/file" <<<odd >/dev/null
     run inside "cat \"/mnt/ä'b;c#%/file\"" --set "container.mounts=[{source: \"$dir/ä'b;c#%\", target: \"/mnt/ä'b;c#%\"}]"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -62,7 +49,6 @@ YAML
 }
 
 @test "the home directory is there when it is asked for only" {
-    as_user touch canary
     run inside "ls $DLRUN_TESTBED_HOME/canary || echo absent"
     [[ $output == *absent* ]]
     run inside "ls $DLRUN_TESTBED_HOME/canary" --set container.mount_home=true
@@ -130,15 +116,7 @@ YAML
 }
 
 @test "attach gives a container of the same image, beside the ranks" {
-    is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
-    dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e $dir/data/go ]; do sleep 0.1; done']" --set "container.mounts=[$dir/data:$dir/data]"
-    wait_until 30 is_running
-    run dl attach last -- cat /etc/os-release </dev/null
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ $output == *ID=dlrun-test* ]]
-    as_user touch "$dir/data/go"
-    dl wait last
+    attach_enters_the_image
 }
 
 @test "attach to a named container sees what the ranks have written there" {
@@ -159,7 +137,7 @@ YAML
 }
 
 @test "a job in an image starts again, in its allocation and from the queue" {
-    cat >>"$dir/job.yaml" <<'YAML'
+    as_user tee -a "$dir/job.yaml" >/dev/null <<'YAML'
 retry: {max: 3, on: [failure, preemption]}
 YAML
     dl submit job.yaml --set "container.mounts=['$dir/data:/data']" --set \
