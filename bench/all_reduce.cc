@@ -3,16 +3,19 @@
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
-// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of the gloo and shm backends, and
-// the ratios mpi to MPI and MPI to shm. Their ranks meet through a store in a folder of rank 0's temporary directory:
-// one machine only.
+// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of the gloo and shm backends, of
+// arrays that lie in memory of all ranks (without the writing of them, which private ones need, too, and with it), and
+// the ratios mpi to MPI, MPI to shm and MPI to in place. Their ranks meet through a store in a folder of rank 0's
+// temporary directory: one machine only.
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,6 +25,7 @@
 #include "common/text.h"
 #include "runtime/bootstrap/store.h"
 #include "runtime/comm/make_communicator.h"
+#include "runtime/comm/reduce.h"
 
 namespace {
 
@@ -55,10 +59,61 @@ Result<std::string> shared_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
+/// What the trainer does on one node (parallel/sharded_step.cc): every rank has its array where all ranks read it, sums
+/// its own part of all of them, and the sum is one array for all.
+class InPlace {
+ public:
+  static Result<InPlace> make(Communicator& comm, std::size_t count) {
+    auto memory = comm.share((static_cast<std::size_t>(comm.size()) + 1) * whole_pages(count) * sizeof(float));
+    if (!memory) return tl::unexpected(memory.error());
+    if (*memory == nullptr) return fail(Errc::kIo, "no room for {} floats of each rank", count);
+    return InPlace(comm, count, std::move(*memory));
+  }
+
+  /// As a backward pass does before each call. Other ranks have read it: the write takes it back from their caches.
+  void write_own() { std::fill_n(array(comm_.rank()), count_, 1.0F); }
+
+  Result<> all_reduce() {
+    DLRUN_TRY(comm_.barrier());
+    constexpr std::size_t kPiece = 2048;  // stays in the first-level cache
+    const auto size = static_cast<std::size_t>(comm_.size());
+    const std::size_t part = (count_ + size - 1) / size;
+    const std::size_t begin = std::min(count_, part * static_cast<std::size_t>(comm_.rank()));
+    const std::size_t end = std::min(count_, begin + part);
+    float* const sum = array(comm_.size());
+    for (std::size_t at = begin; at < end; at += kPiece) {
+      const std::size_t n = std::min(kPiece, end - at);
+      combine(ReduceOp::kSum, sum + at, array(0) + at, array(1) + at, n);
+      for (int rank = 2; rank < comm_.size(); ++rank) combine(ReduceOp::kSum, sum + at, sum + at, array(rank) + at, n);
+    }
+    return comm_.barrier();
+  }
+
+ private:
+  InPlace(Communicator& comm, std::size_t count, std::shared_ptr<std::byte> memory)
+      : comm_(comm), count_(count), memory_(std::move(memory)) {}
+
+  /// Ranks write their own arrays at once: no two of them in one page.
+  static std::size_t whole_pages(std::size_t count) {
+    constexpr std::size_t kPage = 4096 / sizeof(float);
+    return (count + kPage - 1) / kPage * kPage;
+  }
+
+  /// A rank's, and behind them the sum.
+  [[nodiscard]] float* array(int rank) const {
+    return reinterpret_cast<float*>(memory_.get()) + static_cast<std::size_t>(rank) * whole_pages(count_);
+  }
+
+  Communicator& comm_;
+  std::size_t count_;
+  std::shared_ptr<std::byte> memory_;
+};
+
 Result<> run() {
   CommunicatorOptions options;
   const auto world = read_world(Env::of_process(), WorldReader::kProgram);
   if (!world) return tl::unexpected(world.error());
+  if (world->size < 2) return fail(Errc::kUsage, "one rank has nothing to reduce; start it with mpirun -n 2");
   options.world = *world;
   options.checked_calls = 0;
   auto mpi = make_communicator("mpi", options);
@@ -74,38 +129,52 @@ Result<> run() {
   if (!shm) return tl::unexpected(shm.error());
 
   if (world->rank == 0)
-    std::fputs(fmt::format("{} ranks\n{:>10} {:>12} {:>12} {:>12} {:>12} {:>8} {:>8}\n", world->size, "bytes", "MPI us",
-                           "mpi us", "gloo us", "shm us", "mpi/MPI", "MPI/shm")
+    std::fputs(fmt::format("{} ranks\n{:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>12}\n",
+                           world->size, "bytes", "MPI us", "mpi us", "gloo us", "shm us", "in place", "+ write",
+                           "mpi/MPI", "MPI/shm", "MPI/in place")
                    .c_str(),
                stdout);
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
-    std::vector<float> values(bytes / sizeof(float), 1.0F);
+    std::vector<float> values(bytes / sizeof(float), 0.0F);
     const int repeats = static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
-    std::array<std::vector<double>, 4> times;
+    std::array<std::vector<double>, 6> times;
+    auto in_place = InPlace::make(**shm, values.size());
+    if (!in_place) return tl::unexpected(in_place.error());
     Result<> failed;
     for (int round = 0; round < kRounds; ++round) {
       DLRUN_TRY((*mpi)->barrier());
       measure(times[0], repeats, [&] {
-        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       });
       DLRUN_TRY((*mpi)->barrier());
       measure(times[1], repeats, [&] {
-        if (failed) failed = (*mpi)->all_reduce(std::span(values), ReduceOp::kMax);
+        if (failed) failed = (*mpi)->all_reduce(std::span(values), ReduceOp::kSum);
       });
       DLRUN_TRY((*mpi)->barrier());
       measure(times[2], repeats, [&] {
-        if (failed) failed = (*gloo)->all_reduce(std::span(values), ReduceOp::kMax);
+        if (failed) failed = (*gloo)->all_reduce(std::span(values), ReduceOp::kSum);
       });
       DLRUN_TRY((*mpi)->barrier());
       measure(times[3], repeats, [&] {
-        if (failed) failed = (*shm)->all_reduce(std::span(values), ReduceOp::kMax);
+        if (failed) failed = (*shm)->all_reduce(std::span(values), ReduceOp::kSum);
       });
+      for (int i = 0; i < repeats; ++i) {
+        measure(times[5], 1, [&] {
+          in_place->write_own();
+          if (failed) failed = (*shm)->barrier();
+          measure(times[4], 1, [&] {
+            if (failed) failed = in_place->all_reduce();
+          });
+        });
+      }
       if (!failed) return failed;
     }
-    const std::array us{median(times[0]), median(times[1]), median(times[2]), median(times[3])};
+    std::array<double, 6> us{};
+    std::ranges::transform(times, us.begin(), median);
     if (world->rank == 0)
-      std::fputs(fmt::format("{:>10} {:>12.1f} {:>12.1f} {:>12.1f} {:>12.1f} {:>8.3f} {:>8.2f}\n", bytes, us[0], us[1],
-                             us[2], us[3], us[1] / us[0], us[0] / us[3])
+      std::fputs(fmt::format(
+                     "{:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>8.3f} {:>8.2f} {:>12.2f}\n",
+                     bytes, us[0], us[1], us[2], us[3], us[4], us[5], us[1] / us[0], us[0] / us[3], us[0] / us[4])
                      .c_str(),
                  stdout);
   }
