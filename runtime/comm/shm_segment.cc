@@ -90,39 +90,43 @@ Result<UniqueFd> unix_socket() {
   return made;
 }
 
-union DescriptorMessage {
-  cmsghdr aligned_as;
-  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+/// A message of one byte, with room for a descriptor beside it.
+class DescriptorMessage {
+ public:
+  DescriptorMessage() {
+    message_.msg_iov = &part_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = control_.data();
+    message_.msg_controllen = control_.size();
+  }
+  DescriptorMessage(const DescriptorMessage&) = delete;
+  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
+
+  [[nodiscard]] msghdr* get() { return &message_; }
+  /// Of the descriptor; nullptr where none has come.
+  [[nodiscard]] cmsghdr* header() { return CMSG_FIRSTHDR(&message_); }
+
+ private:
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control_{};
+  char byte_ = 1;
+  iovec part_{&byte_, 1};
+  msghdr message_{};
 };
 
 bool send_descriptor(int socket, int descriptor) {
-  char byte = 1;
-  iovec part{&byte, 1};
-  DescriptorMessage control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  DescriptorMessage message;
+  cmsghdr* const header = message.header();
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+  return ::sendmsg(socket, message.get(), MSG_NOSIGNAL) == 1;
 }
 
 UniqueFd receive_descriptor(int socket) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  DescriptorMessage control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return {};
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  DescriptorMessage message;
+  if (::recvmsg(socket, message.get(), MSG_CMSG_CLOEXEC) != 1) return {};
+  const cmsghdr* const header = message.header();
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return {};
   int descriptor = -1;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);

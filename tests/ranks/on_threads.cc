@@ -1,11 +1,15 @@
 #include "tests/ranks/on_threads.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <mutex>
 #include <thread>
 
 #include <doctest/doctest.h>
 
+#include "runtime/bootstrap/file_store.h"
 #include "runtime/bootstrap/memory_store.h"
 
 namespace dlrun {
@@ -38,6 +42,32 @@ std::vector<std::string> on_threads(std::string_view backend, int size,
   }
   for (std::thread& rank : ranks) rank.join();
   return failures;
+}
+
+std::vector<int> in_processes(int size, const std::filesystem::path& folder,
+                              const std::function<int(int rank, Store& store)>& body) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child > 0) {
+      children.push_back(child);
+      continue;
+    }
+    auto store = FileStore::open(folder / "store");
+    ::_exit(store ? body(rank, **store) : 99);  // no doctest and no return in a child
+  }
+  std::vector<int> codes;
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
+  return codes;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
 void check_none(const std::vector<std::string>& failures) {

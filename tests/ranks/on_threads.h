@@ -1,8 +1,10 @@
 #pragma once
-// Ranks as threads of one process.
+// Ranks as threads of one process, or as processes where one has to die.
 
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/bootstrap/store.h"
@@ -19,6 +21,12 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::string> on_threads(std::string_view backend, int size,
                                                   const std::function<std::vector<std::string>(Communicator&)>& body,
                                                   const std::function<void(CommunicatorOptions&)>& change = {});
+
+/// body(rank, store) in size processes that share a store in folder; what they exited with, -1 for the killed.
+[[nodiscard]] std::vector<int> in_processes(int size, const std::filesystem::path& folder,
+                                            const std::function<int(int rank, Store& store)>& body);
+
+[[nodiscard]] bool contains(std::string_view text, std::string_view part);
 
 /// Fails the test case once for each.
 void check_none(const std::vector<std::string>& failures);

@@ -1,8 +1,7 @@
-// The shm backend: ranks as threads, and as processes where a rank has to die.
+// What only the shm backend does: see node_backends_test.cc for the rest.
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -41,41 +40,7 @@ std::vector<std::string> on_ranks(int size, const std::function<std::vector<std:
   return on_threads("shm", size, body, change);
 }
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// body(rank) in size processes that share a store in folder; what they exited with, -1 for the killed.
-std::vector<int> in_processes(int size, const std::filesystem::path& folder,
-                              const std::function<int(int rank, Store& store)>& body) {
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < size; ++rank) {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child > 0) {
-      children.push_back(child);
-      continue;
-    }
-    auto store = FileStore::open(folder / "store");
-    ::_exit(store ? body(rank, **store) : 99);  // no doctest and no return in a child
-  }
-  std::vector<int> codes;
-  for (const pid_t child : children) {
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-  }
-  return codes;
-}
-
 }  // namespace
-
-TEST_CASE("shm: every collective gives the closed form at 1, 2, 4 and 7 ranks") {
-  for (const int size : {1, 2, 4, 7}) {
-    CAPTURE(size);
-    check_none(on_ranks(size, check_collectives));
-  }
-}
 
 TEST_CASE("shm: it is what auto takes for the ranks of one node that have a store, also under an MPI launcher") {
   for (const bool has_launcher : {false, true}) {
@@ -86,14 +51,6 @@ TEST_CASE("shm: it is what auto takes for the ranks of one node that have a stor
           return check_collectives(comm);
         },
         [&](CommunicatorOptions& options) { options.has_mpi_launcher = has_launcher; }));
-  }
-}
-
-TEST_CASE("shm: ranks that call something else are named on every rank") {
-  for (const int size : {2, 4, 7}) {
-    for (const Mismatch mismatch : kMismatches) {
-      check_none(on_ranks(size, [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
-    }
   }
 }
 
@@ -150,35 +107,6 @@ TEST_CASE("shm: a sum is the same bytes on every rank, and near the sum in doubl
   }
 }
 
-TEST_CASE("shm: two communicators over one store do not meet") {
-  check_none(on_ranks(2, [store = std::make_shared<MemoryStore>()](Communicator& first) -> std::vector<std::string> {
-    auto options = options_of(first.rank(), 2, *store);
-    options.prefix = "second";
-    auto second = make_communicator("shm", options);
-    if (!second) return {second.error().message};
-    std::vector<float> one{1};
-    std::vector<float> two{2};
-    auto request = first.start_all_reduce(std::span(one), ReduceOp::kSum);
-    if (!request) return {request.error().message};
-    if (auto done = (*second)->all_reduce(std::span(two), ReduceOp::kSum); !done) return {done.error().message};
-    if (auto done = request->wait(); !done) return {done.error().message};
-    if (one[0] != 2 || two[0] != 4) return {"sums of 1 and 2 over two ranks are not 2 and 4"};
-    return {};
-  }));
-}
-
-TEST_CASE("shm: a rank that never comes is named within the timeout") {
-  MemoryStore store;
-  auto options = options_of(0, 2, store);
-  options.timeout = milliseconds(300);
-  const auto before = steady_clock::now();
-  const auto comm = make_communicator("shm", options);
-  REQUIRE_FALSE(comm);
-  CHECK(comm.error().code == Errc::kTimeout);
-  CHECK(contains(comm.error().message, "rank 1 did not come"));
-  CHECK(steady_clock::now() - before < std::chrono::seconds(5));
-}
-
 TEST_CASE("shm: a rank that lives but does not call within the timeout is named") {
   const auto before = steady_clock::now();
   std::atomic<int> waiting{2};
@@ -206,7 +134,7 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("shm: ranks of two nodes and a missing store are refused with the remedy") {
+TEST_CASE("shm: ranks of two nodes are refused with the remedy") {
   MemoryStore store;
   auto options = options_of(0, 4, store);
   options.world.local_size = 2;
@@ -215,27 +143,6 @@ TEST_CASE("shm: ranks of two nodes and a missing store are refused with the reme
   REQUIRE_FALSE(spread);
   CHECK(spread.error().code == Errc::kInvalid);
   CHECK(contains(spread.error().message, "4 ranks are on 2 nodes; use mpi, gloo or nccl"));
-  options = options_of(0, 2, store);
-  options.store = nullptr;
-  const auto lonely = make_communicator("shm", options);
-  REQUIRE_FALSE(lonely);
-  CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
-}
-
-TEST_CASE("shm: an abandoned communicator ends the others' calls at once") {
-  const auto before = steady_clock::now();
-  check_none(on_ranks(3, [](Communicator& comm) -> std::vector<std::string> {
-    if (auto reached = comm.barrier(); !reached) return {reached.error().message};
-    if (comm.rank() == 1) {
-      comm.abandon();
-      return {};
-    }
-    const auto after = comm.barrier();
-    if (after) return {"a barrier without rank 1 succeeded"};
-    if (!contains(after.error().message, "rank 1 left")) return {after.error().message};
-    return {};
-  }));
-  CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
 TEST_CASE("shm: a rank that waits for a late one leaves the processor to others") {

@@ -1,0 +1,116 @@
+// What every backend that needs no launcher does alike, ranks as threads of one node.
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/bootstrap/memory_store.h"
+#include "runtime/comm/make_communicator.h"
+#include "tests/ranks/collective_checks.h"
+#include "tests/ranks/on_threads.h"
+
+namespace dlrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// A backend, and what it says of a rank 1 that does not come.
+struct Backend {
+  std::string_view name;
+  std::string_view missing;
+};
+const std::vector<Backend> kBackends{
+    {"shm", "rank 1 did not come"},
+#ifdef DLRUN_TEST_GLOO
+    {"gloo", "gloo/world/1"},
+#endif
+};
+
+}  // namespace
+
+TEST_CASE("shm, gloo: every collective gives the closed form at 1, 2, 4 and 7 ranks") {
+  for (const Backend& backend : kBackends) {
+    for (const int size : {1, 2, 4, 7}) {
+      CAPTURE(backend.name);
+      CAPTURE(size);
+      check_none(on_threads(backend.name, size, check_collectives));
+    }
+  }
+}
+
+TEST_CASE("shm, gloo: ranks that call something else are named on every rank") {
+  for (const Backend& backend : kBackends) {
+    for (const int size : {2, 4, 7}) {
+      for (const Mismatch mismatch : kMismatches) {
+        CAPTURE(backend.name);
+        check_none(on_threads(backend.name, size, [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
+      }
+    }
+  }
+}
+
+TEST_CASE("shm, gloo: two communicators over one store do not meet") {
+  for (const Backend& backend : kBackends) {
+    CAPTURE(backend.name);
+    const auto store = std::make_shared<MemoryStore>();
+    check_none(on_threads(backend.name, 2, [&](Communicator& first) -> std::vector<std::string> {
+      auto options = options_of(first.rank(), 2, *store);
+      options.prefix = "second";
+      auto second = make_communicator(backend.name, options);
+      if (!second) return {second.error().message};
+      std::vector<float> one{1};
+      std::vector<float> two{2};
+      auto request = first.start_all_reduce(std::span(one), ReduceOp::kSum);
+      if (!request) return {request.error().message};
+      if (auto done = (*second)->all_reduce(std::span(two), ReduceOp::kSum); !done) return {done.error().message};
+      if (auto done = request->wait(); !done) return {done.error().message};
+      if (one[0] != 2 || two[0] != 4) return {"sums of 1 and 2 over two ranks are not 2 and 4"};
+      return {};
+    }));
+  }
+}
+
+TEST_CASE("shm, gloo: a rank that never comes is named within the timeout; without a store the remedy is said") {
+  for (const Backend& backend : kBackends) {
+    CAPTURE(backend.name);
+    MemoryStore store;
+    auto options = options_of(0, 2, store);
+    options.timeout = milliseconds(300);
+    const auto before = steady_clock::now();
+    const auto alone = make_communicator(backend.name, options);
+    REQUIRE_FALSE(alone);
+    CHECK(alone.error().code == Errc::kTimeout);
+    CHECK(contains(alone.error().message, backend.missing));
+    CHECK(steady_clock::now() - before < std::chrono::seconds(5));
+    options.store = nullptr;
+    const auto lonely = make_communicator(backend.name, options);
+    REQUIRE_FALSE(lonely);
+    CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
+  }
+}
+
+TEST_CASE("shm, gloo: an abandoned communicator ends the others' calls at once") {
+  for (const Backend& backend : kBackends) {
+    CAPTURE(backend.name);
+    const auto before = steady_clock::now();
+    check_none(on_threads(backend.name, 3, [&](Communicator& comm) -> std::vector<std::string> {
+      if (auto reached = comm.barrier(); !reached) return {reached.error().message};
+      if (comm.rank() == 1) {
+        comm.abandon();
+        return {};
+      }
+      const auto after = comm.barrier();
+      if (after) return {"a barrier without rank 1 succeeded"};
+      if (backend.name == "shm" && !contains(after.error().message, "rank 1 left")) return {after.error().message};
+      return {};
+    }));
+    CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+  }
+}
+
+}  // namespace dlrun
