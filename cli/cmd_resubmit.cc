@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "launcher/plan/script_request.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/log_file.h"
 
 namespace dlrun {
 namespace {
@@ -75,7 +76,10 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& fa
   if (facts.submission) job.submit.server = facts.submission->server;
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
-  job.submit.log_pattern = script.output;
+  if (script.output) {
+    const auto folder = starts_in(job.script, directory_of(cli, run.path));
+    job.submit.log_pattern = absolute_pattern(folder, *script.output, script.job_name);
+  }
   auto secrets = secrets_of_script(cli, job.script, run.path);
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);

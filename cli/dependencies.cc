@@ -7,9 +7,63 @@
 #include "cli/output.h"
 #include "cli/select.h"
 #include "common/text.h"
+#include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
+
+/// That Slurm can wait for the run's job where the plan's is to be queued.
+Result<> check_job(const std::string& id, const RunStatus& status, const LaunchPlan& plan) {
+  if (status.state == RunState::kRefused || status.job.id.empty())
+    return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", id, word(status.state));
+  if (status.job.cluster == kLocalCluster)
+    return fail(Errc::kInvalid, "{} runs on this machine, and Slurm cannot wait for it; `dlrun wait {}` can", id, id);
+  if (status.job.cluster != plan.clusters.value_or(""))
+    return fail(Errc::kInvalid, "{} is a job of another cluster, {}", id,
+                status.job.cluster.empty() ? "the default one" : status.job.cluster);
+  return {};
+}
+
+/// Of a sweep: its arrays, or the tasks and jobs that are not over where a point was submitted again. The sweep is ok
+/// when each of its points is.
+Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
+                                                  const LaunchPlan& plan, const std::string& type) {
+  const auto record = read_sweep(sweep.path);
+  if (!record) return tl::unexpected(record.error());
+  std::vector<std::filesystem::path> runs;
+  for (const auto& point : record->points) runs.push_back(current_run_of(point_path(sweep.path, point)));
+  const auto states = inspector.inspect_all(runs);
+  std::vector<std::string> tasks, arrays;
+  bool is_as_submitted = true, has_failed = false;
+  for (std::size_t point = 0; point < states.size(); ++point) {
+    const std::string id = fmt::format("{}/{}", sweep.id, point);
+    const auto& status = states[point];
+    if (!status) return tl::unexpected(status.error());
+    const auto task = status->job.id.find('_');
+    is_as_submitted = is_as_submitted && task != std::string::npos;
+    if (is_over(*status) && status->state != RunState::kRefused) {
+      const bool is_completed = status->state == RunState::kCompleted;
+      has_failed = has_failed || !is_completed;
+      if (!is_completed && type == "afterok")
+        return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(status->state));
+      continue;
+    }
+    DLRUN_TRY(check_job(id, *status, plan));
+    tasks.push_back(status->job.id);
+    const std::string array = status->job.id.substr(0, task);
+    if (std::find(arrays.begin(), arrays.end(), array) == arrays.end()) arrays.push_back(array);
+  }
+  if (type == "afternotok") {
+    if (has_failed) return std::optional<std::string>();
+    if (tasks.empty())
+      return fail(Errc::kInvalid, "{} is {}: this job would never start", sweep.id, word(RunState::kCompleted));
+    if (arrays.size() > 1)
+      return fail(Errc::kInvalid, "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
+                  sweep.id, arrays.size());
+  }
+  if (tasks.empty()) return std::optional<std::string>();
+  return std::optional(type + ":" + join(is_as_submitted ? arrays : tasks, ":"));
+}
 
 /// "afterok:12"; nothing where the run is over, and as it should be.
 Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspector, const LaunchPlan& plan,
@@ -17,24 +71,16 @@ Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspect
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
   const auto run = select_run(cli, one.run);
   if (!run) return tl::unexpected(run.error());
+  if (is_sweep(run->path)) return word_of_points(*run, inspector, plan, one.type);
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
-  const bool is_ended = status->state == RunState::kCompleted || status->state == RunState::kFailed ||
-                        status->state == RunState::kCancelled;
-  if (is_ended && !status->is_last_known) {
+  if (is_over(*status) && status->state != RunState::kRefused) {
     const bool is_completed = status->state == RunState::kCompleted;
     const bool is_as_asked = one.type == "afterany" || is_completed == (one.type == "afterok");
     if (is_as_asked) return std::optional<std::string>();
     return fail(Errc::kInvalid, "{} is {}: this job would never start", run->id, word(status->state));
   }
-  if (status->state == RunState::kRefused || status->job.id.empty())
-    return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", run->id, word(status->state));
-  if (status->job.cluster == kLocalCluster)
-    return fail(Errc::kInvalid, "{} runs on this machine, and Slurm cannot wait for it; `dlrun wait {}` can", run->id,
-                run->id);
-  if (status->job.cluster != plan.clusters.value_or(""))
-    return fail(Errc::kInvalid, "{} is a job of another cluster, {}", run->id,
-                status->job.cluster.empty() ? "the default one" : status->job.cluster);
+  DLRUN_TRY(check_job(run->id, *status, plan));
   return std::optional(one.type + ":" + status->job.id);
 }
 

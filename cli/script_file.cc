@@ -38,10 +38,16 @@ bool is_script(std::string_view text) {
   return text.starts_with("#!");
 }
 
+std::filesystem::path starts_in(std::string_view text, const std::filesystem::path& folder) {
+  const auto chdir = sbatch_value(text, "--chdir", "-D");
+  return chdir ? (folder / *chdir).lexically_normal() : folder;
+}
+
 ScriptFile read_script(std::string_view text, std::string_view file_name) {
   ScriptFile script;
   const auto stem = file_name.substr(0, file_name.rfind('.'));
-  script.name = slug(sbatch_value(text, "--job-name", "-J").value_or(std::string(stem)));
+  script.job_name = sbatch_value(text, "--job-name", "-J");
+  script.name = slug(script.job_name.value_or(std::string(stem)));
   script.runs_dir = runs_of(text);
   script.output = sbatch_value(text, "--output", "-o");
   if (script.output && !script.runs_dir.empty() &&

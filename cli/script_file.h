@@ -2,6 +2,7 @@
 // A job script that somebody wrote or edited, as `dlrun submit job.sh` takes it.
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,13 +15,17 @@ namespace dlrun {
 inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
 struct ScriptFile {
-  std::string name;                   ///< --job-name, else the file's name; a slug
-  std::optional<std::string> output;  ///< --output, unless it is the one that dlrun renders for plain sbatch
-  std::string runs_dir;               ///< the --runs of a rendered script's last line; empty where there is none
+  std::string name;                     ///< --job-name, else the file's name; a slug
+  std::optional<std::string> job_name;  ///< --job-name
+  std::optional<std::string> output;    ///< --output, unless it is the one that dlrun renders for plain sbatch
+  std::string runs_dir;                 ///< the --runs of a rendered script's last line; empty where there is none
 };
 
 /// True for a text that starts like a script, "#!".
 [[nodiscard]] bool is_script(std::string_view text);
+
+/// Where its job starts, by its --chdir, if sbatch is called in this folder. Relative paths of its output start there.
+[[nodiscard]] std::filesystem::path starts_in(std::string_view text, const std::filesystem::path& folder);
 
 [[nodiscard]] ScriptFile read_script(std::string_view text, std::string_view file_name);
 

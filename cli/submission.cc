@@ -1,6 +1,5 @@
 #include "cli/submission.h"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <utility>
@@ -118,6 +117,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   submission.token = random_hex(16);
   submission.job.cluster = plan.clusters.value_or("");
   submission.server = plan.server;
+  submission.output = plan.log_pattern.value_or("");
   const auto request = submit_request(cli, run.path, submission.token, plan);
   if (!request) return tl::unexpected(request.error());
   if (!plan.server) submission.argv = {"sbatch", "--parsable"};
@@ -159,13 +159,6 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   submission.job.id = job->id;
   if (!job->cluster.empty()) submission.job.cluster = job->cluster;
   submission.state = Submission::State::kSubmitted;
-  if (plan.log_pattern && plan.is_array) {  // each task's own: its journal expands it
-    submission.log = (plan.directory / *plan.log_pattern).lexically_normal().string();
-  } else if (plan.log_pattern) {
-    const struct passwd* user = ::getpwuid(::getuid());
-    const auto log = expand_output_pattern(*plan.log_pattern, job->id, run.name, user != nullptr ? user->pw_name : "");
-    if (log) submission.log = (plan.directory / *log).lexically_normal().string();
-  }
   if (auto written = write_submission(run.path, submission); !written) {
     return fail(written.error().code, "the job was submitted as {}, but the run's journal could not be written: {}",
                 job->id, written.error().message);

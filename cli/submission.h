@@ -13,13 +13,12 @@
 namespace dlrun {
 
 struct SubmitPlan {
-  std::optional<RestServer> server;     ///< submit through it
-  std::optional<std::string> clusters;  ///< -M
-  std::optional<std::string>
-      log_pattern;                     ///< the user's own output file, sbatch's pattern; else the run's slurm-JOB.out
-  std::filesystem::path directory;     ///< the job's working directory
-  std::optional<std::string> comment;  ///< the user's own, kept behind ours
-  std::optional<std::string> chdir;    ///< where the job starts, in place of what the script says
+  std::optional<RestServer> server;        ///< submit through it
+  std::optional<std::string> clusters;     ///< -M
+  std::optional<std::string> log_pattern;  ///< the user's own output file, absolute_pattern(); else slurm-JOB.out
+  std::filesystem::path directory;         ///< the job's working directory
+  std::optional<std::string> comment;      ///< the user's own, kept behind ours
+  std::optional<std::string> chdir;        ///< where the job starts, in place of what the script says
   std::optional<std::string> dependency;   ///< sbatch's, where runs are waited for
   bool is_array = false;                   ///< every task has a run, and a log, of its own
   std::optional<std::string> array_tasks;  ///< sbatch's --array, in place of what the script says

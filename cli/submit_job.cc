@@ -152,12 +152,10 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
     job.submit.server = prepared->plan.server;
     job.prepared = std::move(*prepared);
   }
-  job.source_dir = cli.current_dir;
-  if (const auto chdir = sbatch_value(job.script, "--chdir", "-D"))
-    job.source_dir = (cli.current_dir / *chdir).lexically_normal();
+  job.source_dir = starts_in(job.script, cli.current_dir);
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
-  job.submit.log_pattern = script.output;
   job.submit.directory = cli.current_dir;
+  if (script.output) job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
   auto secrets = secrets_of_script(cli, job.script, {});
   if (!secrets) return tl::unexpected(secrets.error());
@@ -189,7 +187,8 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
   auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);
-  if (plan.output_given) job.submit.log_pattern = value_of(plan, "--output");
+  if (const auto output = value_of(plan, "--output"); output && plan.output_given)
+    job.submit.log_pattern = absolute_pattern(plan.folder, *output, value_of(plan, "--job-name"));
   job.prepared = std::move(*prepared);
   return job;
 }

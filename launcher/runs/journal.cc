@@ -14,7 +14,6 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
-#include "launcher/runs/log_file.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -97,13 +96,6 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
   Submission submission = *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
   submission.task = task;
   if (!submission.job.id.empty()) submission.job.id = fmt::format("{}_{}", submission.job.id, task);
-  if (!submission.log.empty()) {  // the user's own pattern, as sbatch got it
-    const struct passwd* user = ::getpwuid(::getuid());
-    const std::string sweep = name_of_id(run.parent_path().parent_path().filename().string());
-    submission.log =
-        expand_output_pattern(submission.log, submission.job.id, sweep, user != nullptr ? user->pw_name : "")
-            .value_or("");
-  }
   return submission;
 }
 
@@ -127,7 +119,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
-  submission.log = json_read::text(*json, "log");
+  submission.output = json_read::text(*json, "output");
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     submission.server = RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
   if (const auto argv = json->find("argv"); argv != json->end() && argv->is_array()) {
@@ -149,7 +141,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   json["argv"] = submission.argv;
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   if (!submission.message.empty()) json["message"] = submission.message;
-  if (!submission.log.empty()) json["log"] = submission.log;
+  if (!submission.output.empty()) json["output"] = submission.output;
   return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
 }
 
@@ -160,7 +152,9 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
   if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
-  return Claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")}, json_read::text(*json, "token")};
+  return Claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")},
+               json_read::text(*json, "token"),
+               json_read::text(*json, "log")};
 }
 
 namespace {

@@ -23,7 +23,7 @@ struct Submission {
   std::vector<std::string> argv;     ///< what is or was called; for a slurmrestd the words that sbatch would have got
   std::string time;                  ///< UTC, of the last change
   std::string message;               ///< kRefused: why
-  std::string log;                   ///< the job's output where it is not slurm-JOBID.out here
+  std::string output;                ///< sbatch's pattern of the job's output where it is not slurm-JOBID.out here
   std::optional<std::int64_t>
       task;  ///< a sweep's point: what else is here is its array's, but job.id is the task's own
 };
@@ -65,6 +65,7 @@ class SubmissionLock {
 struct Claim {
   JobId job;
   std::string token;
+  std::string log;  ///< the file that its output goes to, as its node names it; may be empty
 };
 [[nodiscard]] Result<std::optional<Claim>> read_claim(const std::filesystem::path& run);
 

@@ -1,13 +1,14 @@
 #include "launcher/runs/log_file.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "launcher/runs/origin.h"
+#include <fmt/format.h>
 
 namespace dlrun {
 namespace {
@@ -33,14 +34,41 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   return 0;
 }
 
+/// The text as a pattern that means it.
+std::string without_patterns(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '%' ? std::string("%%") : std::string{c};
+  return result;
+}
+
+std::string user_name() {
+  const struct passwd* user = ::getpwuid(::getuid());
+  return user != nullptr ? user->pw_name : "";
+}
+
 }  // namespace
 
 std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt, std::int64_t rank) {
   return run / "logs" / fmt::format("attempt-{}", attempt) / fmt::format("rank-{:04}.log", rank);
 }
 
+std::string absolute_pattern(const std::filesystem::path& directory, const std::string& pattern,
+                             const std::optional<std::string>& name) {
+  std::string filled;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      filled += pattern[i];
+      continue;
+    }
+    ++i;
+    filled += pattern[i] == 'x' && name ? without_patterns(*name) : std::string{'%', pattern[i]};
+  }
+  if (filled.starts_with('/')) return std::filesystem::path(filled).lexically_normal().string();
+  return (std::filesystem::path(without_patterns(directory.string())) / filled).lexically_normal().string();
+}
+
 std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,
-                                                 const std::string& name, const std::string& user) {
+                                                 const std::string& user) {
   std::string result;
   const auto task = job.find('_');
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -62,9 +90,6 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
         if (task == std::string::npos) return std::nullopt;
         result += job.substr(task + 1);
         break;
-      case 'x':
-        result += name;
-        break;
       case 'u':
         result += user;
         break;
@@ -81,9 +106,13 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
 std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, const RunFacts& facts) {
   const auto job = job_of(facts);
   if (!job) return std::nullopt;
-  if (facts.submission && !facts.submission->log.empty()) return facts.submission->log;
-  if (!facts.submission) {
-    if (const auto origin = read_origin(run); origin && !origin->log.empty()) return origin->log;
+  const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
+  if (is_elsewhere) {
+    if (auto path = expand_output_pattern(facts.submission->output, job->id, user_name())) return path;
+  }
+  if (is_elsewhere || !facts.submission) {  // of a script submitted by hand nothing else is known
+    if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
+    if (is_elsewhere) return std::nullopt;
   }
   if (job->cluster == kLocalCluster) return run / "local.out";
   return run / fmt::format("slurm-{}.out", job->id);

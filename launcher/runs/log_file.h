@@ -13,16 +13,20 @@
 
 namespace dlrun {
 
-/// The job's own output; nothing before the job's id is known.
+/// The job's own output; nothing before the job's id is known, nor before the job has begun where its pattern holds
+/// what only Slurm can fill in.
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, const RunFacts& facts);
 
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt, std::int64_t rank);
 
-/// sbatch's output pattern as the path it names: %j %A %J (job), %x (name), %u (user), %%. Of an array's task (job
-/// "42_7") %A and %a are known, %j is not. Nothing where it
-/// holds another.
+/// sbatch's output pattern of a job in this directory, absolute, with the job's name in it (%x) where it is known.
+[[nodiscard]] std::string absolute_pattern(const std::filesystem::path& directory, const std::string& pattern,
+                                           const std::optional<std::string>& name);
+
+/// sbatch's output pattern as the path it names: %j %A %J (job), %u (user), %%. Of an array's task (job "42_7") %A and
+/// %a are known, %j is not. Nothing where it holds another.
 [[nodiscard]] std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,
-                                                               const std::string& name, const std::string& user);
+                                                               const std::string& user);
 
 /// Reads what was appended to a file that may not be there yet, may be cut (a requeue) or replaced.
 class LogReader {

@@ -260,15 +260,23 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run, std::c
   return std::move(all.front());
 }
 
-namespace {
-
-/// Known to be over, not guessed.
 bool is_over(const RunStatus& status) {
-  return !status.is_last_known && (status.state == RunState::kCompleted || status.state == RunState::kFailed ||
-                                   status.state == RunState::kCancelled || status.state == RunState::kRefused);
+  if (status.is_last_known) return false;
+  switch (status.state) {
+    case RunState::kCompleted:
+    case RunState::kFailed:
+    case RunState::kTimeout:
+    case RunState::kCancelled:
+    case RunState::kRefused:
+      return true;
+    case RunState::kNotSubmitted:
+    case RunState::kPending:
+    case RunState::kRunning:
+    case RunState::kUnknown:
+      return false;
+  }
+  return false;
 }
-
-}  // namespace
 
 std::string describe(const SweepCounts& counts) {
   std::string text = fmt::format("{} point{}", counts.points, counts.points == 1 ? "" : "s");

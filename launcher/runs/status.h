@@ -66,6 +66,9 @@ struct RunStatus {
   std::optional<SweepCounts> sweep;  ///< of a sweep; then facts say nothing
 };
 
+/// Known to have ended, or been refused; not guessed.
+[[nodiscard]] bool is_over(const RunStatus& status);
+
 /// "6 points: 4 completed, 1 failed, 1 running"
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 

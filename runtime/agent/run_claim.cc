@@ -136,7 +136,8 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   ClaimedRun run{.directory = directory};
   DLRUN_TRY(make_private_directories(directory));
   DLRUN_TRY(check_token(directory, identity));
-  const Json claim{{"cluster", identity.cluster}, {"job", identity.job}, {"token", identity.token}};
+  Json claim{{"cluster", identity.cluster}, {"job", identity.job}, {"token", identity.token}};
+  if (auto log = output_file(); !log.empty()) claim["log"] = std::move(log);
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
     if (created.error().code != Errc::kRefused) return tl::unexpected<Error>(std::move(created.error()));
     const auto again = check_holder(directory / "claim", identity);
@@ -146,9 +147,8 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);
   if (!is_submitted && !run.again) {
-    Json origin{
+    const Json origin{
         {"cluster", identity.cluster}, {"job", identity.job}, {"name", std::string(name)}, {"script", "by hand"}};
-    if (auto log = output_file(); !log.empty()) origin["log"] = std::move(log);
     DLRUN_TRY(write_file_atomic(directory / "origin", dump(origin)));
   }
   if (const auto before = read_attempt(directory)) {

@@ -81,6 +81,30 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     [[ $output == *"cannot wait for others"* ]]
 }
 
+@test "after waits for all jobs of a sweep, and for a point that was submitted again; one that failed is told" {
+    dl submit first.yaml --set 'sweep.parameters={environment.vars.P: [1, 2], resources.nodes: [1, 2]}' --set 'launch.command=[bash, -c, "until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]"]'
+    mapfile -t jobs < <(dl sweep first --json | jq -r '[.[].job | split("_")[0]] | unique[]')
+    [ "${#jobs[@]}" -eq 2 ] # one array for each number of nodes
+    [[ $(dl check second.yaml --set 'after.ok=first') == *"waits     afterok:${jobs[0]}:${jobs[1]}"* ]]
+    run dl check second.yaml --set 'after.notok=first'
+    [ "$status" -eq 2 ]
+    [[ $output == *"is 2 jobs"* ]]
+    as_user touch "$dir/fail" "$dir/go"
+    wait_until 60 is_state first failed
+    run dl check second.yaml --set 'after.ok=first'
+    [ "$status" -eq 2 ]
+    [[ $output =~ first.*/[0-9]" is failed: this job would never start" ]]
+    [[ $(dl check second.yaml --set 'after.any=first') != *'waits     after'* ]]
+    as_user rm "$dir/go"
+    mapfile -t failed < <(dl sweep first --json | jq -r '.[] | select(.state == "failed") | .point')
+    for point in "${failed[@]}"; do dl resubmit "first/$point"; done
+    waits=$(dl check second.yaml --set 'after.ok=first')
+    for point in "${failed[@]}"; do [[ $waits == *"afterok:"*"$(job "first/$point")"* ]]; done
+    as_user rm "$dir/fail"
+    as_user touch "$dir/go"
+    wait_until 60 is_state first completed
+}
+
 @test "with code.snapshot the job runs the code as it was at submission" {
     as_user bash -c "echo 'echo version one' >'$dir/work.sh'"
     dl submit first.yaml --set code.snapshot=true --set 'launch.command=[bash, -c, "until [[ -e '"$dir"'/go ]]; do sleep 0.1; done; bash work.sh"]'

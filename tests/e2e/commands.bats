@@ -280,7 +280,7 @@ SH
 }
 
 @test "submit takes an edited script back" {
-    dl render hello.yaml -o job.sh
+    dl render hello.yaml -o job.sh --set 'resources.output="%x-%4j-%N.txt"' # which only Slurm can fill in
     as_user sed -i 's/--nodes=2/--nodes=1/' "$dir/job.sh"
     run dl submit job.sh --watch
     [ "$status" -eq 0 ]

@@ -49,7 +49,7 @@ TEST_CASE("the journal reads back what was written") {
   Submission submission = intent();
   submission.state = Submission::State::kSubmitted;
   submission.job = {"inter", "42"};
-  submission.log = "/x/out-42.txt";
+  submission.output = "/x/out-%j.txt";
   submission.server = RestServer{"unix:/run/s", "/home/me/token"};
   REQUIRE(write_submission(run.path(), submission).has_value());
   const auto read = read_submission(run.path());
@@ -58,7 +58,7 @@ TEST_CASE("the journal reads back what was written") {
   CHECK((*read)->job == JobId{"inter", "42"});
   CHECK((*read)->argv == submission.argv);
   CHECK((*read)->state == Submission::State::kSubmitted);
-  CHECK((*read)->log == "/x/out-42.txt");
+  CHECK((*read)->output == "/x/out-%j.txt");
   CHECK((*read)->server == submission.server);
 }
 

@@ -129,7 +129,7 @@ TEST_CASE("a refused submission says Slurm's words") {
 
 TEST_CASE("a run that a script made by hand is known by its claim") {
   RunFacts facts;
-  facts.claim = Claim{{"testbed", "42"}, ""};
+  facts.claim = Claim{{"testbed", "42"}, "", ""};
   const auto job = job_of(facts);
   REQUIRE(job.has_value());
   CHECK(job->id == "42");
@@ -141,12 +141,47 @@ TEST_CASE("the name and the log of a run that a script made by hand are what its
   const auto run = folder.path() / "hello-4";
   REQUIRE(make_private_directories(run).has_value());
   RunFacts facts;
-  facts.claim = Claim{{"testbed", "4"}, ""};
+  facts.claim = Claim{{"testbed", "4"}, "", ""};
   CHECK(name_of_run(run) == "hello-4");
   CHECK(job_log(run, facts) == run / "slurm-4.out");
-  REQUIRE(write_file_atomic(run / "origin", R"({"name":"hello","log":"/scratch/hello-4.out"})").has_value());
+  REQUIRE(write_file_atomic(run / "origin", R"({"name":"hello"})").has_value());
   CHECK(name_of_run(run) == "hello");
+  facts.claim->log = "/scratch/hello-4.out";
   CHECK(job_log(run, facts) == "/scratch/hello-4.out");
+}
+
+TEST_CASE("a log whose name only Slurm can fill in is unknown until the job says it") {
+  RunFacts facts;
+  facts.submission = Submission{};
+  facts.submission->job = {"", "42"};
+  CHECK(job_log("/runs/a", facts) == "/runs/a/slurm-42.out");
+  facts.submission->output = absolute_pattern("/home/100%/w", "out/%x-%j.txt", "my %j job");
+  CHECK(facts.submission->output == "/home/100%%/w/out/my %%j job-%j.txt");
+  CHECK(job_log("/runs/a", facts) == "/home/100%/w/out/my %j job-42.txt");
+  for (const char* pattern : {"/x/%x-%j-%N.txt", "/x/%4j.txt", "/x/%x"}) {
+    facts.submission->output = absolute_pattern("/w", pattern, std::nullopt);
+    CHECK(facts.submission->output == pattern);
+    CHECK_FALSE(job_log("/runs/a", facts).has_value());
+    facts.claim = Claim{{"", "42"}, "", "/x/0042.txt"};
+    CHECK(job_log("/runs/a", facts) == "/x/0042.txt");
+    facts.claim.reset();
+  }
+}
+
+TEST_CASE("what has ended is over, and nothing that may go on or is only remembered is") {
+  const auto is = [](RunState state, bool is_last_known = false) {
+    RunStatus status;
+    status.state = state;
+    status.is_last_known = is_last_known;
+    return is_over(status);
+  };
+  for (const RunState state :
+       {RunState::kCompleted, RunState::kFailed, RunState::kTimeout, RunState::kCancelled, RunState::kRefused}) {
+    CHECK(is(state));
+    CHECK_FALSE(is(state, true));
+  }
+  for (const RunState state : {RunState::kNotSubmitted, RunState::kPending, RunState::kRunning, RunState::kUnknown})
+    CHECK_FALSE(is(state));
 }
 
 TEST_CASE("a failed rank is described with rank, host and signal or code") {

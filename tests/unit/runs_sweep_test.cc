@@ -110,9 +110,9 @@ TEST_CASE("a point's journal is its array's, with the task's own job") {
 }
 
 TEST_CASE("the user's own output pattern is expanded for each task") {
-  CHECK(expand_output_pattern("o_%A_%a_%x", "70_1", "lr", "eva") == "o_70_1_lr");
-  CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "lr", "eva").has_value());
-  CHECK_FALSE(expand_output_pattern("o_%a", "70", "lr", "eva").has_value());
+  CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
+  CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
+  CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
 }
 
 TEST_CASE("a point is found by its number, its job and its path; a sweep by its array's job") {

@@ -113,7 +113,7 @@ TEST_CASE("a log's tail begins at a line") {
 }
 
 TEST_CASE("sbatch's output patterns are expanded where they can be") {
-  CHECK(expand_output_pattern("out_%j_%x_%u_100%%", "42", "mnist", "eva") == "out_42_mnist_eva_100%");
-  CHECK_FALSE(expand_output_pattern("out_%N", "42", "mnist", "eva").has_value());
-  CHECK_FALSE(expand_output_pattern("out_%", "42", "mnist", "eva").has_value());
+  CHECK(expand_output_pattern("out_%j_%u_100%%", "42", "eva") == "out_42_eva_100%");
+  CHECK_FALSE(expand_output_pattern("out_%N", "42", "eva").has_value());
+  CHECK_FALSE(expand_output_pattern("out_%", "42", "eva").has_value());
 }
