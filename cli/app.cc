@@ -161,8 +161,9 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   Result<int> code = kExitOk;
   try {
     code = action(cli);
-  } catch (const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose
-    code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
+  } catch (const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose, but fmt where
+    if (std::ferror(stdout) == 0)          // standard output takes no more
+      code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
   if (!code && !code.error().message.empty()) print_error(cli, code.error().message);
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;

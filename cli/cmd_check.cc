@@ -20,6 +20,7 @@
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
+#include "launcher/runs/run_directory.h"
 
 namespace dlrun {
 namespace {
@@ -55,6 +56,7 @@ Result<int> check(Cli& cli, const Options& options) {
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
   DLRUN_TRY(check_slurm_options(cli, prepared->loaded));
+  DLRUN_TRY(check_runs_place(prepared->plan.runs_dir));
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
 

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include "cli/cli.h"
 
 int main(int argc, char** argv) {
+  ::umask(::umask(0) & 077);  // one that takes the owner's rights away would make what dlrun itself cannot read
   dlrun::Cli cli;
   cli.env = dlrun::Env::of_process();
   std::error_code error;

@@ -69,6 +69,8 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
     DLRUN_TRY(ask(in, out, "Nodes", "1", [&](const std::string& answer) -> Result<> {
       const auto nodes = parse_nodes(answer);
       if (!nodes) return tl::unexpected(nodes.error());
+      if (nodes->max != nodes->min)
+        return fail(Errc::kInvalid, "'{}' is a range; give one number, the spec takes a range", answer);
       answers.nodes = nodes->min;
       return {};
     }));

@@ -36,6 +36,7 @@ Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const s
   auto index = RunIndex::of_user(cli.env);
   auto added =
       index ? index->add({run->id, run->name, run->path, run->created}) : Result<>(tl::unexpected(index.error()));
+  run->is_indexed = added.has_value();
   if (!added) {
     print_warning(cli, fmt::format("the run is not in your index and is found by its path only, {}: {}",
                                    run->path.string(), added.error().message));

@@ -67,10 +67,10 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
   if (const auto hours = cost(job.requested); !hours.empty()) fmt::print("  cost       {}\n", hours);
   if (const auto limits = partition_of(job); !limits.empty()) fmt::print("  partition  {}\n", limits);
   fmt::print("  directory  {}\n", run.path.string());
-  fmt::print("  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.id);
+  fmt::print("  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
   std::fflush(stdout);
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
-    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.id));
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
 }
 
 Result<RunDirectory> record(const Cli& cli, const Job& job) {

@@ -1,6 +1,7 @@
 #include "launcher/runs/run_directory.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
@@ -22,6 +23,21 @@ std::string local_stamp(std::chrono::system_clock::time_point when) {
 }
 
 }  // namespace
+
+Result<> check_runs_place(const std::filesystem::path& runs_dir) {
+  auto folder = runs_dir;
+  struct stat info {};
+  while (::stat(folder.c_str(), &info) != 0) {
+    if (errno != ENOENT || folder == folder.parent_path())
+      return fail(Errc::kIo, "the runs directory: {}: {}; choose another with --runs or DLRUN_RUNS", folder.string(),
+                  errno_text(errno));
+    folder = folder.parent_path();
+  }
+  if (::access((folder / ".").c_str(), W_OK | X_OK) != 0)
+    return fail(Errc::kIo, "the runs directory {}: {}: {}; choose another with --runs or DLRUN_RUNS", runs_dir.string(),
+                folder.string(), errno_text(errno));
+  return {};
+}
 
 Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir, std::string_view name,
                                           std::chrono::system_clock::time_point now) {

@@ -15,7 +15,15 @@ struct RunDirectory {
   std::string name;
   std::filesystem::path path;
   std::string created;  ///< UTC, milliseconds
+  bool is_indexed = true;
+
+  /// What other commands find it by.
+  [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }
 };
+
+/// Whether a run can be made below runs_dir, which need not be there; makes nothing. Fails with kIo, naming the
+/// directory that is no directory, or not to be written into.
+[[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
 
 /// Makes runs_dir (0700 where it is missing) and in it a new, private directory that nobody else has. The time in the
 /// id is the local one. Fails with kIo, naming the directory.

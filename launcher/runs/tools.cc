@@ -107,9 +107,10 @@ std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, con
 
 Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir, const ToolSet& tools) {
   const auto folder = tools_directory(runs_dir, tools);
-  DLRUN_TRY(make_private_directories(folder));
-  DLRUN_TRY(check_owner(runs_dir / ".agents"));
-  DLRUN_TRY(check_owner(folder));
+  for (const auto& made : {folder.parent_path(), folder}) {
+    DLRUN_TRY(make_private_directories(made));
+    DLRUN_TRY(check_owner(made));
+  }
   struct statvfs filesystem {};
   if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {
     return fail(Errc::kIo,

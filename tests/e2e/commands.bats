@@ -391,6 +391,23 @@ YAML
     [[ $output == *"submission.json"* && $output == *completed* ]]
 }
 
+@test "a folder that cannot be written, another's, no HOME, an odd umask and a full disk are told, or no matter" {
+    run dl check hello.yaml --runs /root/runs
+    [[ $status -eq 1 && $output == *"the runs directory"*"/root"*"Permission denied"*"--runs"* ]]
+    run dl check hello.yaml --runs "$dir/hello.yaml/runs"
+    [[ $status -eq 1 && $output == *"Not a directory"* ]]
+    install -d -m 1777 "$dir/shared"
+    install -d -m 700 -o nobody "$dir/shared/.agents"
+    run dl submit hello.yaml --runs shared
+    [[ $status -eq 2 && $output == *"shared/.agents: is not a directory of yours; choose another runs directory with --runs"* ]]
+    as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true && dlrun submit hello.yaml --runs masked' - "$dir"
+    wait_until 60 no_jobs
+    [ "$(stat -c %A "$dir/masked.yaml" "$dir/masked" | cut -c 2-4 | tr '\n' ' ')" = "rw- rwx " ]
+    run as_user bash -c 'cd "$1" && unset HOME XDG_STATE_HOME && dlrun submit hello.yaml && dlrun schema >/dev/full' - "$dir"
+    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"standard output could not be written whole"* && $output != *fault* ]]
+    wait_until 60 no_jobs
+}
+
 @test "explain, schema, completion and man say on a login node what the installed dlrun takes" {
     run dl explain resources.gpus_per_node
     [[ $status -eq 0 && $output == *resources.gpus_per_node* ]]

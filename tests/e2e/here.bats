@@ -162,6 +162,8 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     wait_until 10 shows '^Nodes \[1\]:'
     type_line many
     wait_until 10 shows '^  .*many'
+    type_line 2-4
+    wait_until 10 shows "^  '2-4' is a range"
     for answer in 2 1 10m '' '' 'echo "asked for"'; do type_line "$answer"; done
     wait_until 10 shows 'wrote mine.yaml'
     dl check mine.yaml
