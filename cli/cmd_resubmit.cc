@@ -10,7 +10,9 @@
 #include "cli/submit_job.h"
 #include "cli/sweep.h"
 #include "common/files.h"
+#include "common/text.h"
 #include "launcher/plan/script_request.h"
+#include "launcher/runs/journal.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/log_file.h"
 
@@ -23,7 +25,8 @@ struct Options {
   bool force = false;
 };
 
-/// Where sbatch was called: relative paths in a script that was written by hand start there.
+/// Where sbatch was called, of a run that repeats another where it was for that one: relative paths in a script that
+/// was written by hand start there.
 std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
@@ -50,7 +53,7 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
   return std::optional<std::string>();
 }
 
-Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& facts) {
+Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const RunFacts& facts) {
   auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id, text.error().message);
@@ -61,8 +64,7 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& fa
   job.script = std::move(*text);
   job.requested = requested_of_script(job.script);
   job.submit.directory = directory_of(cli, run.path);
-  if (const auto chdir = sbatch_value(job.script, "--chdir", "-D"))
-    job.submit.directory = (job.submit.directory / *chdir).lexically_normal();
+  job.source_dir = starts_in(job.script, job.submit.directory);
   auto copy = copy_of_code(run, facts);
   if (!copy) return tl::unexpected(copy.error());
   job.submit.chdir = std::move(*copy);
@@ -77,20 +79,60 @@ Result<Job> job_of_run(const Cli& cli, const IndexEntry& run, const RunFacts& fa
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
   if (script.output) {
-    const auto folder = starts_in(job.script, directory_of(cli, run.path));
-    job.submit.log_pattern = absolute_pattern(folder, *script.output, script.job_name);
+    job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   }
-  auto secrets = secrets_of_script(cli, job.script, run.path);
+  const auto prepared = plan_beside_script(cli, run.path, job.script);
+  if (!prepared) return tl::unexpected(prepared.error());
+  auto secrets =
+      secrets_of_script(cli, job.script, *prepared ? (*prepared)->plan.secrets : std::vector<SecretSource>());
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);
+  if (!*prepared) return job;
+  auto dependency = wait_of(cli, inspector, **prepared, job);
+  if (!dependency) return tl::unexpected(dependency.error());
+  job.submit.dependency = std::move(*dependency);
   return job;
 }
 
+/// A point of a sweep that is submitted again alone: locked until Slurm has the job, so that of two who do it at once
+/// the sweep does not forget one.
+struct LockedPoint {
+  SubmissionLock lock;
+  bool is_sweep_locked = false;  ///< somebody submits what the sweep is missing; seen after the lock was taken
+};
+
+/// text: the run, as the user named it. Nothing for a run that is no point.
+Result<std::optional<LockedPoint>> lock_point(const Cli& cli, const std::string& text, const IndexEntry& run) {
+  const auto slash = run.id.rfind('/');
+  if (slash == std::string::npos) return std::optional<LockedPoint>();
+  // The run may be what the point was submitted again as, and lie anywhere: the lock is in the point's own directory.
+  auto point = run.path;
+  auto sweep = sweep_of_point(point);
+  if (!sweep) {
+    const auto typed = text.rfind('/');
+    const auto entry = select_run(cli, typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed));
+    if (!entry) return tl::unexpected(entry.error());
+    const auto record = read_sweep(entry->path);
+    if (!record) return tl::unexpected(record.error());
+    sweep = entry->path;
+    point = point_path(entry->path, record->points.at(static_cast<std::size_t>(*parse_int(run.id.substr(slash + 1)))));
+  }
+  auto lock = SubmissionLock::take(point);
+  if (!lock && lock.error().code == Errc::kRefused)
+    return fail(Errc::kRefused, "{}: another dlrun is submitting it again", run.id);
+  if (!lock) return tl::unexpected(lock.error());
+  const bool is_sweep_locked = is_being_submitted(*sweep);
+  return std::optional(LockedPoint{std::move(*lock), is_sweep_locked});
+}
+
 Result<int> resubmit(Cli& cli, const Options& options) {
-  const auto run = select_run(cli, options.run);
+  auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   RunInspector inspector(cli.env);
   if (is_sweep(run->path)) return submit_missing(cli, *run, inspector, options.follow);
+  auto locked = lock_point(cli, options.run, *run);
+  if (!locked) return tl::unexpected(locked.error());
+  if (*locked) run->path = current_run_of(run->path);  // as it is now that nobody else submits it
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->job.cluster == kLocalCluster) {
@@ -102,13 +144,21 @@ Result<int> resubmit(Cli& cli, const Options& options) {
                 "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, or give --force",
                 run->id, word(status->state), status->job.id);
   }
-  const auto job = job_of_run(cli, *run, status->facts);
+  const bool is_missing = status->state == RunState::kNotSubmitted || status->state == RunState::kRefused;
+  if (*locked && (*locked)->is_sweep_locked && is_missing) {
+    return fail(Errc::kRefused,
+                "{}: another dlrun is submitting what the sweep is missing; try again when that is done", run->id);
+  }
+  const auto job = job_of_run(cli, inspector, *run, status->facts);
   if (!job) return tl::unexpected(job.error());
-  Provenance provenance(job->submit.directory, cli.env, cli.argv, cli.tools.hash);
+  Provenance provenance(job->source_dir, cli.env, cli.argv, cli.tools.hash);
   provenance.set_repeats(run->id);
-  const bool is_point = run->id.find('/') != std::string::npos;
+  provenance.set_directory(job->submit.directory);
   const auto of_point = [&](const RunDirectory& made) -> Result<> {
-    return is_point ? write_successor(run->path, made.path) : Result<>();
+    if (!*locked) return {};
+    auto written = write_successor(run->path, made.path);
+    locked->reset();
+    return written;
   };
   return submit_job(cli, *job, provenance, inspector, options.follow, of_point);
 }

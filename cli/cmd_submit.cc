@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/dependencies.h"
 #include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -17,7 +16,6 @@
 #include "common/quoting.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_conf.h"
-#include "launcher/plan/sbatch_words.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -84,15 +82,6 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm, bool json
   return kExitOk;
 }
 
-/// What sbatch is told that the job waits for, beyond what the script says.
-Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector, const Job& job) {
-  LaunchPlan plan = job.prepared->plan;
-  plan.clusters = job.submit.clusters;
-  std::optional<std::string> edited;
-  if (job.is_script) edited = sbatch_value(job.script, "--dependency", "-d").value_or("");
-  return dependency_of(cli, inspector, job.prepared->loaded, plan, edited);
-}
-
 /// A resolved spec says which tree was copied, not where the copy is.
 void tell_of_copy(const Cli& cli, const Job& job, const std::string& file) {
   if (job.is_script || !job.prepared->plan.snapshot) return;
@@ -115,7 +104,7 @@ Result<int> submit(Cli& cli, const Options& options) {
   if (job->prepared && !job->is_script && !options.dry_run) DLRUN_TRY(check_slurm_options(cli, job->prepared->loaded));
   RunInspector inspector(cli.env);
   if (job->prepared) {
-    auto dependency = wait_of(cli, inspector, *job);
+    auto dependency = wait_of(cli, inspector, *job->prepared, *job);
     if (!dependency) return tl::unexpected(dependency.error());
     job->submit.dependency = std::move(*dependency);
   }

@@ -1,34 +1,13 @@
 #include "cli/secrets.h"
 
-#include <map>
+#include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/output.h"
-#include "common/files.h"
 #include "common/text.h"
 
 namespace dlrun {
-namespace {
-
-/// Names and files of the secrets in a run's plan.json.
-[[nodiscard]] std::map<std::string, std::string> secret_files(const std::filesystem::path& run) {
-  constexpr std::size_t kEnough = 16U << 20U;
-  std::map<std::string, std::string> files;
-  const auto text = read_file(run / "plan.json", kEnough);
-  const auto plan = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
-  if (!plan.is_object() || !plan.contains("secrets") || !plan["secrets"].is_array()) return files;
-  for (const auto& secret : plan["secrets"]) {
-    if (secret.is_object() && secret.contains("name") && secret["name"].is_string() && secret.contains("file") &&
-        secret["file"].is_string())
-      files.emplace(secret["name"].get<std::string>(), secret["file"].get<std::string>());
-  }
-  return files;
-}
-
-}  // namespace
-
 Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli, const LoadedSpec& loaded) {
   const auto& sources = loaded.spec.environment.secrets;
   std::vector<SecretValue> values;
@@ -50,17 +29,16 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli, const LoadedSpe
 }
 
 Result<std::vector<SecretValue>> secrets_of_script(const Cli& cli, std::string_view script,
-                                                   const std::filesystem::path& of_run) {
+                                                   const std::vector<SecretSource>& sources) {
   std::vector<SecretValue> values;
-  const auto files = of_run.empty() ? std::map<std::string, std::string>() : secret_files(of_run);
   constexpr std::string_view kOption = "--secret ";
   for (const auto line : split(script, '\n')) {
     const auto words = trim(line);
     if (!words.starts_with(kOption)) continue;
     const auto rest = trim(words.substr(kOption.size()));
     const std::string name(rest.substr(0, rest.find_first_of(" \t#")));
-    const auto file = files.find(name);
-    auto value = read_secret({name, file == files.end() ? "" : file->second}, cli.env);
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const auto& one) { return one.name == name; });
+    auto value = read_secret(source == sources.end() ? SecretSource{name, ""} : *source, cli.env);
     if (!value) return tl::unexpected(value.error());
     values.push_back(std::move(*value));
   }

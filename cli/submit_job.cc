@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/dependencies.h"
 #include "cli/expectations.h"
 #include "cli/interrupt.h"
 #include "cli/json_or_null.h"
@@ -157,7 +158,8 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   job.submit.directory = cli.current_dir;
   if (script.output) job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
-  auto secrets = secrets_of_script(cli, job.script, {});
+  auto secrets =
+      secrets_of_script(cli, job.script, job.prepared ? job.prepared->plan.secrets : std::vector<SecretSource>());
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);
   return job;
@@ -191,6 +193,39 @@ Result<Job> make_job(const Cli& cli, const SpecOptions& options) {
     job.submit.log_pattern = absolute_pattern(plan.folder, *output, value_of(plan, "--job-name"));
   job.prepared = std::move(*prepared);
   return job;
+}
+
+Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::filesystem::path& run,
+                                                   std::string_view script) {
+  constexpr std::size_t kLimit = 16U << 20U;
+  const auto file = run / "resolved.yaml";
+  auto text = read_file(file, kLimit);
+  if (!text && text.error().code == Errc::kNotFound) return std::optional<Prepared>();  // written by hand
+  if (!text) return tl::unexpected(text.error());
+  const bool has_secrets = script.find("--secret ") != std::string_view::npos;
+  const bool waits = text->starts_with("after:") || text->find("\nafter:") != std::string::npos;
+  if (!has_secrets && !waits) return std::optional<Prepared>();
+  PlanInputs inputs;
+  inputs.runs_dir = run.parent_path().string();
+  inputs.agent_path = cli.bin_dir / "dlrun-agent";
+  inputs.trainer_path = cli.bin_dir / "dlrun-trainer";
+  inputs.target = Target::kSlurm;
+  auto prepared = prepare_again(cli, file.string(), std::move(*text), inputs);
+  if (prepared) return std::optional(std::move(*prepared));
+  return fail(
+      prepared.error().code,
+      "{}: this dlrun or this site refuses the spec, which says what its script does not: the runs that the job "
+      "waits for, the files of its secrets. `dlrun submit` of the corrected file submits it",
+      file.string());
+}
+
+Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector, const Prepared& prepared,
+                                           const Job& job) {
+  LaunchPlan plan = prepared.plan;
+  plan.clusters = job.submit.clusters;
+  std::optional<std::string> edited;
+  if (job.is_script) edited = sbatch_value(job.script, "--dependency", "-d").value_or("");
+  return dependency_of(cli, inspector, prepared.loaded, plan, edited);
 }
 
 std::filesystem::path source_folder(const Cli& cli, const std::string& file) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/cli.h"
 #include "cli/prepare.h"
@@ -27,6 +28,15 @@ struct Job {
 /// A spec is planned and rendered. A script is taken as it is, and with it what no line of it can say: that it waits
 /// for runs, takes its code along, goes through slurmrestd. The spec that it carries says so.
 [[nodiscard]] Result<Job> make_job(const Cli& cli, const SpecOptions& options);
+
+/// What a recorded run was planned as, where its script alone does not say all: which runs it waits for, where its
+/// secrets lie. Nothing where the script says it all. A sweep is its first point.
+[[nodiscard]] Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::filesystem::path& run,
+                                                                 std::string_view script);
+
+/// What sbatch is told that the job waits for, beyond what the script says; see dependency_of.
+[[nodiscard]] Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector,
+                                                         const Prepared& prepared, const Job& job);
 
 /// The folder of the code that a spec or a script starts, for its provenance.
 [[nodiscard]] std::filesystem::path source_folder(const Cli& cli, const std::string& file);

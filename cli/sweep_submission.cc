@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/dependencies.h"
 #include "cli/expectations.h"
 #include "cli/json_or_null.h"
 #include "cli/output.h"
@@ -208,6 +209,9 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep, Ru
     const bool is_own = current[i] == point_path(run.path, point);
     if (is_own && !is_final(status.state)) missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused)) continue;
+    // One who submits the point alone looks at the sweep's lock as we do at the point's.
+    if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
+      return fail(Errc::kRefused, "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
     if (tasks[point.array].empty()) first_points[point.array] = i;
     tasks[point.array].insert(point.task);
     missing.points.push_back(current[i]);
@@ -314,9 +318,18 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
     if (!plan) return tl::unexpected(plan.error());
     const auto script = read_file(missing->points.front() / "job.sh", kScriptLimit);
     if (!script) return tl::unexpected(script.error());
-    auto secrets = secrets_of_script(cli, *script, run.path);
-    if (!secrets) return tl::unexpected(secrets.error());
-    plan->secrets = std::move(*secrets);
+    const auto prepared = plan_beside_script(cli, run.path, *script);
+    if (!prepared) return tl::unexpected(prepared.error());
+    if (*prepared) {
+      auto secrets = secrets_of_script(cli, *script, (*prepared)->plan.secrets);
+      if (!secrets) return tl::unexpected(secrets.error());
+      plan->secrets = std::move(*secrets);
+      LaunchPlan planned = (*prepared)->plan;
+      planned.clusters = plan->clusters;
+      auto dependency = dependency_of(cli, inspector, (*prepared)->loaded, planned);
+      if (!dependency) return tl::unexpected(dependency.error());
+      plan->dependency = std::move(*dependency);
+    }
     Executor& executor = inspector.executor_of(plan->server);
     DLRUN_TRY(test_and_order(cli, run.path, missing->arrays, *plan, executor));
     for (const auto& point : missing->points) {

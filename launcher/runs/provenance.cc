@@ -102,7 +102,7 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["user"] = user_name();
   json["host"] = host.data();
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
-  json["directory"] = std::filesystem::current_path(error).string();
+  json["directory"] = (directory_.empty() ? std::filesystem::current_path(error) : directory_).string();
   json["argv"] = argv_;
   if (!repeats_.empty()) json["repeats"] = repeats_;
   if (!image_.empty()) json["image"] = describe_image(image_);

@@ -26,6 +26,9 @@ class Provenance {
   /// The run that this one repeats.
   void set_repeats(std::string run) { repeats_ = std::move(run); }
 
+  /// Where relative paths of the run's script start, where that is not this process's directory.
+  void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
+
   /// The container's, as the spec names it. Of a file its size and time are written, and the digest that `container
   /// import` has named it by; what a registry's name means is known to the node that fetches it alone.
   void set_image(std::string image) { image_ = std::move(image); }
@@ -34,7 +37,7 @@ class Provenance {
   [[nodiscard]] Result<> write(const std::filesystem::path& run);
 
  private:
-  std::filesystem::path source_dir_;
+  std::filesystem::path source_dir_, directory_;
   std::vector<std::string> argv_;
   std::string tools_hash_, repeats_, image_;
   std::future<GitState> git_;

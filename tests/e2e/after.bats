@@ -26,6 +26,11 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
+    # Submitted again it waits again.
+    dl cancel second
+    wait_until 30 is_state second cancelled
+    dl resubmit second
+    [[ $(dependency second) == "afterok:$(job first)"* ]]
     [[ $(dl check second.yaml --set 'after.ok=[first]') == *"waits     afterok:$(job first)"* ]]
     run dl submit second.yaml --dry-run --set 'after.ok=[first]'
     [[ $output == *"--dependency=afterok:$(job first)"* ]]
@@ -38,6 +43,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     [ "$dir/second" -nt "$dir/first" ]
+    dl resubmit second # for nothing: it is over, as it should be
+    [[ $(dependency second) != *"$(job first)"* ]]
 }
 
 @test "after.ok of a run that fails: the job is cancelled, and does not wait for ever" {
@@ -47,6 +54,9 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     wait_until 60 is_state first failed
     wait_until 60 is_state second cancelled
     [ ! -e "$dir/second" ]
+    run dl resubmit second
+    [ "$status" -eq 2 ]
+    [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
 }
 
 @test "after.notok and after.any start behind a failure; a job id stands in the script" {

@@ -318,6 +318,16 @@ SH
     cmp "$dir/runs/$first/job.sh" "$path/job.sh"
     cmp "$dir/runs/$first/resolved.yaml" "$path/resolved.yaml"
     [ "$(jq -r .repeats "$path/provenance.json")" = "$first" ]
+    # A script of one's own starts where it did, from wherever it is submitted again, and again.
+    as_user mkdir "$dir/sub"
+    as_user tee "$dir/where.sh" >/dev/null <<'SH'
+#!/bin/bash
+#SBATCH --chdir=sub --output=where-%j.out --time=5
+echo "in $PWD"
+SH
+    [[ $(dl submit where.sh --watch) == *"in $dir/sub" ]]
+    for _ in 1 2; do [[ $(as_user bash -c 'cd / && dlrun resubmit where --watch') == *"in $dir/sub" ]]; done
+    (($(cat "$dir"/sub/where-*.out | wc -l) == 3))
 }
 
 @test "a run's resolved spec, submitted from anywhere, repeats the run" {

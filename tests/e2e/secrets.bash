@@ -2,7 +2,7 @@
 # For files whose jobs have secrets: canaries, and where they may not be.
 #
 #   make_secrets          a value for MY_KEY, in dlrun's environment, and one in $dir/token for MY_TOKEN; sets expected, the digest of both
-#   dl_with_key ARGS...   dlrun with MY_KEY in its environment
+#   dl_with_key ARGS...   dlrun with MY_KEY in its environment, and MY_TOKEN where the test has one
 #   holders FOLDER...     prints every file below that holds one of them; the token's own file is not one of dlrun's
 #   are_in_no_argument    no process has one in its arguments
 #   Slurm_has_none JOB    neither the job, its script, the controller's and the nodes' state, any log, nor /tmp of n1 and n2
@@ -23,6 +23,7 @@ make_secrets() {
 # The canary is exported in dlrun's own environment, by a file: not even this test has it in an argument.
 dl_with_key() {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
+    [[ -z ${MY_TOKEN:-} ]] || printf 'export MY_TOKEN=%s\n' "$MY_TOKEN" >>"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
 }

@@ -83,8 +83,9 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     dl render secret.yaml -o job.sh
     keeps_quiet cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
-    sed -i 's/--secret MY_TOKEN/--env MY_TOKEN='"$filed"'/' "$dir/job.sh"
-    dl submit job.sh
+    sed -i 's/--time=00:05:00/--time=00:04:00/' "$dir/job.sh"
+    # What a file gives is not this shell's to give.
+    MY_TOKEN=decoy dl submit job.sh
     wait_until 60 ranks_said
     text=$(scontrol write batch_script "$(dl status last --json | jq -r .job)" -)
     [[ $text != *"$canary"* ]]
@@ -97,6 +98,15 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     dl cancel last
     wait_until 30 is_state cancelled
     [ ! -e "$waiting/secrets" ]
+
+    # A sweep's point, submitted again, and again.
+    dl submit secret.yaml --set resources.begin=now+1hour --set 'sweep.parameters={environment.vars.N: [1]}'
+    sweep=$(dl status last --json | jq -r .run)
+    for _ in 1 2; do
+        dl cancel "$sweep/0"
+        MY_TOKEN=decoy dl resubmit "$sweep/0"
+        tr '\0' '\n' <"$(dl status "$sweep/0" --json | jq -r .path)/secrets" | grep -qx "MY_TOKEN=$filed"
+    done
 }
 
 @test "sbatch refuses: the secrets go, too" {
