@@ -120,7 +120,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
   std::string text = "\"$agent\" lead";
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
-  return text + " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
+  text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
+  return plan.lead_options.empty() ? text : text + " \"${lead[@]}\"";
 }
 
 /// The leader's words that have a key of their own, one a line.
@@ -135,9 +136,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 }
 
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
-  std::string text = lead_options_text(plan) + "exec " + lead_words(plan);
+  std::string text = "exec " + lead_words(plan);
   if (plan.forward_usr1) text += " --forward-usr1";
-  if (!plan.lead_options.empty()) text += " \"${lead[@]}\"";
   text += " -- ";
   if (plan.target == Target::kSlurm) text += "\"${step[@]}\" ";
   if (!plan.entry.words.empty()) text += "\"${enter[@]}\" ";
@@ -145,12 +145,19 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 }
 
 /// A script that ends before its last line says so, and the agent puts it on the run's record. exec, the last line,
-/// runs no EXIT trap: whoever gets there has started the ranks.
+/// runs no EXIT trap: whoever gets there has started the ranks. Of USR1, the warning of the time limit, the script
+/// would die.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
-  constexpr std::string_view kWhy = "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started";
-  if (plan.agent.empty()) return fmt::format("set -eo pipefail\ntrap 'echo \"dlrun: {}\" >&2' EXIT\n", kWhy);
-  return "set -eo pipefail\n\n" + agent_line(plan) + "trap " +
-         shell_quote(fmt::format("exec {} --never-started \"$?\" -- \"{}\"", lead_words(plan), kWhy)) + " EXIT\n";
+  if (plan.agent.empty()) {
+    return "set -eo pipefail\n"
+           "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' "
+           "EXIT\n";
+  }
+  std::string text = "set -eo pipefail\n\n" + agent_line(plan) + lead_options_text(plan);
+  text += "trap " + shell_quote(fmt::format("exec {} --never-started \"$?\" -- \"$BASH_COMMAND\"", lead_words(plan))) +
+          " EXIT\n";
+  if (plan.forward_usr1) text += "trap : USR1\n";
+  return text;
 }
 
 /// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte for byte; Slurm's

@@ -8,6 +8,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
+#include "runtime/agent/script_end.h"
 
 namespace dlrun::agent {
 namespace {
@@ -26,15 +27,6 @@ std::string ranges(const std::vector<int>& sorted) {
     at = last + 1;
   }
   return out;
-}
-
-/// Slurm's word for why it ends a step, as a sentence.
-std::string why_cancelled(std::string_view reason) {
-  if (reason == "TIME LIMIT") return "the job reached its time limit (resources.time)";
-  if (reason == "PREEMPTION") return "the job was preempted";
-  if (reason == "JOB REQUEUE") return "the job was requeued";
-  if (reason.starts_with("NODE FAILURE")) return "a node of the job failed";
-  return fmt::format("Slurm ended the job: {}", printable(reason));
 }
 
 std::string how(const RankEnd& end) {
@@ -88,15 +80,11 @@ void Attempt::blame_slurm() {
   if (!is_slurms_signal && !(end_.reason == "signalled" && end_.is_cancelled)) return;
   const auto why = why_cancelled(cancel_reason_);
   end_.message = fmt::format("{}; {}", why, end_.message);
-  end_.is_timeout = cancel_reason_ == "TIME LIMIT";
+  end_.cause = cause_of_cancel(cancel_reason_);
+  end_.is_timeout = end_.cause == Cause::kTimeout;
   end_.is_slurms_doing = true;
-  end_.cause = end_.is_timeout                              ? Cause::kTimeout
-               : cancel_reason_ == "PREEMPTION"             ? Cause::kPreemption
-               : cancel_reason_ == "JOB REQUEUE"            ? Cause::kRequeue
-               : cancel_reason_.starts_with("NODE FAILURE") ? Cause::kNodeFailure
-                                                            : Cause::kNone;
   // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may come again.
-  if (cancel_reason_ == "TIME LIMIT" || cancel_reason_.starts_with("NODE FAILURE")) end_.is_cancelled = false;
+  if (end_.is_timeout || end_.cause == Cause::kNodeFailure) end_.is_cancelled = false;
   outlet_.say(why);
 }
 

@@ -34,6 +34,8 @@ std::optional<std::int64_t> time_of(const std::string& text) {
 
 JobFacts parse_job(std::string_view text, std::int64_t now) {
   JobFacts facts;
+  facts.state = value_of(text, "JobState");
+  facts.reason = value_of(text, "Reason");
   facts.nodes = value_of(text, "NodeList");
   facts.excluded = value_of(text, "ExcNodeList");
   const auto restarts = parse_int(value_of(text, "Restarts")).value_or(0);

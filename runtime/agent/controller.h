@@ -17,7 +17,9 @@ namespace dlrun::agent {
 
 /// What `scontrol show job -o` says of a job.
 struct JobFacts {
-  std::string nodes;                             ///< as a node list; a node that was lost is not in it
+  std::string state{};                           ///< as scontrol has it: COMPLETING hides which end it is
+  std::string reason{};                          ///< of that state, such as TimeLimit
+  std::string nodes{};                           ///< as a node list; a node that was lost is not in it
   std::string excluded{};                        ///< nodes that it must not get
   int restarts = 0;                              ///< how often Slurm has queued it again; counted when it begins to
   bool is_preempted = false;                     ///< its grace time has begun

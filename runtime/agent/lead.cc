@@ -1,8 +1,10 @@
 #include "runtime/agent/lead.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/run_claim.h"
+#include "runtime/agent/script_end.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
 #include "runtime/agent/surroundings.h"
@@ -32,6 +35,7 @@ using std::chrono::seconds;
 
 constexpr milliseconds kLastWordsLimit{5000};
 constexpr std::size_t kEventsLimitBytes = 1U << 30U;
+constexpr off_t kLogTailBytes = 64 << 10;
 constexpr seconds kVerdictLimit{330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
 constexpr seconds kAskAgain{2};
 constexpr seconds kSlurmWasFaster{5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
@@ -47,6 +51,16 @@ std::string own_host() {
 int refuse(const Error& error, int code) {
   std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}\n", error.message));
   return code;
+}
+
+/// The run is over: that is on its record, and its secrets go.
+void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end) {
+  events.record("ended", {{"state", end.is_timeout     ? "timeout"
+                                    : end.is_cancelled ? "cancelled"
+                                                       : (end.code == 0 ? "completed" : "failed")},
+                          {"code", end.code},
+                          {"message", end.message}});
+  remove_secrets(run);
 }
 
 /// Blocks what lead waits for; from now on signals arrive through the descriptor.
@@ -113,7 +127,7 @@ class RunLead {
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Slurm takes the job back. False: it does not, and the run ends here.
   bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
-  void record_end(const AttemptEnd& end);
+  void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
   int leave(int code);
 
   const LeadOptions& options_;
@@ -279,15 +293,6 @@ bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes
   return true;
 }
 
-void RunLead::record_end(const AttemptEnd& end) {
-  events_.record("ended", {{"state", end.is_timeout     ? "timeout"
-                                     : end.is_cancelled ? "cancelled"
-                                                        : (end.code == 0 ? "completed" : "failed")},
-                           {"code", end.code},
-                           {"message", end.message}});
-  remove_secrets(run_.directory);
-}
-
 int RunLead::leave(int code) {
   const auto until = Clock::now() + kLastWordsLimit;
   while ((out_.held_bytes() > 0 || err_.held_bytes() > 0) && Clock::now() < until) loop_.run_once(milliseconds(100));
@@ -298,18 +303,45 @@ int RunLead::leave(int code) {
   return code;
 }
 
-/// The job's script ended before its step: that is the run's end, whatever the code says of it.
-int end_without_step(const LeadOptions& options, const std::filesystem::path& run, EventLog& events) {
-  const int code = *options.never_started == 0 ? 1 : *options.never_started;
-  const bool is_cancelled = code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP;
-  const auto message = printable(join(options.command, " "));
-  events.record("ended", {{"state", is_cancelled ? "cancelled" : "failed"}, {"code", code}, {"message", message}});
-  remove_secrets(run);
+/// The end of the file that this process's standard error goes to; empty where it is none.
+std::string own_log() {
+  std::string text;
+  const UniqueFd file(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return text;
+  text.resize(static_cast<std::size_t>(std::min(info.st_size, kLogTailBytes)));
+  const auto got = ::pread(file.get(), text.data(), text.size(), info.st_size - static_cast<off_t>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+/// The job's script ended before its step: that is the run's end, unless Slurm has queued the job again.
+int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
+                     const std::filesystem::path& run, EventLog& events) {
+  const auto log = options.local ? std::string() : own_log();
+  ScriptTrap trap{.code = *options.never_started,
+                  .at = printable(join(options.command, " ")),
+                  .facts = {},
+                  .restarts = restart_count_of(env),
+                  .log = log};
+  if (!options.local) {
+    if (auto facts = Controller(env, identity.job).job(); facts && !facts->state.empty())
+      trap.facts = std::move(*facts);
+  }
+  const auto [end, comes_again] = judge_script_end(trap);
+  if (comes_again) {  // the next start asks the budget (judge_requeue)
+    Json fields{{"code", end.code}, {"reason", end.reason}};
+    if (end.cause != Cause::kNone) fields["cause"] = word(end.cause);
+    events.record("attempt_end", fields);
+  } else {
+    record_end(events, run, end);
+  }
   std::ignore = events.drain(kLastWordsLimit);
   if (auto failure = events.take_failure()) {
-    return refuse({Errc::kIo, fmt::format("{}; {}; the run's record is incomplete", message, failure->message)}, code);
+    return refuse({Errc::kIo, fmt::format("{}; {}; the run's record is incomplete", end.message, failure->message)},
+                  end.code);
   }
-  return refuse({Errc::kInternal, message}, code);
+  return refuse({Errc::kInternal, end.message}, end.code);
 }
 
 /// Slurm has started the job again. Where lead did not ask for that itself, the budget is asked now; a code where the
@@ -372,7 +404,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
     lead.say(message);
     events->record("warning", {{"message", message}});
   }
-  if (options.never_started) return end_without_step(options, run->directory, *events);
+  if (options.never_started) return end_without_step(options, env, *identity, run->directory, *events);
   return lead.lead();
 }
 

@@ -22,7 +22,7 @@ struct LeadOptions {
   RetryOptions retry;
   bool always_reports = false;       ///< the program is dlrun's own (rank --trusted): it reports from its first step on
   std::string node_checks;           ///< rank's --preflight: what is checked before the hello; empty: nothing
-  std::optional<int> never_started;  ///< the script's exit code: there is no step, `command` says why
+  std::optional<int> never_started;  ///< the script's exit code: there is no step, `command` is what it was at
   std::vector<std::string> command;  ///< an srun line; with local a `dlrun-agent rank` line
 };
 

@@ -215,7 +215,7 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
 const char* const kUsageText =
     R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
        dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
-       dlrun-agent lead --never-started CODE [options] -- WHY...
+       dlrun-agent lead --never-started CODE [options] -- COMMAND...
        dlrun-agent rank [options] -- PROGRAM...
 
 lead starts a step's ranks, watches them and keeps the run's record:
@@ -223,7 +223,7 @@ lead starts a step's ranks, watches them and keeps the run's record:
   --name NAME             the run's name in that case (run)
   --local N               without Slurm: start N ranks on this machine
   --join-timeout SECONDS  how long ranks may take to say hello (600)
-  --never-started CODE    there is no step: the job's script ended with CODE before it; only put that on the record
+  --never-started CODE    there is no step: the job's script ended with CODE at COMMAND; only put that on the record
   --forward-usr1          pass a USR1 that reaches the job on to the programs
   --hang-after SECONDS    end a step that has shown no progress, or printed nothing, for so long
   --retry MAX             start a run that failed again, so often at most (0)

@@ -271,17 +271,29 @@ std::optional<std::string_view> parse_node_failure(std::string_view line) {
   return trim(line.substr(kStart.size()));
 }
 
-std::optional<std::string_view> parse_cancel_reason(std::string_view line) {
+namespace {
+
+/// The reason in slurmstepd's words about the end of what it keeps; empty where they give none.
+std::optional<std::string_view> reason_behind(std::string_view keeps, std::string_view line) {
   constexpr std::string_view kDueTo = " DUE TO ";
   constexpr std::string_view kEnd = " ***";
   if (!line.starts_with("slurmstepd") || !line.ends_with(kEnd)) return std::nullopt;
-  const auto step = line.find(": error: *** STEP ");
-  const auto cancelled = line.find(" CANCELLED AT ", step == std::string_view::npos ? line.size() : step);
+  const auto cancelled = line.find(" CANCELLED AT ", std::min(line.find(keeps), line.size()));
   if (cancelled == std::string_view::npos) return std::nullopt;
-  const auto due_to = line.find(kDueTo, cancelled);
-  if (due_to == std::string_view::npos) return std::nullopt;
   line.remove_suffix(kEnd.size());
-  return line.substr(due_to + kDueTo.size());
+  const auto due_to = line.find(kDueTo, cancelled);
+  return due_to == std::string_view::npos ? std::string_view() : line.substr(due_to + kDueTo.size());
+}
+
+}  // namespace
+
+std::optional<std::string_view> parse_cancel_reason(std::string_view line) {
+  const auto reason = reason_behind(": error: *** STEP ", line);
+  return reason && !reason->empty() ? reason : std::nullopt;
+}
+
+std::optional<std::string_view> parse_job_cancel(std::string_view line) {
+  return reason_behind(": error: *** JOB ", line);
 }
 
 Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing, const std::vector<std::string>& argv,

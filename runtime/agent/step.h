@@ -78,5 +78,7 @@ struct TaskWords {
 
 /// "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***".
 [[nodiscard]] std::optional<std::string_view> parse_cancel_reason(std::string_view line);
+/// The same of a batch script, "... *** JOB 73 ON n1 CANCELLED AT ... ***"; an empty one where it gives none.
+[[nodiscard]] std::optional<std::string_view> parse_job_cancel(std::string_view line);
 
 }  // namespace dlrun::agent

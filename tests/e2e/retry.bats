@@ -157,6 +157,56 @@ YAML
     done
 }
 
+# staging NAME TRACKER RESOURCES RETRY: a run with a secret that is in its setup until Slurm ends it; started again it says its secret
+staging() {
+    spec <<YAML
+name: $1
+resources: {nodes: 1, tasks_per_node: 1, time: 5m, $3}
+environment:
+  secrets: [{name: TOKEN, file: token}]
+  setup: '[[ -n \$SLURM_RESTART_COUNT ]] || { touch staging-$1; sleep 100; }'
+launch: {command: [bash, -c, 'echo "\$DLRUN_ATTEMPT \$TOKEN" >>said-$1']}
+retry: {max: 1, on: [$4]}
+YAML
+    submit "$2-$1"
+}
+ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
+has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
+
+@test "requeued, preempted, cancelled or out of time while the setup runs: what Slurm does with the job, not a failure; secrets stay for the restart" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        as_user tee "$dir/token" <<<canary >/dev/null
+        staging taken "$tracker" 'partition: preempt-now, nodelist: n4, exclusive: true' preemption
+        for name in queued dropped late gone; do staging "$name" "$tracker" 'exclude: n4' node_failure; done
+        for name in taken queued dropped late gone; do wait_until 30 test -e "$dir/staging-$name"; done
+        for name in queued gone; do scontrol requeue "$(json "${id[$tracker-$name]}" | jq -r .job)"; done
+        as_user sbatch -w n4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
+        dl cancel "${id[$tracker-dropped]}"
+        scontrol update JobId="$(json "${id[$tracker-late]}" | jq -r .job)" EndTime=now+1
+        for name in taken queued gone; do
+            wait_until 20 has_lost_one "${id[$tracker-$name]}"
+            [[ $(json "${id[$tracker-$name]}" | jq -r .state) == @(pending|running) ]]
+        done
+        [[ $(dl cancel "${id[$tracker-gone]}") == *": cancelled job "* ]]
+        keep_on "$tracker"
+    done
+    for tracker in cgroup linuxproc; do
+        again_on "$tracker"
+        for name in taken queued; do
+            wait_until 60 is_state completed "${id[$tracker-$name]}"
+            [ "$(ends_of "${id[$tracker-$name]}")" = "1 completed 0" ]
+            [ "$(cat "$dir/said-$name")" = "1 canary" ]
+        done
+        [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-queued]}")" = "preemption " ]
+        wait_until 30 is_state cancelled "${id[$tracker-dropped]}"
+        wait_until 30 is_state cancelled "${id[$tracker-gone]}"
+        wait_until 60 is_state timeout "${id[$tracker-late]}"
+        [ "$(ends_of "${id[$tracker-dropped]}"), $(ends_of "${id[$tracker-late]}")" = "0 cancelled 143, 0 timeout 143" ]
+        for name in taken queued dropped late gone; do [ ! -e "$(run_dir "${id[$tracker-$name]}")/secrets" ]; done
+    done
+}
+
 # lasting NAME RESOURCES RETRY PROGRAM: submits a run of one attempt after another that does PROGRAM, and waits in the first
 lasting() {
     spec <<YAML

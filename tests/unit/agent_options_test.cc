@@ -132,12 +132,12 @@ TEST_CASE("srun's other lines, and lines that only look alike, say nothing of ta
   }
 }
 
-TEST_CASE("lead that never started takes the script's code and a reason") {
-  const auto parsed = parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "why"});
+TEST_CASE("lead that never started takes the script's code and the command that it was at") {
+  const auto parsed = parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.never_started == 9);
-  CHECK(lead.command == std::vector<std::string>{"why"});
+  CHECK(lead.command == std::vector<std::string>{"exit 9"});
   for (const char* code : {"", "x", "-1", "256"})
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());
 }
@@ -153,6 +153,10 @@ TEST_CASE("why Slurm ends a step is read from the step daemon's last line, and f
     CAPTURE(line);
     CHECK_FALSE(parse_cancel_reason(line));
   }
+  const std::string script = "slurmstepd-n1: error: *** JOB 73 ON n1 CANCELLED AT 2026-11-21T16:15:12";
+  CHECK(parse_job_cancel(script + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
+  CHECK(parse_job_cancel(script + " ***") == "");
+  for (const auto& line : {start + " ***", script, "echo " + script + " ***"}) CHECK_FALSE(parse_job_cancel(line));
 }
 
 }  // namespace

@@ -213,10 +213,13 @@ TEST_CASE("nodes that are down or do not answer are told from those that work") 
 TEST_CASE("a job's end and nodes are read from what scontrol shows") {
   ::setenv("TZ", "UTC", 1);
   const auto facts = parse_job(
-      "JobId=73 JobName=x Restarts=2 PreemptTime=2026-11-21T16:10:00 EndTime=2026-11-21T16:15:12 Deadline=N/A "
+      "JobId=73 JobName=x JobState=COMPLETING Reason=TimeLimit Restarts=2 PreemptTime=2026-11-21T16:10:00 "
+      "EndTime=2026-11-21T16:15:12 Deadline=N/A "
       "ReqNodeList=(null) ExcNodeList=n9 NodeList=n[1-2] "
       "BatchHost=n1\n",
       1795277652);
+  CHECK(facts.state == "COMPLETING");
+  CHECK(facts.reason == "TimeLimit");
   CHECK(facts.nodes == "n[1-2]");
   CHECK(facts.excluded == "n9");
   CHECK(facts.restarts == 2);

@@ -33,10 +33,10 @@ class Machine {
           "#!/bin/bash\n[[ $1 == shell.bash ]] || exit 9\n"
           "echo 'conda() { echo \"conda $*\"; export CONDA_PREFIX=$2; }'\n");
     write("venv/bin/activate", "export VIRTUAL_ENV=yes\n");
-    write(
-        "agent",
-        "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"dlrun: ${!#}\" >&2; exit $(($7 == 0 ? 1 : $7)); fi\n"
-        "echo \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
+    write("agent",
+          "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"never started: $7 at ${!#}\" >&2; exit $(($7 == 0 "
+          "? 1 : $7)); fi\n"
+          "echo \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
     for (const char* program : {"bin/conda", "agent"}) fs::permissions(root_ / program, fs::perms::owner_all);
   }
   Machine(const Machine&) = delete;
@@ -92,8 +92,7 @@ TEST_CASE("a module that does not load ends the job before the ranks, and that i
   const auto ran = machine.run("  modules: [absent]\n");
   CHECK(ran.exit_code == 1);
   CHECK_FALSE(has(ran.out, "lead"));
-  CHECK(has(ran.err, "the ranks were not started"));
-  CHECK(has(ran.err, "dlrun: the job script ended with code 1"));
+  CHECK(has(ran.err, "never started: 1 at "));
 }
 
 TEST_CASE("conda activates by name in a shell that is not interactive, after its module") {
@@ -129,7 +128,7 @@ TEST_CASE("a setup line that leaves with success still did not start the ranks: 
   const Machine machine;
   const auto ran = machine.run("  setup: exit 0\n");
   CHECK(ran.exit_code == 1);
-  CHECK(has(ran.err, "at: exit 0; the ranks were not started"));
+  CHECK(has(ran.err, "never started: 0 at exit 0"));
 }
 
 TEST_CASE("a script that starts the ranks says nothing") {

@@ -18,7 +18,7 @@ if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name digits --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+trap 'exec "$agent" lead --runs /scratch/runs --name digits --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 

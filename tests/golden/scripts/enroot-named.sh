@@ -17,7 +17,7 @@ if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+trap 'exec "$agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.

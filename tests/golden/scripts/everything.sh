@@ -42,7 +42,11 @@ if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name everything --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+lead=(
+  --signal-before 120                     # checkpoint.signal_before
+)
+trap 'exec "$agent" lead --runs /scratch/runs --name everything "${lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap : USR1
 
 if ! type module >/dev/null 2>&1; then
   for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
@@ -126,7 +130,4 @@ break'
   --name
   'a long argument that makes this command line exceed one line of text'
 )
-lead=(
-  --signal-before 120                     # checkpoint.signal_before
-)
-exec "$agent" lead --runs /scratch/runs --name everything --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$agent" lead --runs /scratch/runs --name everything "${lead[@]}" --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

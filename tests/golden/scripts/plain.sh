@@ -17,7 +17,7 @@ if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name hello --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+trap 'exec "$agent" lead --runs /scratch/runs --name hello --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}

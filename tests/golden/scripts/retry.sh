@@ -21,7 +21,17 @@ if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name retry --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+lead=(
+  --hang-after 900                        # health.hang_after
+  --signal-before 120                     # checkpoint.signal_before
+  --retry 5                               # retry.max
+  --retry-on timeout,preemption,node_failure,hang,failure  # retry.on
+  --no-progress 2                         # retry.no_progress
+  --exclude-bad-nodes                     # retry.exclude_bad_nodes
+  --min-nodes 2                           # resources.nodes
+)
+trap 'exec "$agent" lead --runs /scratch/runs --name retry "${lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap : USR1
 
 step=(
   srun
@@ -37,13 +47,4 @@ rank=(
 program=(
   ./train                                 # launch.command
 )
-lead=(
-  --hang-after 900                        # health.hang_after
-  --signal-before 120                     # checkpoint.signal_before
-  --retry 5                               # retry.max
-  --retry-on timeout,preemption,node_failure,hang,failure  # retry.on
-  --no-progress 2                         # retry.no_progress
-  --exclude-bad-nodes                     # retry.exclude_bad_nodes
-  --min-nodes 2                           # resources.nodes
-)
-exec "$agent" lead --runs /scratch/runs --name retry --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$agent" lead --runs /scratch/runs --name retry "${lead[@]}" --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

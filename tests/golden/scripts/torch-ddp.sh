@@ -21,7 +21,11 @@ if [[ ! -x $agent ]]; then
   echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name torch-ddp --never-started "$?" -- "the job script ended with code $? at: $BASH_COMMAND; the ranks were not started"' EXIT
+lead=(
+  --signal-before 120                     # checkpoint.signal_before
+)
+trap 'exec "$agent" lead --runs /scratch/runs --name torch-ddp "${lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap : USR1
 
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
@@ -55,7 +59,4 @@ rank=(
 program=(
   python -u train.py --data /data --epochs 12  # launch.command
 )
-lead=(
-  --signal-before 120                     # checkpoint.signal_before
-)
-exec "$agent" lead --runs /scratch/runs --name torch-ddp --forward-usr1 "${lead[@]}" -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$agent" lead --runs /scratch/runs --name torch-ddp "${lead[@]}" --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -1,0 +1,95 @@
+#include "runtime/agent/script_end.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+
+#include "common/text.h"
+#include "runtime/agent/step.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// The job goes on: what ended the script is its own, or a signal to it alone.
+bool goes_on(const JobFacts& facts) {
+  constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED", "RESIZING"};
+  return std::find(kAlive.begin(), kAlive.end(), facts.state) != kAlive.end();
+}
+
+/// The last that Slurm wrote to the script's log about the job's end: a requeue may have left older words before it.
+std::string last_reason(std::string_view log) {
+  std::string_view last;
+  for (const auto line : split(log, '\n')) last = parse_job_cancel(line).value_or(last);
+  return std::string(last);
+}
+
+/// Under `set -e` a script comes to its EXIT trap with 0 by `exit`, or by a signal, whose number bash does not tell.
+bool was_signalled(const ScriptTrap& trap) {
+  if (trap.code == 0) return !trap.at.starts_with("exit");
+  return trap.code == 128 + SIGTERM || trap.code == 128 + SIGINT || trap.code == 128 + SIGHUP;
+}
+
+AttemptEnd own_end(const ScriptTrap& trap) {
+  constexpr std::string_view kNotStarted = "the ranks were not started";
+  AttemptEnd end;
+  end.is_cancelled = was_signalled(trap);
+  end.reason = end.is_cancelled ? "signalled" : "setup_failed";
+  if (trap.code == 0 && end.is_cancelled) {
+    end.code = 128 + SIGTERM;
+    end.message = fmt::format("a signal ended the job script at: {}; {}", trap.at, kNotStarted);
+  } else {
+    end.code = std::max(trap.code, 1);
+    end.message = fmt::format("the job script ended with code {} at: {}; {}", trap.code, trap.at, kNotStarted);
+  }
+  return end;
+}
+
+}  // namespace
+
+Cause cause_of_cancel(std::string_view reason) {
+  if (reason == "TIME LIMIT") return Cause::kTimeout;
+  if (reason == "PREEMPTION") return Cause::kPreemption;
+  if (reason == "JOB REQUEUE") return Cause::kRequeue;
+  if (reason.starts_with("NODE FAILURE")) return Cause::kNodeFailure;
+  return Cause::kNone;
+}
+
+std::string why_cancelled(std::string_view reason) {
+  switch (cause_of_cancel(reason)) {
+    case Cause::kTimeout:
+      return "the job reached its time limit (resources.time)";
+    case Cause::kPreemption:
+      return "the job was preempted";
+    case Cause::kRequeue:
+      return "the job was requeued";
+    case Cause::kNodeFailure:
+      return "a node of the job failed";
+    default:
+      return reason.empty() ? "the job was cancelled" : fmt::format("Slurm ended the job: {}", printable(reason));
+  }
+}
+
+ScriptEnd judge_script_end(const ScriptTrap& trap) {
+  auto reason = last_reason(trap.log);
+  const bool is_requeued = trap.facts && trap.facts->restarts > trap.restarts;
+  if (trap.facts ? goes_on(*trap.facts) && !is_requeued : reason.empty()) return {own_end(trap)};
+
+  ScriptEnd result;
+  if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") reason = "TIME LIMIT";
+  if (is_requeued && reason.empty()) reason = trap.facts->is_preempted ? "PREEMPTION" : "JOB REQUEUE";
+  AttemptEnd& end = result.end;
+  end.cause = cause_of_cancel(reason);
+  // Without the controller's word the run is left open: Slurm knows better than its log whether the job comes again.
+  result.comes_again = is_requeued || (!trap.facts && end.cause != Cause::kTimeout);
+  end.code = 128 + SIGTERM;
+  end.reason = "signalled";
+  end.is_slurms_doing = true;
+  end.is_timeout = end.cause == Cause::kTimeout;
+  end.is_cancelled = !end.is_timeout && end.cause != Cause::kNodeFailure;
+  end.message =
+      fmt::format("{}; the job script was at: {}; the ranks were not started", why_cancelled(reason), trap.at);
+  return result;
+}
+
+}  // namespace dlrun::agent

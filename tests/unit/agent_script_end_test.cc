@@ -1,0 +1,107 @@
+// What the end of a job's script before its ranks is told as, by what Slurm 22.05 was seen to say at that moment.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/retry.h"
+#include "runtime/agent/script_end.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::string_view kAt = "; the job script was at: pip install x; the ranks were not started";
+
+std::string log_of(std::string_view reason) {
+  return fmt::format("Collecting x\nslurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-22T06:34:26{} ***\n",
+                     reason.empty() ? "" : fmt::format(" DUE TO {}", reason));
+}
+
+ScriptEnd judge(std::optional<JobFacts> facts, const std::string& log, int code = 0,
+                const std::string& at = "pip install x") {
+  return judge_script_end({.code = code, .at = at, .facts = std::move(facts), .restarts = 1, .log = log});
+}
+
+JobFacts running() {
+  JobFacts facts;
+  facts.state = "RUNNING";
+  facts.restarts = 1;
+  return facts;
+}
+JobFacts ending(int restarts = 1, std::string reason = "None") {
+  JobFacts facts;
+  facts.state = "COMPLETING";
+  facts.reason = std::move(reason);
+  facts.restarts = restarts;
+  return facts;
+}
+
+TEST_CASE(
+    "a script that fails while its job goes on has failed with its code, whatever its log says of an earlier start") {
+  for (const auto& log : {std::string(), log_of("PREEMPTION")}) {
+    const auto [end, comes_again] = judge(running(), log, 3, "exit 3");
+    CHECK_FALSE(comes_again);
+    CHECK_FALSE(end.is_cancelled);
+    CHECK(end.code == 3);
+    CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
+  }
+  const auto left = judge(running(), "", 0, "exit 0").end;  // which is no success: there were no ranks
+  CHECK_FALSE(left.is_cancelled);
+  CHECK(left.code == 1);
+}
+
+TEST_CASE("a signal to the script alone is told from an `exit 0`, of which bash gives the same code") {
+  for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
+    const auto [end, comes_again] = judge(facts, log_of(""));
+    CHECK_FALSE(comes_again);
+    CHECK(end.is_cancelled);
+    CHECK(end.code == 143);
+    CHECK(end.message == "a signal ended the job script at: pip install x; the ranks were not started");
+  }
+  CHECK(judge(running(), "", 143).end.is_cancelled);
+}
+
+TEST_CASE("a job that is queued again is not at its end; its cause is Slurm's word, or a requeue") {
+  using Row = std::tuple<std::string, Cause, std::string>;
+  for (const auto& [reason, cause, why] : {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
+                                           Row{"JOB REQUEUE", Cause::kRequeue, "the job was requeued"},
+                                           Row{"NODE FAILURE", Cause::kNodeFailure, "a node of the job failed"},
+                                           Row{"", Cause::kRequeue, "the job was requeued"}}) {
+    CAPTURE(reason);
+    const auto [end, comes_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
+    CHECK(comes_again);
+    CHECK(end.cause == cause);
+    CHECK(end.message == why + std::string(kAt));
+  }
+  auto pending = ending(2);
+  pending.state = "PENDING";
+  pending.is_preempted = true;
+  CHECK(judge(pending, "", 1).end.cause == Cause::kPreemption);
+}
+
+TEST_CASE("cancelled, out of time, or without a node, and not queued again: the run's end, in Slurm's word") {
+  const auto cancelled = judge(ending(), log_of(""), 1);  // the signal reached pip as well
+  CHECK_FALSE(cancelled.comes_again);
+  CHECK(cancelled.end.is_cancelled);
+  CHECK(cancelled.end.code == 143);
+  CHECK(cancelled.end.message == "the job was cancelled" + std::string(kAt));
+  for (const auto& late : {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
+    CHECK_FALSE(late.comes_again);
+    CHECK(late.end.is_timeout);
+    CHECK_FALSE(late.end.is_cancelled);
+    CHECK(late.end.message == "the job reached its time limit (resources.time)" + std::string(kAt));
+  }
+  const auto lost = judge(ending(1, "NodeDown"), log_of("NODE FAILURE on n2"));
+  CHECK_FALSE(lost.comes_again);
+  CHECK_FALSE(lost.end.is_cancelled);
+  CHECK_FALSE(lost.end.is_timeout);
+}
+
+TEST_CASE("while the controller does not answer, only what its log leaves no doubt of is an end") {
+  CHECK(judge({}, log_of("PREEMPTION")).comes_again);
+  CHECK(judge({}, log_of("JOB REQUEUE")).end.cause == Cause::kRequeue);
+  CHECK_FALSE(judge({}, log_of("TIME LIMIT")).comes_again);
+  CHECK(judge({}, "", 3, "exit 3").end.code == 3);
+}
+
+}  // namespace
+}  // namespace dlrun::agent
