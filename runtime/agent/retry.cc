@@ -88,7 +88,8 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bo
 
 RecordedHistory read_history(std::string_view events, bool always_reports) {
   RecordedHistory read;
-  auto& [history, last] = read;
+  auto& history = read.history;
+  auto& last = read.last;
   std::optional<std::int64_t> step;
   bool has_run = false;
   const auto close = [&] {
