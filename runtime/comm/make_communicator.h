@@ -44,9 +44,9 @@ struct CommunicatorOptions {
 #endif
 };
 
-/// backend: "single", "shm" (the ranks of one node), "mpi", "gloo", "nccl", or "auto": single for a world of one, shm on
-/// one node where there is a store, mpi where an MPI launcher or PMIx started this process and this build has it, else
-/// gloo over the store. Blocks until all ranks are connected. Fails with kUsage (no such backend), kUnavailable
+/// backend: "single", "shm" (the ranks of one node), "mpi", "gloo", "nccl", or "auto": single for a world of one, shm
+/// on one node where there is a store, mpi where an MPI launcher or PMIx started this process and this build has it,
+/// else gloo over the store. Blocks until all ranks are connected. Fails with kUsage (no such backend), kUnavailable
 /// (not in this installation, or a library is missing: which), kInvalid (the world that the backend finds is not
 /// options'), kTimeout or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
