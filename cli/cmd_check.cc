@@ -21,6 +21,7 @@
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/runs/tools.h"
 
 namespace dlrun {
 namespace {
@@ -29,6 +30,12 @@ struct Options {
   SpecOptions spec;
   bool json = false;
 };
+
+/// That `submit` could make a run there.
+Result<> check_place(const Cli& cli, const std::string& runs_dir) {
+  DLRUN_TRY(check_runs_place(runs_dir));
+  return check_tools_place(runs_dir, cli.tools);
+}
 
 Result<int> check(Cli& cli, const Options& options) {
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
@@ -56,9 +63,15 @@ Result<int> check(Cli& cli, const Options& options) {
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
   DLRUN_TRY(check_slurm_options(cli, prepared->loaded));
-  DLRUN_TRY(check_runs_place(prepared->plan.runs_dir));
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
+  if (auto place = check_place(cli, prepared->plan.runs_dir); !place) {
+    // The scratch folder of a site that is asked about from elsewhere need not be here.
+    const bool is_the_sites =
+        !options.spec.runs && !cli.env.has("DLRUN_RUNS") && !prepared->loaded.site.runs_dir.empty();
+    if (!is_the_sites) return tl::unexpected(place.error());
+    if (has_slurm) print_warning(cli, place.error().message);
+  }
 
   std::string slurm_says;
   if (has_slurm) {

@@ -8,8 +8,10 @@
 #include "cli/prepare.h"
 #include "cli/script_file.h"
 #include "cli/select.h"
+#include "cli/sweep.h"
 #include "common/files.h"
 #include "common/subprocess.h"
+#include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/sweep.h"
@@ -28,6 +30,14 @@ Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what)
   const auto run = select_run(cli, what);
   if (!run) return tl::unexpected(run.error());
   return run->path / "job.sh";
+}
+
+/// What `dlrun render` writes of it: of a sweep its first array's script.
+Result<std::string> rendered_of(const Cli& cli, const Prepared& prepared) {
+  if (!prepared.is_sweep()) return render_script(prepared.plan);
+  auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
+  if (!sweep) return tl::unexpected(sweep.error());
+  return std::move(sweep->arrays.front().script);
 }
 
 Result<int> diff(Cli& cli, const Options& options) {
@@ -54,7 +64,7 @@ Result<int> diff(Cli& cli, const Options& options) {
   }
   const auto prepared = prepare_carried(cli, *carried);
   if (!prepared) return tl::unexpected(prepared.error());
-  const auto rendered = render_script(prepared->plan);
+  const auto rendered = rendered_of(cli, *prepared);
   if (!rendered) return tl::unexpected(rendered.error());
   if (sha256_of_text(*rendered) != carried->sha256) {
     print_warning(cli,

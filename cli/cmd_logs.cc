@@ -35,8 +35,11 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
   std::error_code error;
   if (!path || !std::filesystem::exists(*path, error)) {
     const auto status = RunInspector(cli.env).inspect(run.path);
-    return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}", path ? path->string() : run.id,
-                options.rank ? "such rank's log" : "log", status ? std::string(word(status->state)) : "unknown");
+    const std::string what = options.rank ? "such rank's log" : "log";
+    if (!path && facts->submission && !facts->submission->output.empty() && status && is_over(*status))
+      return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id, facts->submission->output);
+    return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}", path ? path->string() : run.id, what,
+                status ? std::string(word(status->state)) : "unknown");
   }
   LogReader reader(*path);
   if (options.tail) reader.start_at_tail(*options.tail);

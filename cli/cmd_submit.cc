@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/dependencies.h"
 #include "cli/json_or_null.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -104,6 +105,7 @@ Result<int> submit(Cli& cli, const Options& options) {
   if (job->prepared && !job->is_script && !options.dry_run) DLRUN_TRY(check_slurm_options(cli, job->prepared->loaded));
   RunInspector inspector(cli.env);
   if (job->prepared) {
+    pin_runs(cli, job->prepared->loaded, job->prepared->plan);
     auto dependency = wait_of(cli, inspector, *job->prepared, *job);
     if (!dependency) return tl::unexpected(dependency.error());
     job->submit.dependency = std::move(*dependency);

@@ -45,7 +45,7 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
       const bool is_completed = status->state == RunState::kCompleted;
       has_failed = has_failed || !is_completed;
       if (!is_completed && type == "afterok")
-        return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(status->state));
+        return fail(Errc::kInvalid, "{} is {}: this job would never start", id, dlrun::word(status->state));
       continue;
     }
     DLRUN_TRY(check_job(id, *status, plan));
@@ -53,16 +53,18 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
     const std::string array = status->job.id.substr(0, task);
     if (std::find(arrays.begin(), arrays.end(), array) == arrays.end()) arrays.push_back(array);
   }
+  auto& jobs = is_as_submitted ? arrays : tasks;
+  std::string word = type;
   if (type == "afternotok") {
-    if (has_failed) return std::optional<std::string>();
-    if (tasks.empty())
-      return fail(Errc::kInvalid, "{} is {}: this job would never start", sweep.id, word(RunState::kCompleted));
-    if (arrays.size() > 1)
+    if (tasks.empty() && !has_failed)
+      return fail(Errc::kInvalid, "{} is {}: this job would never start", sweep.id, dlrun::word(RunState::kCompleted));
+    if (!has_failed && jobs.size() > 1)
       return fail(Errc::kInvalid, "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
-                  sweep.id, arrays.size());
+                  sweep.id, jobs.size());
+    if (has_failed) word = "afterany";  // that it is not ok is known; it still ends first
   }
   if (tasks.empty()) return std::optional<std::string>();
-  return std::optional(type + ":" + join(is_as_submitted ? arrays : tasks, ":"));
+  return std::optional(word + ":" + join(jobs, ":"));
 }
 
 /// "afterok:12"; nothing where the run is over, and as it should be.
@@ -115,6 +117,18 @@ Result<std::optional<std::string>> dependency_of(const Cli& cli, RunInspector& i
     return fail(Errc::kInvalid, "");
   }
   return words.empty() ? std::optional<std::string>() : std::optional(join(words, ","));
+}
+
+void pin_runs(const Cli& cli, LoadedSpec& loaded, LaunchPlan& plan) {
+  const auto pin = [&](std::string& name) {
+    if (PlannedDependency{"", name, ""}.is_job_id()) return;
+    if (const auto run = select_run(cli, name)) name = run->path.string();
+  };
+  AfterSpec& after = loaded.spec.after;
+  for (auto* names : {&after.ok, &after.any, &after.notok}) {
+    for (std::string& name : *names) pin(name);
+  }
+  for (PlannedDependency& one : plan.after) pin(one.run);
 }
 
 }  // namespace dlrun

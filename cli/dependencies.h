@@ -18,4 +18,8 @@ namespace dlrun {
                                                                const LoadedSpec& loaded, const LaunchPlan& plan,
                                                                const std::optional<std::string>& edited = std::nullopt);
 
+/// The runs that `after` names become their directories, in the spec and in the plan, so that what is recorded means
+/// the same runs when `last` and a name mean others. Names that mean none stay: dependency_of() tells of them.
+void pin_runs(const Cli& cli, LoadedSpec& loaded, LaunchPlan& plan);
+
 }  // namespace dlrun

@@ -140,8 +140,9 @@ Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, 
                                    std::string_view script, const Prepared* rendered_from) {
   const std::string plan = rendered_from != nullptr ? plan_json(rendered_from->plan) : "";
   const std::string_view spec = rendered_from != nullptr ? std::string_view(rendered_from->loaded.text) : "";
+  const std::string resolved = rendered_from != nullptr ? resolved_yaml(rendered_from->loaded) : "";
   const std::array<NamedText, 4> files = {
-      {{"job.sh", script}, {"spec.yaml", spec}, {"resolved.yaml", spec}, {"plan.json", plan}}};
+      {{"job.sh", script}, {"spec.yaml", spec}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
   return record(cli, runs_dir, name, std::span(files).first(rendered_from != nullptr ? files.size() : 1));
 }
 

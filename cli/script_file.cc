@@ -46,8 +46,9 @@ std::filesystem::path starts_in(std::string_view text, const std::filesystem::pa
 ScriptFile read_script(std::string_view text, std::string_view file_name) {
   ScriptFile script;
   const auto stem = file_name.substr(0, file_name.rfind('.'));
-  script.job_name = sbatch_value(text, "--job-name", "-J");
-  script.name = slug(script.job_name.value_or(std::string(stem)));
+  const auto given = sbatch_value(text, "--job-name", "-J");
+  script.name = slug(given.value_or(std::string(stem)));
+  script.job_name = given.value_or("job.sh");
   script.runs_dir = runs_of(text);
   script.output = sbatch_value(text, "--output", "-o");
   if (script.output && !script.runs_dir.empty() &&

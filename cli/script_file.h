@@ -15,10 +15,10 @@ namespace dlrun {
 inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
 struct ScriptFile {
-  std::string name;                     ///< --job-name, else the file's name; a slug
-  std::optional<std::string> job_name;  ///< --job-name
-  std::optional<std::string> output;    ///< --output, unless it is the one that dlrun renders for plain sbatch
-  std::string runs_dir;                 ///< the --runs of a rendered script's last line; empty where there is none
+  std::string name;                   ///< --job-name, else the file's name; a slug
+  std::string job_name;               ///< Slurm's: --job-name, else that of the file that it is submitted as
+  std::optional<std::string> output;  ///< --output, unless it is the one that dlrun renders for plain sbatch
+  std::string runs_dir;               ///< the --runs of a rendered script's last line; empty where there is none
 };
 
 /// True for a text that starts like a script, "#!".

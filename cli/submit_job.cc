@@ -52,7 +52,7 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
     out["cluster"] = submission.job.cluster.empty() ? Json(nullptr) : Json(submission.job.cluster);
     RunFacts facts;
     facts.submission = submission;
-    out["log"] = job_log(run.path, facts).value_or("").string();
+    out["log"] = text_or_null(job_log(run.path, facts).value_or("").string());
     out["start"] = report && !report->start.empty() ? Json(report->start) : Json(nullptr);
     out["gpu_hours"] = value_or_null(gpu_hours(job.requested));
     out["core_hours"] = value_or_null(core_hours(job.requested));

@@ -87,7 +87,7 @@ Result<> test_and_order(const Cli& cli, const std::filesystem::path& run, std::v
 
 std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t all) {
   return fmt::format("{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends them",
-                     sent, all, run.id, run.id);
+                     sent, all, run.handle(), run.handle());
 }
 
 /// before: the job that the first one waits for, where the throttle is to hold over all.
@@ -150,16 +150,19 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
   const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front());
   if (report) fmt::print("  start      {}\n", start_text(*report));
   fmt::print("  sweep      {}\n  directory  {}\n", size, run.path.string());
-  fmt::print("  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {0}/0\n", run.id);
+  const std::string point = run.is_indexed ? run.id + "/0" : (array_path(run.path, 0) / "0").string();
+  fmt::print("  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {1}\n",
+             run.handle(), point);
   std::fflush(stdout);
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
-    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.id));
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
 }
 
 Result<int> after_sending(const Cli& cli, const RunDirectory& run, const Sent& sent, RunInspector& inspector,
                           const Follow& follow) {
   if (sent.interrupted) {
-    print_note(cli, fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel {}` ends them", run.id));
+    print_note(cli,
+               fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel {}` ends them", run.handle()));
     return kExitInterrupted;
   }
   if (!follow.watch) return kExitOk;

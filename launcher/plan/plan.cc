@@ -215,13 +215,20 @@ class Planner {
     }
   }
 
+  /// An image rarely holds the host's libmpi.
+  [[nodiscard]] bool may_use_mpi() const { return runtime_ == "none" && spec_.launch.mpi != "none"; }
+
   [[nodiscard]] std::string backend() const {
     const std::string asked = spec_.train.backend.value_or("auto");
     if (asked != "auto") return asked;
     if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
-    if (plan_.requested.nodes == 1) return "shm";
-    // An image rarely holds the host's libmpi.
-    return runtime_ == "none" && spec_.launch.mpi != "none" ? "mpi" : "gloo";
+    if (plan_.requested.nodes == 1) return "auto";  // shm, as long as nobody gives the script more nodes
+    return may_use_mpi() ? "mpi" : "gloo";
+  }
+
+  [[nodiscard]] bool trainer_wants_mpi() const {
+    const std::string chosen = backend();
+    return chosen == "mpi" || (chosen == "auto" && may_use_mpi());
   }
 
   /// The leader's words about hanging and starting again, and what Slurm must allow for it.
@@ -356,7 +363,7 @@ class Planner {
     }
     if (spec_.launch.mpi) {
       add("--mpi", spec_.launch.mpi, "launch.mpi");
-    } else if (preset_.wants_mpi && (!preset_.is_trainer || backend() == "mpi") && site_.mpi != "default") {
+    } else if (preset_.wants_mpi && (!preset_.is_trainer || trainer_wants_mpi()) && site_.mpi != "default") {
       add("--mpi", site_.mpi.empty() ? "pmix" : site_.mpi, "launch.preset: " + preset_.name);
     }
     if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind");

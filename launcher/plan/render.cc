@@ -148,14 +148,16 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 /// runs no EXIT trap: whoever gets there has started the ranks. Of USR1, the warning of the time limit, the script
 /// would die.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
+  std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
-    return "set -eo pipefail\n"
-           "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' "
-           "EXIT\n";
+    text +=
+        "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' "
+        "EXIT\n";
+  } else {
+    text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
+            shell_quote(fmt::format("exec {} --never-started \"$?\" -- \"$BASH_COMMAND\"", lead_words(plan))) +
+            " EXIT\n";
   }
-  std::string text = "set -eo pipefail\n\n" + agent_line(plan) + lead_options_text(plan);
-  text += "trap " + shell_quote(fmt::format("exec {} --never-started \"$?\" -- \"$BASH_COMMAND\"", lead_words(plan))) +
-          " EXIT\n";
   if (plan.forward_usr1) text += "trap : USR1\n";
   return text;
 }

@@ -158,6 +158,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request, cons
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* of_point = planner.load(points[i], i);
     if (of_point == nullptr) continue;
+    of_point->spec.after = loaded.spec.after;  // the same for all, and by now the caller may know which runs it means
     const auto plan = planner.plan(*of_point, points[i], i);
     if (!plan) continue;
     auto script = render_script(*plan);

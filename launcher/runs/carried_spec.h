@@ -24,7 +24,7 @@ struct CarriedSpec {
 
 struct CarriedFault {
   std::size_t line = 0;  ///< of the script, from 1
-  std::string what;      ///< "the line of facts is no JSON object"
+  std::string what;      ///< "its 'folder' or 'runs' is missing"
 };
 /// Why what a script carries cannot be read; nothing where it carries a whole spec, or none at all: comments of
 /// anybody's that look alike are left alone.

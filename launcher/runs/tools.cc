@@ -76,7 +76,6 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   return done;
 }
 
-/// What lies there must be ours: a program that another user put there would run as us.
 Result<> check_owner(const std::filesystem::path& folder) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0) return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
@@ -103,6 +102,14 @@ void remove_leftovers(const std::filesystem::path& folder) {
 
 std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   return runs_dir / ".agents" / tools.hash;
+}
+
+Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet& tools) {
+  std::error_code error;
+  for (const auto& folder : {runs_dir / ".agents", tools_directory(runs_dir, tools)}) {
+    if (std::filesystem::exists(folder, error)) DLRUN_TRY(check_owner(folder));
+  }
+  return {};
 }
 
 Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir, const ToolSet& tools) {

@@ -22,6 +22,9 @@ struct ToolSet {
 
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools);
 
+/// Fails with kInvalid where runs_dir holds the tools of another user: a program of theirs would run as us.
+[[nodiscard]] Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet& tools);
+
 /// Makes sure that all of tools lie in tools_directory(), by their names: copies them from below root where they are
 /// missing (temporary name, verified while copying, fsync, rename). Where they are it costs a few system calls. A
 /// module (lib/) that is not installed is passed over. Fails with kInvalid when a file is not the one dlrun was built

@@ -143,6 +143,8 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
     const auto again = check_holder(directory / "claim", identity);
     if (!again) return tl::unexpected<Error>(again.error());
     run.again = *again;
+    // A log of another start may be another file.
+    if (run.again) DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
   }
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);

@@ -34,7 +34,6 @@ AttemptEnd own_end(const ScriptTrap& trap) {
   constexpr std::string_view kNotStarted = "the ranks were not started";
   AttemptEnd end;
   end.is_cancelled = was_signalled(trap);
-  end.reason = end.is_cancelled ? "signalled" : "setup_failed";
   if (trap.code == 0 && end.is_cancelled) {
     end.code = 128 + SIGTERM;
     end.message = fmt::format("a signal ended the job script at: {}; {}", trap.at, kNotStarted);

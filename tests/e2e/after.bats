@@ -110,6 +110,12 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     for point in "${failed[@]}"; do dl resubmit "first/$point"; done
     waits=$(dl check second.yaml --set 'after.ok=first')
     for point in "${failed[@]}"; do [[ $waits == *"afterok:"*"$(job "first/$point")"* ]]; done
+    # What `last` was is recorded: the run is submitted again behind the same, not behind itself.
+    dl submit second.yaml --set 'after.any=last'
+    waited=$(dependency second)
+    dl cancel second
+    dl resubmit second
+    [ "$(dependency second)" = "$waited" ]
     as_user rm "$dir/fail"
     as_user touch "$dir/go"
     wait_until 60 is_state first completed

@@ -408,6 +408,8 @@ YAML
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
     install -d -m 700 -o nobody "$dir/shared/.agents"
+    run dl check hello.yaml --runs shared
+    [[ $status -eq 2 && $output == *"shared/.agents: is not a directory of yours"* ]]
     run dl submit hello.yaml --runs shared
     [[ $status -eq 2 && $output == *"shared/.agents: is not a directory of yours; choose another runs directory with --runs"* ]]
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true && dlrun submit hello.yaml --runs masked' - "$dir"

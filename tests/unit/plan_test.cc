@@ -123,7 +123,8 @@ TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its
 }
 
 TEST_CASE(
-    "the trainer's backend is shm on one node, else mpi under srun, gloo in a container and without MPI, single "
+    "the trainer's backend is its own choice on one node, else mpi under srun, gloo in a container and without MPI, "
+    "single "
     "alone") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
     return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)), "--backend");
@@ -137,17 +138,18 @@ TEST_CASE(
         planned(fmt::format("resources: {{{}, time: 1m}}\ntrain: {{data: {{dataset: digits}}}}\n{}", resources, more)),
         "--backend");
   };
-  CHECK(of("nodes: 1, tasks_per_node: 4") == "shm");
-  CHECK(of("nodes: 1, tasks_per_node: 4", "container: {runtime: pyxis, image: i}") == "shm");
+  CHECK(of("nodes: 1, tasks_per_node: 4") == "auto");
+  CHECK(of("nodes: 1, tasks_per_node: 4", "container: {runtime: pyxis, image: i}") == "auto");
   CHECK(of("nodes: 1-2, tasks_per_node: 4") == "mpi");  // Slurm may give two
   CHECK(of("ntasks: 4") == "mpi");                      // on as many nodes as it likes
   CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}", inputs(Target::kLocal)),
                      "--backend") == "single");
 }
 
-TEST_CASE("srun starts MPI only for a trainer that uses it") {
+TEST_CASE("srun starts MPI only for a trainer that may use it, also after an edit of the script's nodes") {
   CHECK(word_of(planned(kTrainer).step, "--mpi") == "--mpi=pmix");
-  CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step, "--mpi").empty());
+  CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step, "--mpi") ==
+        "--mpi=pmix");
   CHECK(
       word_of(planned("resources: {time: 1m}\ntrain: {backend: gloo, data: {dataset: digits}}").step, "--mpi").empty());
 }

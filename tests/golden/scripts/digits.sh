@@ -27,6 +27,7 @@ step=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=1                       # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: trainer
 )
 rank=(
   "$agent" rank
@@ -40,6 +41,6 @@ program=(
   --batch 32                              # train.batch
   --epochs 3                              # train.epochs
   --seed 1                                # train.seed
-  --backend shm                           # train.backend
+  --backend auto                          # train.backend
 )
 exec "$agent" lead --runs /scratch/runs --name digits -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

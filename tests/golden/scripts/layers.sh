@@ -28,6 +28,7 @@ step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --mpi=pmix                              # launch.preset: trainer
   --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
 )
 rank=(
@@ -40,6 +41,6 @@ program=(
   # train.layers
   --layers
   'conv2d 16 5 stride 2,relu,residual: conv2d 16 3 same; relu; conv2d 16 3 same,maxpool 2,dropout 0.5,dense 10'
-  --backend shm                           # train.backend
+  --backend auto                          # train.backend
 )
 exec "$agent" lead --runs /scratch/runs --name layers -- "${step[@]}" "${rank[@]}" -- "${program[@]}"

@@ -78,7 +78,7 @@ program=(
   --epochs 2                              # train.epochs
   --shard epoch                           # train.shard
   --seed 7                                # train.seed
-  --backend shm                           # train.backend
+  --backend auto                          # train.backend
   --device cpu                            # train.device
   --trace-steps 20                        # train.trace_steps
   --threads 2                             # train.threads
