@@ -24,6 +24,15 @@ Result<> check_job(const std::string& id, const RunStatus& status, const LaunchP
   return {};
 }
 
+/// It came to an end of its own; what Slurm refused never began.
+bool has_ended(const RunStatus& status) {
+  return is_over(status) && status.state != RunState::kRefused;
+}
+
+tl::unexpected<Error> never(const std::string& id, RunState state) {
+  return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
+}
+
 /// Of a sweep: its arrays, or the tasks and jobs that are not over where a point was submitted again. The sweep is ok
 /// when each of its points is.
 Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
@@ -41,11 +50,10 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
     if (!status) return tl::unexpected(status.error());
     const auto task = status->job.id.find('_');
     is_as_submitted = is_as_submitted && task != std::string::npos;
-    if (is_over(*status) && status->state != RunState::kRefused) {
+    if (has_ended(*status)) {
       const bool is_completed = status->state == RunState::kCompleted;
       has_failed = has_failed || !is_completed;
-      if (!is_completed && type == "afterok")
-        return fail(Errc::kInvalid, "{} is {}: this job would never start", id, dlrun::word(status->state));
+      if (!is_completed && type == "afterok") return never(id, status->state);
       continue;
     }
     DLRUN_TRY(check_job(id, *status, plan));
@@ -53,18 +61,16 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
     const std::string array = status->job.id.substr(0, task);
     if (std::find(arrays.begin(), arrays.end(), array) == arrays.end()) arrays.push_back(array);
   }
-  auto& jobs = is_as_submitted ? arrays : tasks;
-  std::string word = type;
-  if (type == "afternotok") {
-    if (tasks.empty() && !has_failed)
-      return fail(Errc::kInvalid, "{} is {}: this job would never start", sweep.id, dlrun::word(RunState::kCompleted));
-    if (!has_failed && jobs.size() > 1)
-      return fail(Errc::kInvalid, "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
-                  sweep.id, jobs.size());
-    if (has_failed) word = "afterany";  // that it is not ok is known; it still ends first
-  }
-  if (tasks.empty()) return std::optional<std::string>();
-  return std::optional(word + ":" + join(jobs, ":"));
+  const auto& jobs = is_as_submitted ? arrays : tasks;
+  const bool waits_for_failure = type == "afternotok" && !has_failed;
+  if (waits_for_failure && jobs.empty()) return never(sweep.id, RunState::kCompleted);
+  if (waits_for_failure && jobs.size() > 1)
+    return fail(Errc::kInvalid, "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
+                sweep.id, jobs.size());
+  if (jobs.empty()) return std::optional<std::string>();
+  // Of a sweep that has failed already it is known that it is not ok; it still ends first.
+  const std::string how = type == "afternotok" && has_failed ? "afterany" : type;
+  return std::optional(how + ":" + join(jobs, ":"));
 }
 
 /// "afterok:12"; nothing where the run is over, and as it should be.
@@ -76,11 +82,11 @@ Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspect
   if (is_sweep(run->path)) return word_of_points(*run, inspector, plan, one.type);
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
-  if (is_over(*status) && status->state != RunState::kRefused) {
+  if (has_ended(*status)) {
     const bool is_completed = status->state == RunState::kCompleted;
     const bool is_as_asked = one.type == "afterany" || is_completed == (one.type == "afterok");
     if (is_as_asked) return std::optional<std::string>();
-    return fail(Errc::kInvalid, "{} is {}: this job would never start", run->id, word(status->state));
+    return never(run->id, status->state);
   }
   DLRUN_TRY(check_job(run->id, *status, plan));
   return std::optional(one.type + ":" + status->job.id);

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/interrupt.h"
 #include "cli/secrets.h"
 #include "common/files.h"
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/runs/json_read.h"
@@ -17,20 +19,16 @@ namespace {
 
 constexpr const char* kSubmitPlan = "submit.json";
 
-/// A path inside an output pattern: '%' starts a field there, and '\' cannot be expressed.
-Result<std::string> escape_pattern(const std::string& path) {
-  std::string result;
-  for (const char c : path) {
-    if (c == '\\' || is_control(c)) {
-      return fail(Errc::kInvalid,
-                  "the run directory's path holds a character that sbatch's --output cannot express: {}; choose "
-                  "another with --runs",
-                  printable(path));
-    }
-    result += c;
-    if (c == '%') result += c;
+/// The run's folder inside an output pattern.
+Result<std::string> pattern_of(const std::filesystem::path& run) {
+  const std::string path = run.string();
+  if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
+    return fail(Errc::kInvalid,
+                "the run directory's path holds a character that sbatch's --output cannot express: {}; choose another "
+                "with --runs",
+                printable(path));
   }
-  return result;
+  return escape_pattern(path);
 }
 
 bool is_outcome_open(const Error& error) {
@@ -47,7 +45,7 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
   if (plan.dependency) words.push_back("--dependency=" + *plan.dependency);
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
   if (!plan.log_pattern) {
-    const auto folder = escape_pattern(run.string());
+    const auto folder = pattern_of(run);
     if (!folder) return tl::unexpected(folder.error());
     words.push_back(fmt::format("--output={}/{}", *folder, plan.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
   }

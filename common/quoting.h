@@ -1,5 +1,5 @@
 #pragma once
-// Two languages that look alike and are not: the shell's words and the words of a #SBATCH line.
+// Languages that look alike and are not: the shell's words, the words of a #SBATCH line, sbatch's output patterns.
 
 #include <span>
 #include <string>
@@ -21,5 +21,9 @@ namespace dlrun {
 /// double quotes with \ and " escaped. sbatch takes \ as an escape even inside single quotes, and bash sees the line as
 /// a comment only up to the newline: shell quoting here has let commands run. Control characters are refused.
 [[nodiscard]] Result<std::string> sbatch_quote(std::string_view value);
+
+/// A text as the part of sbatch's output pattern that means it: each '%', which would start a field, twice. A '\'
+/// cannot be expressed there and must not be passed.
+[[nodiscard]] std::string escape_pattern(std::string_view text);
 
 }  // namespace dlrun

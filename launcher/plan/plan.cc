@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/plan/rest_job.h"
 #include "launcher/spec/derived.h"
@@ -22,13 +23,6 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 [[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
-}
-
-/// A '%' of dlrun's own in an output path, where it is not to start a pattern.
-[[nodiscard]] std::string escape_pattern(std::string_view path) {
-  std::string text;
-  for (char c : path) text += c == '%' ? std::string("%%") : std::string(1, c);
-  return text;
 }
 
 class Planner {

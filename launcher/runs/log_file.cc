@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "common/quoting.h"
+
 namespace dlrun {
 namespace {
 
@@ -34,13 +36,6 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   return 0;
 }
 
-/// The text as a pattern that means it.
-std::string without_patterns(const std::string& text) {
-  std::string result;
-  for (const char c : text) result += c == '%' ? std::string("%%") : std::string{c};
-  return result;
-}
-
 std::string user_name() {
   const struct passwd* user = ::getpwuid(::getuid());
   return user != nullptr ? user->pw_name : "";
@@ -61,10 +56,10 @@ std::string absolute_pattern(const std::filesystem::path& directory, const std::
       continue;
     }
     ++i;
-    filled += pattern[i] == 'x' && name ? without_patterns(*name) : std::string{'%', pattern[i]};
+    filled += pattern[i] == 'x' && name ? escape_pattern(*name) : std::string{'%', pattern[i]};
   }
   if (filled.starts_with('/')) return std::filesystem::path(filled).lexically_normal().string();
-  return (std::filesystem::path(without_patterns(directory.string())) / filled).lexically_normal().string();
+  return (std::filesystem::path(escape_pattern(directory.string())) / filled).lexically_normal().string();
 }
 
 std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,

@@ -10,7 +10,6 @@
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/units.h"
-#include "launcher/spec/validate.h"
 
 namespace dlrun {
 namespace {

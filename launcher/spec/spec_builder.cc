@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.h"
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/spec/units.h"
 #include "launcher/spec/validate.h"
@@ -340,9 +341,7 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
       return absolute_path(value, layer.source.base_dir, env_);
     case Format::kPattern: {
       warn_of_dollar(value);
-      std::string base;  // a '%' of the folder's own name is not a pattern
-      for (char c : layer.source.base_dir) base += c == '%' ? std::string("%%") : std::string(1, c);
-      auto path = absolute_path(value, base, env_);
+      auto path = absolute_path(value, escape_pattern(layer.source.base_dir), env_);
       if (path && path->find('\\') != std::string::npos)
         return fail(Errc::kInvalid, "Slurm cannot express a '\\' in this path");
       return path;

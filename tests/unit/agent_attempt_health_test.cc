@@ -110,9 +110,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a rank whose process is stopped for 3 s is nobody's business; for good it hangs, and is named") {
-  AttemptOptions options;
-  options.hang_after = seconds(10);
-  Scene scene(options);
+  Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
   scene.attempt.on_output(scene.now);
@@ -130,9 +128,7 @@ TEST_CASE("a rank whose process is stopped for 3 s is nobody's business; for goo
 }
 
 TEST_CASE("a program that reported progress and stopped reporting hangs") {
-  AttemptOptions options;
-  options.hang_after = seconds(10);
-  Scene scene(options);
+  Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
@@ -151,9 +147,7 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
 }
 
 TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long before Slurm says so") {
-  AttemptOptions options;
-  options.hang_after = seconds(10);
-  Scene scene(options);
+  Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   const auto beat = [&](std::initializer_list<int> ranks) {
