@@ -1,6 +1,7 @@
 #include "launcher/executors/http_client.h"
 
 #include <array>
+#include <thread>
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -12,6 +13,9 @@ namespace {
 
 constexpr std::size_t kLargestAnswer = 256U << 20U;
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
+/// Before a request is sent again whose connection was lost. (slurmrestd 22.05 resets one in some thousands.)
+constexpr std::array kPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
+                             std::chrono::milliseconds{1000}};
 
 /// The functions of libcurl that are used, by its own types. Loaded once and kept: the library is not unloaded.
 struct Curl {
@@ -56,6 +60,11 @@ std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into)
   if (body.size() + size * count > kLargestAnswer) return 0;
   body.append(bytes, size * count);
   return size * count;
+}
+
+[[nodiscard]] bool is_connection_lost(CURLcode code) {
+  return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
+         code == CURLE_PARTIAL_FILE;
 }
 
 }  // namespace
@@ -128,6 +137,13 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   }
   set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (code == CURLE_OK) code = curl.easy_perform(handle);
+  if (request.method == "GET") {
+    for (auto pause = kPauses.begin(); pause != kPauses.end() && is_connection_lost(code); ++pause) {
+      std::this_thread::sleep_for(*pause);
+      response.body.clear();
+      code = curl.easy_perform(handle);
+    }
+  }
   if (code == CURLE_OK) code = curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
   curl.easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
   curl.slist_free_all(headers);

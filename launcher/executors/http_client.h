@@ -34,7 +34,8 @@ class HttpClient {
   ~HttpClient();
 
   /// Any status is an answer. Follows no redirection. Fails with kUnavailable when no whole answer came, within the
-  /// timeout or within 256 MiB: whether the server acted on the request is then not known.
+  /// timeout or within 256 MiB: whether the server acted on the request is then not known. A GET, which may arrive
+  /// twice, is sent up to three times more where the connection is lost; nothing else is.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

@@ -1,4 +1,5 @@
-// Slurm through slurmrestd. Every call is one or two requests with a bounded time; nothing is retried here.
+// Slurm through slurmrestd. Every call is one or two requests with a bounded time; what changes something is never sent
+// again here.
 
 #include <pwd.h>
 #include <sys/stat.h>

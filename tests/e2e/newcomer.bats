@@ -72,7 +72,7 @@ readme_commands() {
 @test "without a controller the doctor says so within seconds, exit code 4; without Slurm, 6" {
     "$testbed/fault" kill slurmctld
     run timeout 50 "$testbed/as_user" dlrun doctor
-    "$testbed/up" --conf ClusterName=alpine >/dev/null
+    "$testbed/up" --again >/dev/null
     [ "$status" -eq 4 ]
     run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" dlrun doctor
     [ "$status" -eq 6 ]

@@ -50,7 +50,7 @@ start_proxy() {
 stop_proxy() {
     [[ -z ${proxy-} ]] || kill "$proxy" 2>/dev/null || true
     proxy=
-    rm -f "$dir/proxy" "$dir/proxy.held"
+    rm -f "$dir/proxy" "$dir"/proxy.{held,log}
 }
 
 via() { echo "submit.via=$1"; }
@@ -184,6 +184,16 @@ YAML
     [ "$status" -eq 0 ]
     [ "$(jobs_in_queue)" -eq 1 ]
     [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
+}
+
+@test "a connection that ends without an answer: questions are asked again, a job is submitted again only when Slurm has none" {
+    start_proxy reset "$DLRUN_TESTBED_REST_SOCKET"
+    run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
+    run sed 's:/slurm/v[0-9.]*::' "$dir/proxy.log"
+    [ "$output" = "$(printf '%s\n' GET\ /{openapi/v3,openapi/v3,openapi/v3,ping,ping,ping} POST\ /job/submit GET\ /{jobs,jobs,jobs} POST\ /job/submit)" ]
 }
 
 @test "dlrun killed while it waits for the answer: status finds the job, and nothing is sent again" {

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""usage: rest_proxy.py SOCKET swallow|hold REAL-SOCKET        a network that fails between dlrun and a real slurmrestd
+"""usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET  a network that fails between dlrun and a real slurmrestd
           rest_proxy.py SOCKET answer STATUS BODY               a server of another kind
           rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT      TLS before a real slurmrestd on loopback
 
 Listens on the unix socket SOCKET. swallow: a job that is submitted reaches slurmrestd, and its answer is lost. hold: it reaches
-slurmrestd, and the answer never comes; then the file SOCKET.held exists. Everything else goes through. answer: every request gets
+slurmrestd, and the answer never comes; then the file SOCKET.held exists. Everything else goes through. reset: the first two
+questions of each kind, and the first submission, are not forwarded, their connections just end; the file SOCKET.log has a line for each
+request that came. answer: every request gets
 STATUS and BODY. tls: listens on a port of loopback, which FILE names; each request that arrives is a line more in FILE.
 """
 
@@ -15,6 +17,7 @@ import socket
 import socketserver
 import ssl
 import sys
+import threading
 import time
 
 
@@ -62,11 +65,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_one(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if mode == "reset" and self.is_early():
+            self.end_connection()
+            return
         if mode == "answer":
             status, content = int(sys.argv[3]), sys.argv[4].encode()
         else:
             status, content = self.forward(body)
-            if self.path.endswith("/job/submit"):
+            if mode != "reset" and self.path.endswith("/job/submit"):
                 self.lose()
                 return
         self.send_response(status)
@@ -88,15 +94,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
             answer.begin()
             return answer.status, answer.read()
 
+    def is_early(self):
+        """Whether it is one of the first, whose connection ends here."""
+        with lock, open(sys.argv[1] + ".log", "a") as log:
+            print(self.command, self.path, file=log)
+            seen[self.path] = seen.get(self.path, 0) + 1
+            return seen[self.path] <= (1 if self.command == "POST" else 2)
+
     def lose(self):
         if mode == "hold":
             open(sys.argv[1] + ".held", "w").close()
             time.sleep(600)
+        self.end_connection()
+
+    def end_connection(self):
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
 
 mode = sys.argv[2]
+seen, lock = {}, threading.Lock()
 if mode == "tls":
     server = TlsServer(("127.0.0.1", 0), TlsHandler)
     with open(sys.argv[1], "w") as file:

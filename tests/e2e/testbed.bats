@@ -148,9 +148,14 @@ n2 1" ]
 @test "a second testbed comes up beside the first and goes again" {
     other=$DLRUN_TESTBED_DIR.other
     DLRUN_TESTBED_DIR=$other "$testbed/up" --nodes 1 --gpus 0 --proctrack linuxproc
-    run env DLRUN_TESTBED_DIR="$other" "$testbed/as_user" srun hostname
-    [ "$output" = n1 ]
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" = n1 ]
+    DLRUN_TESTBED_DIR=$other "$testbed/fault" kill slurmctld
+    DLRUN_TESTBED_DIR=$other "$testbed/up" --again # with the options that it has
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/down"
+    run env DLRUN_TESTBED_DIR="$other" "$testbed/up" --again
+    [ "$status" -eq 1 ]
+    [[ $output == *"no testbed is up in $other"* ]]
     [ -z "$(remains "$other")" ]
     user_job -N4 hostname
 }
