@@ -44,7 +44,10 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
   if (plan.array_tasks) words.push_back("--array=" + *plan.array_tasks);
   if (plan.dependency) words.push_back("--dependency=" + *plan.dependency);
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
-  if (!plan.log_pattern) {
+  if (plan.log_pattern) {
+    // A relative one in the script means the folder that it names, not the copy of the code.
+    if (plan.chdir) words.push_back("--output=" + *plan.log_pattern);
+  } else {
     const auto folder = pattern_of(run);
     if (!folder) return tl::unexpected(folder.error());
     words.push_back(fmt::format("--output={}/{}", *folder, plan.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));

@@ -137,7 +137,7 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     dl submit first.yaml
     dl render second.yaml --set 'after.ok=[first]' --set "after.any=[\"$(job first)\"]" --set code.snapshot=true \
         --set resources.cpus_per_task=2 --set 'launch.command=[bash, work.sh]' -o job.sh
-    as_user sed -i 's/--time=00:05:00/--time=00:30:00/' "$dir/job.sh"
+    as_user sed -i 's/--time=00:05:00/--time=00:30:00/; s/--output=.*/--output=log-%j/' "$dir/job.sh"
     [[ $(dl diff job.sh) == *"+#SBATCH --time=00:30:00 "* ]]
     as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / && dlrun submit "$1/sub/job.sh" --json' - "$dir" >"$BATS_TEST_TMPDIR/said"
     jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said" # of the edited script
@@ -152,6 +152,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     run dl resubmit second --watch
     [[ $output == *"cost       at most 1 core-hours"* ]]
     [ "$(dl logs last | grep version)" = "version one" ]
+    # The log is where the script says, from the folder that it names: not in the copy.
+    for run in "$path" last; do grep -qx "version one" "$dir/log-$(job "$run")"; done
     run dl submit "$path/resolved.yaml" --watch
     [ "$status" -eq 0 ]
     [[ $output == *"a new copy of $dir as it is now; \`dlrun resubmit ${path##*/}\`"*"version two"* ]]
