@@ -58,6 +58,14 @@ std::vector<SbatchLine> numbered_lines(std::string_view script) {
   return lines;
 }
 
+/// Whether sbatch takes the word for the option: its name, or a beginning of it that is no other's name. (Where a
+/// beginning is that of several options sbatch refuses the script.)
+bool is_name_of(std::string_view word, std::string_view long_name) {
+  constexpr std::string_view kDashes = "--";
+  if (word == long_name) return true;
+  return word.size() > kDashes.size() && long_name.starts_with(word) && word != "--ntasks" && word != "--gpus";
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> sbatch_lines(std::string_view script) {
@@ -74,10 +82,11 @@ std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_v
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string& word = words[i];
       const bool has_next = i + 1 < words.size();
-      if ((word == long_name || (!short_name.empty() && word == short_name)) && has_next) {
+      const std::size_t equals = word.find('=');
+      if ((is_name_of(word, long_name) || (!short_name.empty() && word == short_name)) && has_next) {
         value = words[++i];
-      } else if (word.starts_with(long_name) && word.size() > long_name.size() && word[long_name.size()] == '=') {
-        value = word.substr(long_name.size() + 1);
+      } else if (equals != std::string::npos && is_name_of(std::string_view(word).substr(0, equals), long_name)) {
+        value = word.substr(equals + 1);
       } else if (!short_name.empty() && word.starts_with(short_name) && !word.starts_with("--") &&
                  word.size() > short_name.size()) {
         value = word.substr(short_name.size());

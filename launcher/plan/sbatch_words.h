@@ -16,7 +16,7 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::string> sbatch_words_of(std::string_view rest);
 
 /// The value of a #SBATCH option, the last one where it is given several times, before the script's first command, as
-/// sbatch reads it. Both names in their full form: "--output", "-o"; no short name is "".
+/// sbatch reads it, abbreviated ("--outp") too. Both names in their full form: "--output", "-o"; no short name is "".
 [[nodiscard]] std::optional<std::string> sbatch_value(std::string_view script, std::string_view long_name,
                                                       std::string_view short_name);
 

@@ -15,6 +15,13 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   CHECK_FALSE(sbatch_value(text, "--partition", "-p").has_value());
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -pgpu\n", "--partition", "-p") == "gpu");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -p a\n#SBATCH -p b\n", "--partition", "-p") == "b");
+  // Abbreviated, as sbatch takes it; what is an option's whole name means that option.
+  CHECK(sbatch_value("#!/bin/sh\n#SBATCH --arr=1-3\n", "--array", "-a") == "1-3");
+  CHECK(sbatch_value("#!/bin/sh\n#SBATCH --part gpu\n", "--partition", "-p") == "gpu");
+  CHECK(sbatch_value("#!/bin/sh\n#SBATCH --ntasks-per=2\n", "--ntasks-per-node", "") == "2");
+  CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH --ntasks=2 --gpus=4\n", "--ntasks-per-node", ""));
+  CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH --gpus=4\n", "--gpus-per-task", ""));
+  CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH --time-min=4\n", "--time", "-t"));
   CHECK(sbatch_option(text, "--output", "-o")->line == 3);
   CHECK(sbatch_option("#!/bin/sh\n#SBATCH -p a\n# x\n#SBATCH -p b\n", "--partition", "-p")->line == 4);
 }
