@@ -3,15 +3,16 @@
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
-// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of the gloo and shm backends, of
-// arrays that lie in memory of all ranks (without the writing of them, which private ones need, too, and with it), and
-// the ratios mpi to MPI, MPI to shm and MPI to in place. Their ranks meet through a store in a folder of rank 0's
-// temporary directory: one machine only.
+// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of gloo::allreduce, of the gloo and
+// shm backends, of arrays that lie in memory of all ranks (without the writing of them, which private ones need, too,
+// and with it), and the ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to in place, medians of the rounds'. Their
+// ranks meet through a store in a folder of rank 0's temporary directory: one machine only.
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -19,6 +20,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <gloo/allreduce.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
 #include <mpi.h>
 
 #include "common/env.h"
@@ -32,7 +38,10 @@ namespace {
 using namespace dlrun;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 5;  // of each way, in turns
+constexpr int kRounds = 21;  // of each way, in turns
+
+/// The ways, in the order of the table.
+enum Way { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kInPlace, kInPlaceWithWrite, kWays };
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
@@ -109,6 +118,52 @@ class InPlace {
   std::shared_ptr<std::byte> memory_;
 };
 
+/// Gloo as it comes, with its own store and its own sum.
+class RawGloo {
+ public:
+  static Result<RawGloo> make(int rank, int size, const std::string& folder) {
+    try {
+      std::filesystem::create_directories(folder);
+      gloo::rendezvous::FileStore store(folder);
+      auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+      gloo::transport::tcp::attr attributes;
+      attributes.hostname = "127.0.0.1";
+      auto device = gloo::transport::tcp::CreateDevice(attributes);
+      context->connectFullMesh(store, device);
+      return RawGloo(std::move(context));
+    } catch (const std::exception& caught) {
+      return fail(Errc::kIo, "Gloo: {}", caught.what());
+    }
+  }
+
+  void all_reduce(std::vector<float>& values) {
+    gloo::AllreduceOptions options(context_);
+    options.setOutput(values.data(), values.size());
+    options.setReduceFunction(static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+    options.setTag(next_tag_++);
+    gloo::allreduce(options);
+  }
+
+ private:
+  explicit RawGloo(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
+
+  std::shared_ptr<gloo::Context> context_;
+  std::uint32_t next_tag_ = 1;
+};
+
+/// One round of each way at each size, and what comes of the rounds.
+struct Rounds {
+  std::array<std::vector<double>, kWays> us;  // a median of each round
+
+  [[nodiscard]] double median_of(Way way) const { return median(us[way]); }
+  /// The median of the rounds' ratios: what disturbs a round disturbs both.
+  [[nodiscard]] double ratio(Way a, Way b) const {
+    std::vector<double> ratios;
+    for (std::size_t round = 0; round < us[a].size(); ++round) ratios.push_back(us[a][round] / us[b][round]);
+    return median(std::move(ratios));
+  }
+};
+
 Result<> run() {
   CommunicatorOptions options;
   const auto world = read_world(Env::of_process(), WorldReader::kProgram);
@@ -128,55 +183,67 @@ Result<> run() {
   auto shm = make_communicator("shm", options);
   if (!shm) return tl::unexpected(shm.error());
 
+  auto raw_gloo = RawGloo::make(world->rank, world->size, *folder + "/raw-gloo");
+  if (!raw_gloo) return tl::unexpected(raw_gloo.error());
+
   if (world->rank == 0)
-    std::fputs(fmt::format("{} ranks\n{:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>12}\n",
-                           world->size, "bytes", "MPI us", "mpi us", "gloo us", "shm us", "in place", "+ write",
-                           "mpi/MPI", "MPI/shm", "MPI/in place")
-                   .c_str(),
-               stdout);
+    std::fputs(
+        fmt::format("{} ranks, microseconds, medians of {} rounds\n\n| bytes | MPI | mpi | Gloo | gloo | shm | in "
+                    "place | with its write | mpi/MPI | gloo/Gloo | MPI/shm | MPI/in place |\n"
+                    "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+                    world->size, kRounds)
+            .c_str(),
+        stdout);
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 0.0F);
     const int repeats = static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
-    std::array<std::vector<double>, 6> times;
     auto in_place = InPlace::make(**shm, values.size());
     if (!in_place) return tl::unexpected(in_place.error());
     Result<> failed;
+    const auto ours = [&](Communicator& communicator) {
+      if (failed) failed = communicator.all_reduce(std::span(values), ReduceOp::kSum);
+    };
+    Rounds rounds;
     for (int round = 0; round < kRounds; ++round) {
-      DLRUN_TRY((*mpi)->barrier());
-      measure(times[0], repeats, [&] {
-        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      });
-      DLRUN_TRY((*mpi)->barrier());
-      measure(times[1], repeats, [&] {
-        if (failed) failed = (*mpi)->all_reduce(std::span(values), ReduceOp::kSum);
-      });
-      DLRUN_TRY((*mpi)->barrier());
-      measure(times[2], repeats, [&] {
-        if (failed) failed = (*gloo)->all_reduce(std::span(values), ReduceOp::kSum);
-      });
-      DLRUN_TRY((*mpi)->barrier());
-      measure(times[3], repeats, [&] {
-        if (failed) failed = (*shm)->all_reduce(std::span(values), ReduceOp::kSum);
-      });
+      std::array<std::vector<double>, kWays> times;
+      const auto turn = [&](Way way, const auto& call) -> Result<> {
+        DLRUN_TRY((*mpi)->barrier());
+        measure(times[way], repeats, call);
+        return {};
+      };
+      // Of a library and what stands on it, now the one goes first, now the other.
+      for (int half = 0; half < 2; ++half) {
+        if ((half == 0) == (round % 2 == 0)) {
+          DLRUN_TRY(turn(kMpi, [&] {
+            MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
+                          MPI_COMM_WORLD);
+          }));
+          DLRUN_TRY(turn(kGloo, [&] { raw_gloo->all_reduce(values); }));
+        } else {
+          DLRUN_TRY(turn(kOurMpi, [&] { ours(**mpi); }));
+          DLRUN_TRY(turn(kOurGloo, [&] { ours(**gloo); }));
+        }
+      }
+      DLRUN_TRY(turn(kShm, [&] { ours(**shm); }));
       for (int i = 0; i < repeats; ++i) {
-        measure(times[5], 1, [&] {
+        measure(times[kInPlaceWithWrite], 1, [&] {
           in_place->write_own();
           if (failed) failed = (*shm)->barrier();
-          measure(times[4], 1, [&] {
+          measure(times[kInPlace], 1, [&] {
             if (failed) failed = in_place->all_reduce();
           });
         });
       }
       if (!failed) return failed;
+      for (int way = 0; way < kWays; ++way) rounds.us[way].push_back(median(std::move(times[way])));
     }
-    std::array<double, 6> us{};
-    std::ranges::transform(times, us.begin(), median);
-    if (world->rank == 0)
-      std::fputs(fmt::format(
-                     "{:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f} {:>8.3f} {:>8.2f} {:>12.2f}\n",
-                     bytes, us[0], us[1], us[2], us[3], us[4], us[5], us[1] / us[0], us[0] / us[3], us[0] / us[4])
-                     .c_str(),
-                 stdout);
+    if (world->rank == 0) {
+      std::string line = fmt::format("| {} |", bytes);
+      for (int way = 0; way < kWays; ++way) line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
+      line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
+                          rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm), rounds.ratio(kMpi, kInPlace));
+      std::fputs(line.c_str(), stdout);
+    }
   }
   DLRUN_TRY((*mpi)->barrier());
   std::error_code ignored;

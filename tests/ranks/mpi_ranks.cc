@@ -1,6 +1,6 @@
 // One rank of the MPI tests, started by mpirun or srun:
 //
-//   mpi_ranks SIZE collectives|mismatch N|patient|lonely
+//   mpi_ranks SIZE collectives|mismatch N|patient|near|lonely
 //
 // SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead is a failure, not a
 // smaller test.
@@ -57,11 +57,20 @@ int check_patient(Communicator& comm) {
   return 0;
 }
 
+/// Ranks of one node look for no network, but for what their environment asks for: here another btl than ours.
+int check_near() {
+  const Env now = Env::of_process();
+  const auto is = [&](const char* name, std::string_view value) { return now.get(name).value_or("") == value; };
+  if (is("OMPI_MCA_pml", "ob1") && is("OMPI_MCA_btl", "self,tcp") && is("OMPI_MCA_osc", "^ucx")) return 0;
+  return report({fmt::format("pml {}, btl {}, osc {}", now.get("OMPI_MCA_pml").value_or("none"),
+                             now.get("OMPI_MCA_btl").value_or("none"), now.get("OMPI_MCA_osc").value_or("none"))});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 2) return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|lonely"});
+  if (arguments.size() < 2) return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|near|lonely"});
   if (arguments[1] == "lonely") return check_lonely();
   const Env env = Env::of_process();
   const auto world = read_world(env, WorldReader::kProgram);
@@ -84,6 +93,7 @@ int main(int argc, char** argv) {
     if (!which || *which < 0 || *which >= std::ssize(kMismatches)) return report({"no such mismatch"});
     return report(check_mismatch(**comm, kMismatches[*which]));
   }
+  if (arguments[1] == "near") return check_near();
   if (arguments[1] == "patient") return check_patient(**comm);
   return report({"unknown test"});
 }
