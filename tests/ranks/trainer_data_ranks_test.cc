@@ -54,14 +54,28 @@ TEST_CASE("a step over all partitions is the step over all data, however the fil
   options.batch = 300;
   const auto want = train(1, options);
   REQUIRE_MESSAGE(want[0].outcome.has_value(), message_of(want[0]));
-  for (const int size : {1, 2, 4, 7}) {
+  // The largest of the ranks' shards: each of 4 has at most two of the 7 partitions, of 43 samples.
+  for (const auto& [size, largest] : {std::pair(1, 300), {2, 171}, {4, 86}, {7, 43}}) {
     CAPTURE(size);
+    options.batch = static_cast<std::size_t>(largest);
     for (const Trained& rank : train_by_file(size, folder.path(), options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.outcome->steps == 6);
       // 6 steps of the same sums in another order.
       CHECK(largest_difference(rank.parameters, want[0].parameters) < 1e-6);
     }
+  }
+}
+
+TEST_CASE("a batch that no rank's partitions can fill is refused with the rank that has most") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_digits(folder.path(), 300, 50, 1, 3));
+  TrainOptions options = descent();
+  options.batch = 201;
+  for (const Trained& rank : train_by_file(2, folder.path(), options)) {
+    CHECK(message_of(rank) == folder.path().string() +
+                                  ": --batch 201 is larger than a rank's shard: rank 0 has 200 of " +
+                                  "300 training samples, and no other has more");
   }
 }
 

@@ -235,6 +235,28 @@ TEST_CASE("a loss that is not finite on one rank's own steps ends all ranks at t
   }
 }
 
+TEST_CASE("of ranks whose losses differ the one is named whose loss is not finite") {
+  on_ranks(3, [](Communicator& communicator) {
+    Split data = drawn_data();
+    const bool is_black = communicator.rank() != 1;  // nothing but the biases grows
+    for (std::uint8_t& pixel : data.train.images) pixel = is_black ? 0 : 255;
+    TrainOptions options = descent(3);
+    options.layers = {"dense 24", "dense 10"};
+    options.local_steps = 2;
+    options.learning_rate = 1e30;
+    auto kernels = make_cpu_kernels<float>(1);
+    Reporter::Options silent;
+    silent.is_silent = true;
+    auto reporter = Reporter::open(silent);
+    if (!reporter) return;
+    Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
+    const auto outcome = Trainer(options, data, session).run();
+    const std::string message = outcome ? "succeeded" : outcome.error().message;
+    CHECK_MESSAGE(has(message, "rank 1 on host1: drawn: the loss is "), message);
+    CHECK(has(message, " at step 2 (epoch 1)"));
+  });
+}
+
 TEST_CASE("what local steps cannot be put together with is refused, and so are ranks that differ in them") {
   TrainOptions options = small_options();
   options.local_steps = 4;
@@ -246,7 +268,8 @@ TEST_CASE("what local steps cannot be put together with is refused, and so are r
   const auto ranks = train(4, small_options(), [](int rank, TrainOptions& mine, Session&) {
     if (rank == 1) mine.local_steps = 2;
   });
-  for (const Trained& rank : ranks) CHECK(has(message_of(rank), "options or data differ: rank 1 of 4"));
+  for (const Trained& rank : ranks)
+    CHECK(has(message_of(rank), "rank 1 on host1: options or data differ: --local-steps is 2, on rank 0 0"));
 }
 
 }  // namespace dlrun::trainer

@@ -87,6 +87,17 @@ TEST_CASE("N ranks with batch B train a convolutional network as one rank with b
   check_that_ranks_train_as_one(options, 1e-5);  // sums of the same numbers in another order, through 22 steps
 }
 
+TEST_CASE("N ranks whose batches go through the network in parts train as one does, and resume to the same bits") {
+  // 32 channels of 24 x 24 and 1.25 MiB at once (nn/cpu_layer_kernels.cc) are parts of 17 samples: 28 and 20 of one
+  // rank are two, and 14 none.
+  TrainOptions options = small_options();
+  options.layers = {"conv2d 32 5", "relu", "maxpool 4", "dropout 0.25", "dense 10"};
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  check_that_ranks_train_as_one(options, 1e-5);  // as above
+  check_that_it_resumes(options);                // two ranks of 28
+}
+
 TEST_CASE("a convolutional network with dropout resumes to the same bits") {
   TrainOptions options = small_options();
   options.layers = {"conv2d 4 5 stride 2", "relu", "dropout 0.25", "maxpool 2", "dense 10"};
@@ -142,9 +153,31 @@ TEST_CASE("with epochs shared every rank ends with the same parameters after its
 
 TEST_CASE("more ranks than samples in a step is no reason to fail") {
   TrainOptions options = small_options();
-  options.batch = 75;
+  options.batch = 14;  // 3 steps of 98 samples, and one of 6
   options.epochs = 1;
-  for (const Trained& rank : train(7, options)) CHECK_MESSAGE(rank.outcome.has_value(), message_of(rank));
+  for (const Trained& rank : train(7, options)) {
+    REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+    CHECK(rank.outcome->steps == 4);
+  }
+}
+
+TEST_CASE("a batch that is larger than a rank's shard, and a rank without a sample, are refused by name") {
+  TrainOptions options = small_options();
+  options.batch = 43;  // 300 samples of 7 ranks
+  options.epochs = 1;
+  CHECK(train(7, options)[6].outcome.has_value());
+  options.batch = 44;
+  for (const Trained& rank : train(7, options)) {
+    CHECK(message_of(rank) == "drawn: --batch 44 is larger than a rank's shard: rank 0 has 43 of 300 training samples");
+  }
+  options.sharding = Sharding::kEpoch;
+  options.batch = 301;
+  CHECK(has(message_of(train(2, options)[1]), "--batch 301 is larger than a rank's shard: rank 0 has 300 of 300"));
+  options.sharding = Sharding::kSample;
+  options.batch = 1;
+  CHECK(train(4, options, {}, "gloo", drawn_data(4))[3].outcome.has_value());
+  for (const Trained& rank : train(4, options, {}, "gloo", drawn_data(3)))
+    CHECK(message_of(rank) == "drawn: 3 training samples for 4 ranks: rank 3 has none");
 }
 
 TEST_CASE("ranks with different options are told apart before they train") {
@@ -152,7 +185,7 @@ TEST_CASE("ranks with different options are told apart before they train") {
     if (rank == 2) options.learning_rate = 0.5;
   });
   for (const Trained& rank : ranks) {
-    CHECK(has(message_of(rank), "options or data differ: rank 2 of 4 does not hold what rank 0 holds"));
+    CHECK(message_of(rank) == "rank 2 on host2: options or data differ: --lr is 0.5, on rank 0 0.003");
   }
 }
 
@@ -208,6 +241,32 @@ TEST_CASE("a run resumes at another world size where it was") {
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[3].outcome->steps == 22);
   CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) < 1e-6);  // as in the first test
+}
+
+TEST_CASE("a run whose ranks share the epochs resumes at another size after as many epochs of all") {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();
+  options.sharding = Sharding::kEpoch;
+  options.epochs = 4;
+  options.checkpoint_keep = 100;
+  options.checkpoint_every = 16;
+  options.checkpoint_dir = folder / "two";
+  const auto whole = train(2, options);  // two epochs each, of 11 steps
+  REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
+  CHECK(whole[0].outcome->steps == 22);
+  options.resume = true;
+  // After 16 steps each of two ranks had 300 + 140 samples, so all had 880 of 1,200: 320 are left.
+  for (const auto& [size, steps] : {std::pair(1, 16 + 1 + 11), {2, 22}, {4, 16 + 3}}) {
+    CAPTURE(size);
+    options.checkpoint_dir = folder / std::to_string(size);
+    fs::create_directories(options.checkpoint_dir);
+    fs::copy(folder / "two/step-00000016", options.checkpoint_dir / "step-00000016", fs::copy_options::recursive);
+    for (const Trained& rank : train(size, options)) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      CHECK(rank.outcome->steps == steps);
+      CHECK((size != 2 || rank.parameters == whole[0].parameters));
+    }
+  }
 }
 
 TEST_CASE("a finished run that is resumed reports its result again") {

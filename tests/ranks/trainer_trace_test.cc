@@ -72,10 +72,13 @@ Track named(const Track& track, const std::string& name) {
   return found;
 }
 
-std::vector<Trained> train_traced(int size, const TrainOptions& options) {
-  return train(size, options, [](int rank, TrainOptions&, Session& session) {
-    session.host = "\"host\" " + std::to_string(rank);  // whatever a host is called, the trace is JSON
-  });
+std::vector<Trained> train_traced(int size, const TrainOptions& options, std::string_view backend = "gloo") {
+  return train(
+      size, options,
+      [](int rank, TrainOptions&, Session& session) {
+        session.host = "\"host\" " + std::to_string(rank);  // whatever a host is called, the trace is JSON
+      },
+      backend);
 }
 
 }  // namespace
@@ -145,6 +148,35 @@ TEST_CASE(
     const auto alone = tracks_of(folder / ("trace/attempt-0-rank-000" + std::to_string(rank) + ".json"));
     CHECK(alone.size() == 3);
     CHECK(alone.at({rank, 0}).size() == own.size());
+  }
+}
+
+TEST_CASE("a timeline of ranks that share arrays, or the optimizer's state, has their sums and new parameters") {
+  for (const bool is_shared : {true, false}) {
+    CAPTURE(is_shared);
+    const TemporaryDirectory folder;
+    TrainOptions options = small_options();
+    options.has_sharded_state = !is_shared;
+    options.batch = 14;
+    options.trace_steps = 3;
+    options.trace_prefix = folder / "t";
+    const auto traced = train_traced(2, options, is_shared ? "shm" : "gloo");
+    REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
+    const auto tracks = tracks_of(folder / "t.json");
+    CHECK(tracks.size() == 4);  // of each rank its steps, and its one bucket
+    for (int rank = 0; rank < 2; ++rank) {
+      const Track& own = tracks.at({rank, 0});
+      check_nesting(own);
+      for (const char* name : {"sum of gradients", "optimizer", "new parameters"}) CHECK(named(own, name).size() == 3);
+      CHECK(named(own, "wait for gradients").empty());
+      const Track& bucket = tracks.at({rank, 1});
+      check_nesting(bucket);
+      REQUIRE(named(bucket, "reduce-scatter").size() == 3);
+      REQUIRE(named(bucket, "all-gather").size() == 3);
+      CHECK(bucket[0].args["bytes"].get<int>() == (784 * 24 + 24 + 24 * 10 + 10) * 4);
+      CHECK(named(bucket, "reduce-scatter")[1].begin >= named(own, "backward")[1].end - kRounding);
+      CHECK(named(bucket, "all-gather")[1].end <= named(own, "step")[1].end + kRounding);
+    }
   }
 }
 

@@ -129,6 +129,15 @@ TEST_CASE("the steps that are left are those that are taken") {
   }
 }
 
+TEST_CASE("epochs that are shared anew are as many, and no sample that was not taken counts as taken") {
+  CHECK(shared_anew({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
+  CHECK(shared_anew({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
+  CHECK(shared_anew({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
+  CHECK(shared_anew({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
+  CHECK(shared_anew({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
+  CHECK(shared_anew({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) == EpochPlace{1'000'010, 400'004});
+}
+
 TEST_CASE("even parts cover everything once and differ by one at most") {
   for (const std::size_t n : {0U, 1U, 6U, 7U, 8U, 100U}) {
     for (const int size : {1, 2, 7}) {

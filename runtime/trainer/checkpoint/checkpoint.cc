@@ -86,7 +86,8 @@ Result<Whole> read_whole(const fs::path& folder) {
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != kFormat || !is_number("step") ||
       !is_number("epoch") || !is_number("offset") || !is_number("seed") || !manifest.contains("optimizer") ||
       !manifest["optimizer"].is_string() || !manifest.contains("files") || !manifest["files"].is_object() ||
-      !is_counts(manifest.value("rank_samples", ordered_json::array()))) {
+      !is_counts(manifest.value("rank_samples", ordered_json::array())) ||
+      (manifest.contains("epoch_ranks") && (!is_number("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(), kFormat);
   }
   for (const auto& [name, content] :
@@ -172,6 +173,7 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
                         {"optimizer", state.optimizer},
                         {"files", ordered_json::object()}};
   if (!state.rank_samples.empty()) manifest["rank_samples"] = state.rank_samples;
+  if (state.epoch_ranks > 1) manifest["epoch_ranks"] = state.epoch_ranks;
   const std::map<std::string, std::string, std::less<>> metadata{{"format", std::string(kFormat)},
                                                                  {"step", fmt::format("{}", state.position.step)}};
   for (const auto& [name, arrays] : {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
@@ -212,6 +214,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
     state.seed = whole->manifest["seed"];
     if (const auto samples = whole->manifest.find("rank_samples"); samples != whole->manifest.end())
       state.rank_samples = samples->get<std::vector<std::size_t>>();
+    state.epoch_ranks = whole->manifest.value("epoch_ranks", std::uint64_t{1});
     state.optimizer = whole->manifest["optimizer"];
     state.state_names = state_names;
     if (state.optimizer != optimizer) {

@@ -51,6 +51,8 @@ struct TrainingState {
   /// Sampler::Options: where ranks read files of their own, a place within an epoch means something to the same ranks
   /// only. Empty elsewhere.
   std::vector<std::size_t> rank_samples = {};
+  /// So many ranks had each taken what position says of epochs of their own; 1 where each epoch is everybody's.
+  std::uint64_t epoch_ranks = 1;
 };
 
 /// May this process still write? A run's `attempt` file names the attempt that owns its checkpoints: an older attempt

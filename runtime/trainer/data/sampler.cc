@@ -57,6 +57,14 @@ std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
   return sharding == Sharding::kEpoch ? (epochs + ranks - 1) / ranks : epochs;
 }
 
+EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before, std::uint64_t now) {
+  if (before == now) return place;
+  // Epochs and samples apart: their product need not fit 64 bits.
+  const std::uint64_t epochs = place.epoch * before;
+  const std::uint64_t samples = (epochs % now * length + place.offset * before) / now;
+  return {epochs / now + samples / length, samples % length};
+}
+
 Range even_part(std::size_t n, int rank, int size) {
   const auto r = static_cast<std::size_t>(rank);
   const auto ranks = static_cast<std::size_t>(size);

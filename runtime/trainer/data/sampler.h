@@ -64,6 +64,18 @@ class Sampler {
 /// Epochs that each rank runs: its share rounded up under kEpoch, else all of them.
 [[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
 
+/// A place in training: whole epochs, and how far into the next.
+struct EpochPlace {
+  std::uint64_t epoch = 0;
+  std::uint64_t offset = 0;
+
+  friend bool operator==(const EpochPlace&, const EpochPlace&) = default;
+};
+
+/// Where each of `now` ranks stands once `before` ranks, each in epochs of its own of `length` samples, were at place:
+/// as many epochs of all ranks together, the rest of a division left to be done again. All but place are > 0.
+[[nodiscard]] EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before, std::uint64_t now);
+
 /// Rank r's part of n items dealt out evenly in order: the first n mod size ranks get one more.
 struct Range {
   std::size_t begin = 0;

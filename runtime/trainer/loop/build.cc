@@ -1,6 +1,5 @@
 // What happens before the first step: data, options and ranks are held against each other, and the parts are made.
 
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -58,6 +57,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       test(session.kernels.upload(data.test)),
       labels(session.kernels, network.max_batch() * data.train.label_width),
       totals(session.kernels, 2),
+      own_loss(session.kernels, 1),
       accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
       checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
@@ -82,43 +82,10 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
   }
 }
 
-Result<> Trainer::survey() {
-  classes_ = data_.train.classes;
-  train_samples_ = data_.train.size();
-  if (options_.sharding != Sharding::kFile) return {};
-  const std::array<std::uint64_t, 2> mine{train_samples_, classes_};
-  std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(session_.communicator.size()));
-  DLRUN_TRY(session_.communicator.all_gather(std::span(mine), std::span(all)));
-  train_samples_ = 0;
-  for (std::size_t i = 0; i < all.size(); i += 2) {
-    rank_samples_.push_back(all[i]);
-    train_samples_ += all[i];
-    classes_ = std::max(classes_, static_cast<std::size_t>(all[i + 1]));
-  }
-  return {};
-}
-
-Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
-  if (options_.has_sharded_state && rule.needs_whole_tensors()) {
-    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs",
-                options_.optimizer.name);
-  }
-  if (options_.has_sharded_state && options_.local_steps > 0) {
-    return fail(Errc::kUsage, "--local-steps needs the whole of the optimizer's state: no --optimizer-state sharded");
-  }
-  const std::string_view backend = session_.communicator.name();
-  if (options_.buckets.compression != GradientReducer::Compression::kNone &&
-      (options_.has_sharded_state || backend == "nccl")) {
-    return fail(Errc::kUsage, "--compression goes with neither --backend nccl nor --optimizer-state sharded");
-  }
-  if (options_.has_sharded_state && !reads_device_memory(session_.communicator, session_.kernels)) {
-    return fail(Errc::kUsage, "--optimizer-state sharded with --device cuda needs --backend nccl, not {}", backend);
-  }
-  return {};
-}
-
 Result<> Trainer::build() {
+  DLRUN_TRY(check_that_ranks_are_alike());  // first: from here on all of them fail together, or none
   DLRUN_TRY(survey());
+  DLRUN_TRY(check_shards());
   const bool is_multiple = data_.train.label_width > 1;
   if (is_multiple != (options_.loss == Loss::kSigmoid)) {
     return fail(Errc::kUsage, "{}: {}", data_.source,
@@ -157,22 +124,6 @@ Result<> Trainer::build() {
   auto optimizer = make_optimizer<float>(*rule);
   if (!optimizer) return tl::unexpected(optimizer.error());
   DLRUN_TRY(check_parallelism(**optimizer));
-
-  // Ranks that were started differently would train a nonsense, or wait for each other forever.
-  const std::string same = fmt::format(
-      "{}|{} {} {} {} {} {} {} {}|{} {} {} {} {} {} {} {}|{} {} {} {}|{} {} {}|{} {}|{} {} {} {} {} {}|{} {} {}",
-      fmt::join(*words, ","), rule->name, *rule->momentum, *rule->weight_decay, rule->beta1, rule->beta2,
-      *rule->epsilon, rule->alpha, rule->trust, options_.learning_rate, static_cast<int>(options_.lr_scaling),
-      static_cast<int>(options_.lr_decay), options_.warmup_epochs, fmt::join(options_.lr_steps, ","),
-      options_.lr_step_factor, options_.lr_power, options_.clip_norm, options_.batch, options_.epochs, options_.seed,
-      static_cast<int>(options_.sharding), options_.checkpoint_every, options_.checkpoint_keep, options_.resume,
-      train_samples_, data_.test.size(), data_.train.features, data_.train.label_width,
-      options_.buckets.first_bucket_bytes, options_.buckets.bucket_bytes,
-      static_cast<int>(options_.buckets.compression), options_.has_sharded_state, options_.local_steps,
-      options_.local_after, options_.trace_steps);
-  auto equal = equal_on_all_ranks(session_.communicator, "options or data",
-                                  {reinterpret_cast<const std::uint8_t*>(same.data()), same.size()});
-  if (!equal) return tl::unexpected(equal.error());
 
   parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
   Parts& p = *parts_;

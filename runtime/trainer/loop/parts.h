@@ -57,6 +57,7 @@ struct Trainer::Parts {
   DeviceData test;
   Array<std::uint8_t> labels;  // of the batch
   Array<float> totals;         // of an evaluation
+  Array<float> own_loss;       // of this rank's samples alone, in the step under way
   Array<float> accumulated;    // gradients of the micro-batches before; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;  // nullptr: none is asked for

@@ -27,6 +27,10 @@ std::string files_of_ranks(const std::vector<std::size_t>& samples) {
 
 }  // namespace
 
+std::uint64_t Trainer::epoch_ranks() const {
+  return options_.sharding == Sharding::kEpoch ? static_cast<std::uint64_t>(session_.communicator.size()) : 1;
+}
+
 Result<> Trainer::start_or_resume() {
   Parts& p = *parts_;
   Communicator& communicator = session_.communicator;
@@ -67,7 +71,9 @@ Result<> Trainer::start_or_resume() {
   if (communicator.rank() == 0) p.network.initialise(options_.seed);
   std::array<std::uint64_t, 4> place{};
   if (saved) {
-    place = {saved->position.step, saved->position.epoch, saved->position.offset, 1};
+    const EpochPlace at = shared_anew({saved->position.epoch, saved->position.offset}, p.sampler.epoch_length(),
+                                      saved->epoch_ranks, epoch_ranks());
+    place = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
     session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
@@ -112,6 +118,7 @@ Result<> Trainer::save() {
     state.position = p.position;
     state.seed = options_.seed;
     state.rank_samples = rank_samples_;
+    state.epoch_ranks = epoch_ranks();
     state.optimizer = options_.optimizer.name;
     state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
     state.parameters = parameters();

@@ -66,8 +66,13 @@ Result<Trace> Trace::start(Communicator& communicator, Options options) {
   return trace;
 }
 
-void Trace::all_reduce(std::size_t bucket, std::uint64_t bytes, Clock::time_point begin, Clock::time_point end) {
-  if (is_recording()) events_.push_back({"all-reduce", "bytes", bytes, begin, end, bucket + 1});
+void Trace::span(const char* name, Clock::time_point begin, Clock::time_point end) {
+  if (is_recording()) events_.push_back({name, nullptr, 0, begin, end, kSteps});
+}
+
+void Trace::bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
+                   Clock::time_point end) {
+  if (is_recording()) events_.push_back({name, "bytes", bytes, begin, end, i + 1});
 }
 
 bool Trace::end_step() {

@@ -49,7 +49,9 @@ class Trace {
     Clock::time_point begin_;
   };
 
-  void all_reduce(std::size_t bucket, std::uint64_t bytes, Clock::time_point begin, Clock::time_point end);
+  /// What was timed elsewhere: on the first track, and a bucket's communication on its own. name is a literal.
+  void span(const char* name, Clock::time_point begin, Clock::time_point end);
+  void bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin, Clock::time_point end);
 
   /// A step, with all of its spans, is over. True after the last one: then write() is due.
   [[nodiscard]] bool end_step();

@@ -32,8 +32,8 @@ Result<Outcome> Trainer::run() {
   DLRUN_TRY(start_or_resume());
   Parts& p = *parts_;
   if (options_.trace_steps > 0) {
-    auto trace = Trace::start(session_.communicator,
-                              {options_.trace_steps, options_.trace_prefix, session_.host, p.reducer.buckets()});
+    auto trace = Trace::start(session_.communicator, {options_.trace_steps, options_.trace_prefix, session_.host,
+                                                      p.sharded != nullptr ? 1 : p.reducer.buckets()});
     if (!trace) return tl::unexpected(trace.error());
     p.trace = std::make_unique<Trace>(std::move(*trace));
   }
@@ -117,6 +117,8 @@ Result<> Trainer::step() {
     const Trace::Span span(trace, "backward", "samples", samples.size());
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(batch_samples, 1)),
          p.network.output_gradient(), words);
+    kernels.zero(p.own_loss.data(), 1);
+    kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum, 1);  // before the words are everybody's
     p.network.backward(samples.size(), [&](std::size_t layer) {
       const std::size_t first = p.network.first(layer);
       const std::size_t count = p.network.first(layer + 1) - first;
@@ -155,12 +157,7 @@ Result<> Trainer::step() {
     return done;
   }
   p.position.offset += batch.advance;
-  if (is_together && !std::isfinite(sums[kLossSum])) {
-    return fail(Errc::kInvalid,
-                "the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or the data hold what no "
-                "model can learn; the checkpoints before stay",
-                sums[kLossSum], p.position.step, p.position.epoch + 1, learning_rate(p.schedule, epochs_done));
-  }
+  if (is_together && !std::isfinite(sums[kLossSum])) return not_finite(sums[kLossSum], epochs_done);
 
   const auto samples = static_cast<double>(std::max<std::size_t>(seen, 1));
   if (is_together) {
@@ -185,6 +182,20 @@ Result<> Trainer::step() {
   return p.is_save_due && !is_epochs_end ? save() : Result<>();  // else end_epoch saves
 }
 
+Result<> Trainer::not_finite(double loss, double epochs_done) {
+  const auto say = [&](double value) {
+    return fail(
+        Errc::kInvalid,
+        "{}: the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or the data hold what no "
+        "model can learn; the checkpoints before stay",
+        data_.source, value, parts_->position.step, parts_->position.epoch + 1,
+        learning_rate(parts_->schedule, epochs_done));
+  };
+  const double own = to_host(session_.kernels, parts_->own_loss.span()).front();
+  DLRUN_TRY(agree(session_.communicator, session_.host, std::isfinite(own) ? Result<>() : Result<>(say(own))));
+  return say(loss);  // of no rank alone: their sum is too large
+}
+
 Result<> Trainer::update(StepInfo info, bool is_local) {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
@@ -193,12 +204,19 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
   float* const gradients = p.network.gradients().data();
   const Clock::time_point start = Clock::now();
   if (p.sharded != nullptr) {
-    const Trace::Span span(p.trace.get(), "gradients and optimizer");  // parts of either take turns
     const std::span<float> words = p.network.gradients_and_extra().subspan(count);
     DLRUN_TRY(session_.communicator.all_reduce(words, ReduceOp::kSum));
     p.waited += Clock::now() - start;
     DLRUN_TRY(p.sharded->step(*p.optimizer, parameters, gradients, p.state_pointers, info, options_.clip_norm));
     p.waited += p.sharded->waited();
+    if (p.trace != nullptr) {
+      const ShardedStep::Timing& timing = p.sharded->timing();
+      p.trace->span("sum of gradients", start, timing.summed);
+      p.trace->span("optimizer", timing.summed, timing.stepped);
+      p.trace->span("new parameters", timing.stepped, timing.end);
+      p.trace->bucket(0, "reduce-scatter", p.sharded->bytes(), start, timing.summed);
+      p.trace->bucket(0, "all-gather", p.sharded->bytes(), timing.stepped, timing.end);
+    }
     return {};
   }
   if (!is_local) {
@@ -206,7 +224,7 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
     DLRUN_TRY(p.reducer.wait());
     for (std::size_t i = 0; p.trace != nullptr && i < p.reducer.buckets(); ++i) {
       const GradientReducer::Timing& timing = p.reducer.timing(i);
-      p.trace->all_reduce(i, timing.bytes, timing.begin, timing.end);
+      p.trace->bucket(i, "all-reduce", timing.bytes, timing.begin, timing.end);
     }
   }
   p.waited += Clock::now() - start;

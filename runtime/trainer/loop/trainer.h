@@ -104,12 +104,19 @@ class Trainer {
   [[nodiscard]] Result<> survey();
   /// What this build of backend, device and rule cannot do together.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
+  /// Every rank has samples, and one at least enough of them for a batch.
+  [[nodiscard]] Result<> check_shards() const;
+  /// Ranks that were started differently would train a nonsense, or wait for each other forever.
+  [[nodiscard]] Result<> check_that_ranks_are_alike() const;
   /// The gradients of all ranks together, unless this is a local step, and the optimizer's step by them.
   [[nodiscard]] Result<> update(StepInfo info, bool is_local);
+  /// The error of a step whose samples' loss, all ranks' together, is not finite: of the lowest rank whose own is not.
+  [[nodiscard]] Result<> not_finite(double loss, double epochs_done);
   /// Of the network's output for n samples and their labels: totals += loss and right answers; with gradient, its
   /// derivative, times scale, is the network's output gradient.
   void loss(std::size_t n, float scale, float* gradient, float* totals);
   [[nodiscard]] Result<> start_or_resume();
+  [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< TrainingState
   [[nodiscard]] Result<> step();
   [[nodiscard]] Result<> save();
   [[nodiscard]] Result<> write_trace();

@@ -73,6 +73,30 @@ Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_v
   return to_hex(mine);
 }
 
+Result<> same_on_all_ranks(Communicator& communicator, std::string_view host, const std::vector<Setting>& settings) {
+  if (communicator.size() == 1) return {};
+  constexpr char kEnd = '\0';
+  std::string own;
+  for (const Setting& setting : settings) own.append(setting.value).push_back(kEnd);
+  std::int64_t length = static_cast<std::int64_t>(own.size());
+  DLRUN_TRY(communicator.broadcast(std::span(&length, 1), 0));
+  std::vector<std::uint8_t> bytes(own.begin(), own.end());
+  bytes.resize(static_cast<std::size_t>(length));
+  DLRUN_TRY(communicator.broadcast(std::span(bytes), 0));
+
+  const std::string roots(bytes.begin(), bytes.end());
+  const std::vector<std::string_view> values = split(roots, kEnd);
+  std::string differences;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::string_view root = i < values.size() ? values[i] : std::string_view();
+    if (root == settings[i].value) continue;
+    differences += fmt::format("{}{} is {}, on rank 0 {}", differences.empty() ? "" : "; ", settings[i].name,
+                               printable(settings[i].value), printable(root));
+  }
+  return agree(communicator, host,
+               differences.empty() ? Result<>() : fail(Errc::kPeer, "options or data differ: {}", differences));
+}
+
 std::string blake2b_hex(std::span<const std::uint8_t> bytes) {
   return to_hex(blake2b(bytes));
 }

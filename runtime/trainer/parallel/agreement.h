@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.h"
 #include "runtime/comm/communicator.h"
@@ -20,6 +21,17 @@ namespace dlrun::trainer {
 /// what: "parameters", for the message.
 [[nodiscard]] Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_view what,
                                                      std::span<const std::uint8_t> bytes);
+
+/// What a run is to have alike on all ranks; name: as the user knows it, "--lr".
+struct Setting {
+  std::string name;
+  std::string value;
+};
+
+/// Succeeds where every rank gives rank 0's values; the names are the same on all ranks, in the same order. Fails with
+/// kPeer on every rank alike, naming the lowest rank that does not, its host, and what it has other than rank 0.
+[[nodiscard]] Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
+                                         const std::vector<Setting>& settings);
 
 /// BLAKE2b-256 (RFC 7693) as 64 lower-case hex digits.
 [[nodiscard]] std::string blake2b_hex(std::span<const std::uint8_t> bytes);

@@ -37,10 +37,11 @@ Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, cons
     DLRUN_TRY(communicator_.all_reduce(std::span(&sum, 1), ReduceOp::kSum));
     info.gradient_scale = clipping_scale(std::sqrt(sum), clip_norm);
   }
-  waited_ = Clock::now() - start;
+  timing_.summed = Clock::now();
+  waited_ = timing_.summed - start;
   float* const mine = parameters + part_ * static_cast<std::size_t>(communicator_.rank());
   rule.step(kernels_, {mine, gradients_.data(), states, count_, tensors_}, info);
-  const Clock::time_point stepped = Clock::now();
+  timing_.stepped = Clock::now();
   if (shared_ != nullptr) {
     DLRUN_TRY(communicator_.barrier());
   } else {
@@ -48,7 +49,8 @@ Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, cons
     DLRUN_TRY(communicator_.all_gather(ConstBuffer(mine, part_, DataType::kFloat32),
                                        Buffer(parameters, all, DataType::kFloat32)));
   }
-  waited_ += Clock::now() - stepped;
+  timing_.end = Clock::now();
+  waited_ += timing_.end - timing_.stepped;
   return {};
 }
 

@@ -47,6 +47,14 @@ class ShardedStep {
   /// How long the last step waited for collectives.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
 
+  /// When the last step had its part of the sum, had stepped on it, and was over.
+  struct Timing {
+    std::chrono::steady_clock::time_point summed, stepped, end;
+  };
+  [[nodiscard]] const Timing& timing() const { return timing_; }
+  /// Of the arrays that a step's two collectives are of.
+  [[nodiscard]] std::size_t bytes() const { return parameters_ * sizeof(float); }
+
   /// The whole of an array of which each rank has `mine`, [part()] of kernels' memory; in host memory, on every rank.
   [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine);
   /// This rank's part of whole, [parameters] in host memory, in mine, [part()] of kernels' memory.
@@ -66,6 +74,7 @@ class ShardedStep {
   const SharedArrays* shared_;  // nullptr: ranks send to each other
   Array<float> gradients_;      // of this rank's part, all ranks' together
   std::chrono::steady_clock::duration waited_{};
+  Timing timing_;
 };
 
 }  // namespace dlrun::trainer

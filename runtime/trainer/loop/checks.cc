@@ -1,0 +1,125 @@
+// What data, options and ranks must be before training begins: what cannot be is said here, by all ranks alike.
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/trainer/loop/parts.h"
+#include "runtime/trainer/parallel/agreement.h"
+#include "runtime/trainer/parallel/device_collectives.h"
+
+namespace dlrun::trainer {
+
+Result<> Trainer::survey() {
+  classes_ = data_.train.classes;
+  train_samples_ = data_.train.size();
+  if (options_.sharding != Sharding::kFile) return {};
+  const std::array<std::uint64_t, 2> mine{train_samples_, classes_};
+  std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(session_.communicator.size()));
+  DLRUN_TRY(session_.communicator.all_gather(std::span(mine), std::span(all)));
+  train_samples_ = 0;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    rank_samples_.push_back(all[i]);
+    train_samples_ += all[i];
+    classes_ = std::max(classes_, static_cast<std::size_t>(all[i + 1]));
+  }
+  return {};
+}
+
+Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
+  if (options_.has_sharded_state && rule.needs_whole_tensors()) {
+    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs",
+                options_.optimizer.name);
+  }
+  if (options_.has_sharded_state && options_.local_steps > 0) {
+    return fail(Errc::kUsage, "--local-steps needs the whole of the optimizer's state: no --optimizer-state sharded");
+  }
+  const std::string_view backend = session_.communicator.name();
+  if (options_.buckets.compression != GradientReducer::Compression::kNone &&
+      (options_.has_sharded_state || backend == "nccl")) {
+    return fail(Errc::kUsage, "--compression goes with neither --backend nccl nor --optimizer-state sharded");
+  }
+  if (options_.has_sharded_state && !reads_device_memory(session_.communicator, session_.kernels)) {
+    return fail(Errc::kUsage, "--optimizer-state sharded with --device cuda needs --backend nccl, not {}", backend);
+  }
+  return {};
+}
+
+Result<> Trainer::check_shards() const {
+  const auto size = static_cast<std::size_t>(session_.communicator.size());
+  if (options_.sharding == Sharding::kSample && train_samples_ < size) {
+    return fail(Errc::kInvalid, "{}: {} training sample{} for {} ranks: rank {} has none", data_.source, train_samples_,
+                train_samples_ == 1 ? "" : "s", size, train_samples_);
+  }
+  // The largest rank's: of files of unlike size the smaller ones are at their end while the others go on.
+  std::size_t shard = train_samples_;
+  std::size_t rank = 0;
+  if (options_.sharding == Sharding::kSample) {
+    shard = (train_samples_ + size - 1) / size;
+  } else if (options_.sharding == Sharding::kFile) {
+    const auto largest = std::ranges::max_element(rank_samples_);
+    shard = *largest;
+    rank = static_cast<std::size_t>(largest - rank_samples_.begin());
+  }
+  if (options_.batch <= shard) return {};
+  return fail(Errc::kInvalid, "{}: --batch {} is larger than a rank's shard: rank {} has {} of {} training samples{}",
+              data_.source, options_.batch, rank, shard, train_samples_,
+              options_.sharding == Sharding::kFile ? ", and no other has more" : "");
+}
+
+Result<> Trainer::check_that_ranks_are_alike() const {
+  const TrainOptions& o = options_;
+  const OptimizerOptions rule = resolve(o.optimizer).value_or(o.optimizer);  // defaults are as good as given
+  const auto word = [](const auto& value) { return fmt::format("{}", value); };
+  const auto maybe = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
+  const auto one_of = [](auto value, std::initializer_list<const char*> words) {
+    return std::string(words.begin()[static_cast<std::size_t>(value)]);  // in the order of its enumeration
+  };
+  return same_on_all_ranks(
+      session_.communicator, session_.host,
+      {{"--model", o.model},
+       {"--hidden", fmt::format("{}", fmt::join(o.hidden, ","))},
+       {"--layers", fmt::format("{}", fmt::join(o.layers, ","))},
+       {"--loss", one_of(o.loss, {"softmax", "sigmoid"})},
+       {"--optimizer", rule.name},
+       {"--momentum", maybe(rule.momentum)},
+       {"--weight-decay", maybe(rule.weight_decay)},
+       {"--beta1", word(rule.beta1)},
+       {"--beta2", word(rule.beta2)},
+       {"--epsilon", maybe(rule.epsilon)},
+       {"--alpha", word(rule.alpha)},
+       {"--trust", word(rule.trust)},
+       {"--optimizer-state", o.has_sharded_state ? "sharded" : "whole"},
+       {"--lr", word(o.learning_rate)},
+       {"--lr-scaling", one_of(o.lr_scaling, {"none", "linear", "sqrt"})},
+       {"--lr-decay", one_of(o.lr_decay, {"constant", "linear", "cosine", "step", "polynomial"})},
+       {"--lr-steps", fmt::format("{}", fmt::join(o.lr_steps, ","))},
+       {"--lr-step-factor", word(o.lr_step_factor)},
+       {"--lr-power", word(o.lr_power)},
+       {"--warmup-epochs", word(o.warmup_epochs)},
+       {"--clip-norm", word(o.clip_norm)},
+       {"--batch", word(o.batch)},
+       {"--epochs", word(o.epochs)},
+       {"--seed", word(o.seed)},
+       {"--shard", one_of(o.sharding, {"sample", "file", "epoch"})},
+       {"--local-steps", word(o.local_steps)},
+       {"--local-after", word(o.local_after)},
+       {"--compression", one_of(o.buckets.compression, {"none", "bf16", "fp16"})},
+       {"the buckets' bytes", fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
+       {"--checkpoint-every", word(o.checkpoint_every)},
+       {"--checkpoint-keep", word(o.checkpoint_keep)},
+       {"--resume", o.resume ? "given" : "not given"},
+       {"--trace-steps", word(o.trace_steps)},
+       {"the number of training samples", o.sharding == Sharding::kFile ? "its own" : word(data_.train.size())},
+       {"the number of test samples", word(data_.test.size())},
+       {"the number of classes", o.sharding == Sharding::kFile ? "its own" : word(data_.train.classes)},
+       {"the bytes of an image", word(data_.train.features)},
+       {"the labels of a sample", word(data_.train.label_width)}});
+}
+
+}  // namespace dlrun::trainer
