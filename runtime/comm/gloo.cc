@@ -326,7 +326,7 @@ class GlooCommunicator final : public Communicator {
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
   if (options.store == nullptr) {
     return fail(
-        Errc::kInvalid,
+        Errc::kUnavailable,
         "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the program through dlrun-agent, "
         "or set it to file:DIR with a fresh folder that all ranks see");
   }

@@ -370,7 +370,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   const auto device = choose_device(options.world);
   if (!device) return tl::unexpected(device.error());
   if (options.store == nullptr && options.world.size > 1) {
-    return fail(Errc::kInvalid,
+    return fail(Errc::kUnavailable,
                 "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program through dlrun-agent, "
                 "or set it to file:DIR with a fresh folder that all ranks see");
   }

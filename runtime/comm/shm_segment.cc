@@ -199,7 +199,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
                 options.world.size, options.world.nnodes);
   }
   if (options.store == nullptr) {
-    return fail(Errc::kInvalid,
+    return fail(Errc::kUnavailable,
                 "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start the program through "
                 "dlrun-agent, or set it to file:DIR with a fresh folder that all ranks see");
   }
