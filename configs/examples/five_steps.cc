@@ -1,6 +1,8 @@
 // Data-parallel training in five steps: a linear model of drawn digits, on one rank or many. Built as five-steps.
 //
-//   mpirun -n 4 five-steps                              or in a spec:   launch: {preset: mpi, command: [./five-steps]}
+//   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime), or here:
+//   build/release/bin/five-steps mpirun -n 4 five-steps                              or in a spec:   launch: {preset:
+//   mpi, command: [./five-steps]}
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "runtime/bootstrap/shared_module.h"
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include <dlfcn.h>
@@ -15,12 +16,17 @@ Result<const void*> load_module_object(std::string_view name, const char* object
   const std::string file = fmt::format("dlrun-{}.so", name);
   auto path = program.parent_path() / file;
   if (!std::filesystem::exists(path, error)) path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
-  if (!std::filesystem::exists(path, error)) {
-    return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist", name, path.string());
-  }
+  const auto installed = path;
+  // A program that was built with the installed library lies anywhere; it is linked with a path to the modules.
+  if (!std::filesystem::exists(path, error)) path = file;
   // RTLD_GLOBAL: plug-ins that Open MPI and libfabric load look up symbols of the libraries that a module brings.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (handle == nullptr) return fail(Errc::kUnavailable, "{} cannot be loaded: {}", name, ::dlerror());
+  const char* const why = handle == nullptr ? ::dlerror() : "";
+  if (handle == nullptr && path == file && std::string_view(why).starts_with(file)) {
+    return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist", name,
+                installed.string());
+  }
+  if (handle == nullptr) return fail(Errc::kUnavailable, "{} cannot be loaded: {}", name, why);
   const void* const address = ::dlsym(handle, object);
   if (address == nullptr)
     return fail(Errc::kUnavailable, "{} is not a module of dlrun: {}", path.string(), ::dlerror());
