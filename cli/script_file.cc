@@ -24,7 +24,7 @@ std::string slug(std::string_view text) {
 /// The word behind --runs in the line that starts the leader; only a bare word, as render writes all but odd paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
-    if (!line.starts_with("exec \"$agent\" lead ")) continue;
+    if (!line.starts_with("exec \"$dlrun_agent\" lead ")) continue;
     const auto words = sbatch_words_of(line);
     const auto at = std::find(words.begin(), words.end(), "--runs");
     if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);

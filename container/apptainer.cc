@@ -15,18 +15,18 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kEnter = R"sh(enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
-  local name image=$1 options=()
+  local dlrun_name dlrun_image=$1 dlrun_options=()
   shift
   # The job's variables are inside anyway; those named here beat the image's own, too.
-  for name in @NAMES@; do
-    if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
+  for dlrun_name in @NAMES@; do
+    if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done
   # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   cd / # the home directory is mounted where a task starts in it
-  exec apptainer @VERB@ "${options[@]}" "$image" "${@:2}"
+  exec apptainer @VERB@ "${dlrun_options[@]}" "$dlrun_image" "${@:2}"
 }
 )sh";
 
@@ -61,15 +61,16 @@ class Apptainer final : public ContainerBackend {
     std::vector<std::string> names = step.job_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
-    entry.batch = fmt::format("# container.runtime: apptainer. Every task starts it.\nimage={}  # container.image\n",
-                              shell_quote(spec.image.value_or("")));
+    entry.batch =
+        fmt::format("# container.runtime: apptainer. Every task starts it.\ndlrun_image={}  # container.image\n",
+                    shell_quote(spec.image.value_or("")));
     entry.batch +=
         filled(kEnter, {{"@NAMES@", join(names, " ")}, {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
     entry.session = entry.join = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});
     };
-    add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container \"$image\"",
+    add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container \"$dlrun_image\"",
         "container.runtime");
     for (const Mount& mount : all_mounts(step)) {
       std::string text = mount.source + ":" + mount.target;

@@ -95,14 +95,14 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 /// Runs in place of the image's entry point. In a file, since enroot closes every descriptor beyond the third.
 constexpr std::string_view kCommandAlone = R"sh(
   # The command alone is started, not the image's entry point: container.entrypoint.
-  local own=/tmp/dlrun-$UID
-  mkdir -m 700 "$own" 2>/dev/null || true
-  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
-  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
-  options+=(--rc "$own/rc"))sh";
+  local dlrun_own=/tmp/dlrun-$UID
+  mkdir -m 700 "$dlrun_own" 2>/dev/null || true
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $dlrun_own/rc ]]; then echo 'exec "$@"' >"$dlrun_own/rc.$$" && mv "$dlrun_own/rc.$$" "$dlrun_own/rc"; fi
+  dlrun_options+=(--rc "$dlrun_own/rc"))sh";
 
 constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
-  local name options=()@RC@
+  local dlrun_name dlrun_options=()@RC@
   export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -111,41 +111,41 @@ constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS...
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   # enroot takes nothing of the task's environment along but what is named.
-  for name in $(compgen -e); do
-    case $name in
-    @PASSED@) options+=(--env "$name") ;;
+  for dlrun_name in $(compgen -e); do
+    case $dlrun_name in
+    @PASSED@) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
   # The task's own MPI server.
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start "${options[@]}" @NAME@ "${@:2}"
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
+  exec enroot start "${dlrun_options[@]}" @NAME@ "${@:2}"
 }
 )sh";
 
-constexpr std::string_view kBatch = R"sh(coproc holders {
+constexpr std::string_view kBatch = R"sh(coproc dlrun_holders {
   # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
-    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$image"
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
 # Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
 # shellcheck disable=SC2034
-exec {made_on}<&"${holders[0]}" {held}>"/proc/self/fd/${holders[1]}"
-for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
-  made=''
-  read -r -u "$made_on" made || made='srun ended'
-  if [[ $made != ready ]]; then echo "dlrun: the container could not be made: $made" >&2 && exit 1; fi
+exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
+for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do
+  dlrun_made=''
+  read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
+  if [[ $dlrun_made != ready ]]; then echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1; fi
 done
-exec {made_on}<&-
+exec {dlrun_made_on}<&-
 )sh";
 
 constexpr std::string_view kSession = R"sh(trap 'exit 129' HUP
 trap 'exit 143' TERM
 trap 'enroot remove --force @NAME@' EXIT
-enroot create --name @NAME@ "$image" </dev/null >&2
+enroot create --name @NAME@ "$dlrun_image" </dev/null >&2
 )sh";
-constexpr std::string_view kSessionNamed = "(hold_container \"$image\") >&2\n";
+constexpr std::string_view kSessionNamed = "(hold_container \"$dlrun_image\") >&2\n";
 
 /// What an image is that is no path of a .sqsh file, and what to do.
 [[nodiscard]] std::string instead(std::string_view image) {
@@ -203,7 +203,7 @@ class Enroot final : public ContainerBackend {
                            {"@PASSED@", passed_on(step.job_names)},
                            {"@RC@", std::string(spec.entrypoint.value_or(false) ? "" : kCommandAlone)}});
     };
-    const std::string image = fmt::format("image={}  # container.image\n", shell_quote(spec.image.value_or("")));
+    const std::string image = fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string hold = fill(spec.name ? kHoldNamed : kHold);
     ContainerEntry entry;
     entry.batch =

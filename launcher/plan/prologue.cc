@@ -15,10 +15,11 @@ void module_init(ScriptText& text, const Prologue& prologue) {
   }
   text.line("if ! type module >/dev/null 2>&1; then");
   text.line(
-      "  for init in \"${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash\" \"${MODULESHOME:-/usr/share/modules}/init/bash\" "
+      "  for dlrun_init in \"${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash\" "
+      "\"${MODULESHOME:-/usr/share/modules}/init/bash\" "
       "\\");
   text.line("    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do");
-  text.line("    if [[ -r $init ]]; then . \"$init\" && break; fi");
+  text.line("    if [[ -r $dlrun_init ]]; then . \"$dlrun_init\" && break; fi");
   text.line("  done");
   text.line("fi");
 }
@@ -39,14 +40,14 @@ void modules(ScriptText& text, const Prologue& prologue) {
 /// `conda activate` is a function too; only its hook defines it in a shell that is not interactive.
 void conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
-  text.line("conda=$(type -P conda || true)");
+  text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
-      "for conda in \"$conda\" \"${CONDA_EXE:-}\" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda "
+      "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda "
       "/opt/conda/bin/conda; do");
-  text.line("  if [[ -x $conda ]]; then break; fi");
+  text.line("  if [[ -x $dlrun_conda ]]; then break; fi");
   text.line("done");
-  text.line("conda_hook=$(\"$conda\" shell.bash hook)");
-  text.line("eval \"$conda_hook\"");
+  text.line("dlrun_hook=$(\"$dlrun_conda\" shell.bash hook)");
+  text.line("eval \"$dlrun_hook\"");
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 

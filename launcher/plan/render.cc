@@ -21,10 +21,11 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
     "--propagate", "--requeue", "--no-kill",   "--kill-on-invalid-dep"};
 
 [[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
-  return "agent=" + shell_quote(plan.agent) +
+  return "dlrun_agent=" + shell_quote(plan.agent) +
          "\n"
-         "if [[ ! -x $agent ]]; then\n"
-         "  echo \"dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the "
+         "if [[ ! -x $dlrun_agent ]]; then\n"
+         "  echo \"dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts "
+         "the "
          "agent there (again)\" >&2\n"
          "  exit 127\n"
          "fi\n";
@@ -35,14 +36,14 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   ScriptText text;
   if (plan.shares_cpus) {
     text.line("# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.");
-    text.line("tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}");
-    text.line("cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}");
+    text.line("dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}");
+    text.line("dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}");
   }
-  text.line("step=(");
+  text.line("dlrun_step=(");
   text.line("  srun");
   for (const PlannedOption& option : plan.step) text.line("  " + shell_quote(option.word()), option.key);
   if (plan.shares_cpus)
-    text.line("  --cpus-per-task=\"$((cpus > 0 ? cpus : 1))\"", "srun no longer takes it from the job");
+    text.line("  --cpus-per-task=\"$((dlrun_cpus > 0 ? dlrun_cpus : 1))\"", "srun no longer takes it from the job");
   text.line(")");
   return text.take();
 }
@@ -53,13 +54,13 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
   if (plan.target == Target::kLocal) return "\n# environment.setup_node\n" + shell + "\n";
   return "\n# environment.setup_node: once on every node, with as many CPUs as each of them has for the job\n"
-         "node_cpus=0\n"
-         "for cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8\n"
-         "  cpus=${cpus%%\"(\"*}\n"
-         "  if ((node_cpus == 0 || cpus < node_cpus)); then node_cpus=$cpus; fi\n"
+         "dlrun_least=0\n"
+         "for dlrun_cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8\n"
+         "  dlrun_cpus=${dlrun_cpus%%\"(\"*}\n"
+         "  if ((dlrun_least == 0 || dlrun_cpus < dlrun_least)); then dlrun_least=$dlrun_cpus; fi\n"
          "done\n"
          "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 "
-         "--cpus-per-task=\"$node_cpus\" --export=ALL --mpi=none "
+         "--cpus-per-task=\"$dlrun_least\" --export=ALL --mpi=none "
          "\\\n  --kill-on-bad-exit=1 " +
          shell + "\n";
 }
@@ -68,7 +69,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
   if (plan.entry.words.empty()) return "";
   ScriptText text;
-  text.line("enter=(");
+  text.line("dlrun_enter=(");
   for (const ContainerLine& line : plan.entry.words) text.line("  " + line.text, line.key);
   text.line(")");
   return text.take();
@@ -83,8 +84,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 
 [[nodiscard]] std::string rank_text(const LaunchPlan& plan) {
   ScriptText text;
-  text.line("rank=(");
-  text.line("  \"$agent\" rank");
+  text.line("dlrun_rank=(");
+  text.line("  \"$dlrun_agent\" rank");
   if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
   for (const PlannedOption& option : plan.rank_options) {
     text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
@@ -102,7 +103,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 
 [[nodiscard]] std::string program_text(const LaunchPlan& plan) {
   ScriptText text;
-  text.line("program=(");
+  text.line("dlrun_program=(");
   for (const PlannedWords& group : plan.program) {
     const std::string line = "  " + shell_quote_all(group.words);
     if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
@@ -118,17 +119,17 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 
 /// The agent's words that say which run it is.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
-  std::string text = "\"$agent\" lead";
+  std::string text = "\"$dlrun_agent\" lead";
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
   text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
-  return plan.lead_options.empty() ? text : text + " \"${lead[@]}\"";
+  return plan.lead_options.empty() ? text : text + " \"${dlrun_lead[@]}\"";
 }
 
 /// The leader's words that have a key of their own, one a line.
 [[nodiscard]] std::string lead_options_text(const LaunchPlan& plan) {
   if (plan.lead_options.empty()) return "";
   ScriptText text;
-  text.line("lead=(");
+  text.line("dlrun_lead=(");
   for (const PlannedOption& option : plan.lead_options)
     text.line("  " + option.option + (option.value ? " " + shell_quote(*option.value) : ""), option.key);
   text.line(")");
@@ -139,9 +140,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   std::string text = "exec " + lead_words(plan);
   if (plan.forward_usr1) text += " --forward-usr1";
   text += " -- ";
-  if (plan.target == Target::kSlurm) text += "\"${step[@]}\" ";
-  if (!plan.entry.words.empty()) text += "\"${enter[@]}\" ";
-  return text + "\"${rank[@]}\" -- \"${program[@]}\"\n";
+  if (plan.target == Target::kSlurm) text += "\"${dlrun_step[@]}\" ";
+  if (!plan.entry.words.empty()) text += "\"${dlrun_enter[@]}\" ";
+  return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
 /// A script that ends before its last line says so, and the agent puts it on the run's record. exec, the last line,
@@ -210,8 +211,8 @@ Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t task
       "run\n# directory, which `dlrun submit` makes: a script by itself, for reading, for editing and for "
       "`dlrun resubmit`.\n"
       "set -eo pipefail\n"
-      "sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}\n"
-      "export DLRUN_RUN=$sweep/$SLURM_ARRAY_TASK_ID\n"
+      "dlrun_sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}\n"
+      "export DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID\n"
       "if [[ ! -r $DLRUN_RUN/job.sh ]]; then\n"
       "  echo \"dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?\" >&2\n"
       "  exit 127\n"
@@ -307,7 +308,7 @@ constexpr const char* kSrunOnFirstNode = "exec srun --cpus-per-task=\"${SLURM_JO
   // Of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
   if (enters) {  // not exec: the script may have a container to remove
-    result.script += fmt::format("{}{}\"${{enter[@]}}\" {}\n", batch, enter_text(plan), shell_quote_all(last));
+    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan), shell_quote_all(last));
   } else {
     result.script += "exec " + srun + shell_quote_all(last) + "\n";
   }

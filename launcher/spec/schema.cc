@@ -28,8 +28,10 @@ constexpr std::string_view kHostsPattern = R"(^[A-Za-z0-9._,\[\]-]+$)";
 constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
 constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";
 constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
-constexpr std::string_view kVariableName =
-    R"(^(?!DLRUN_)(?!(UID|EUID|PPID|BASHOPTS|SHELLOPTS|BASH_VERSINFO|BASHPID|GROUPS|_)$)[A-Za-z_][A-Za-z0-9_]*$)";
+
+[[nodiscard]] std::string variable_name_pattern() {
+  return fmt::format("^(?!DLRUN_|dlrun_|SLURM_)(?!({})$)[A-Za-z_][A-Za-z0-9_]*$", fmt::join(kVariablesOfBash, "|"));
+}
 
 /// ${NAME}: what it becomes is known at submission only.
 [[nodiscard]] Json variable() {
@@ -144,7 +146,7 @@ struct SchemaOf {
   }
   Json operator()(Access<NamedValues>) const {
     return {{"type", "object"},
-            {"propertyNames", {{"pattern", kVariableName}}},
+            {"propertyNames", {{"pattern", variable_name_pattern()}}},
             {"additionalProperties", {{"type", {"string", "number", "boolean", "null"}}}}};
   }
   Json operator()(Access<std::vector<SlurmOption>>) const {
@@ -156,7 +158,7 @@ struct SchemaOf {
             {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
   }
   Json operator()(Access<std::vector<SecretSource>>) const {
-    const Json name = text(kVariableName);
+    const Json name = text(variable_name_pattern());
     const Json map{{"type", "object"},
                    {"properties", {{"name", name}, {"file", scalar(kPrintable)}}},
                    {"required", {"name", "file"}},

@@ -63,12 +63,13 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
 
 /// Variables that bash does not let anyone set, or that belong to dlrun.
 [[nodiscard]] std::string_view why_not_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kReadOnly{"UID",           "EUID",    "PPID",   "BASHOPTS", "SHELLOPTS",
-                                                      "BASH_VERSINFO", "BASHPID", "GROUPS", "_"};
   if (!is_variable_name(name)) return "is not a variable's name: letters, digits and '_', not starting with a digit";
-  if (std::find(kReadOnly.begin(), kReadOnly.end(), name) != kReadOnly.end())
+  if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
     return "cannot be set: bash keeps it for itself";
-  if (name.substr(0, 6) == "DLRUN_") return "cannot be set: dlrun's own variables start with DLRUN_";
+  if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
+    return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and dlrun_";
+  if (name.substr(0, 6) == "SLURM_")
+    return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say what it is to have";
   return {};
 }
 

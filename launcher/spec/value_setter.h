@@ -1,11 +1,21 @@
 #pragma once
 // One node of a document into one member of the spec, by the member's type. Private to the loading of specs.
 
+#include <array>
 #include <string_view>
 
 #include "launcher/spec/spec_builder.h"
 
 namespace dlrun {
+
+/// Variables that bash computes, or lets nobody set: a job's script cannot export a value of them.
+inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
+    "UID",           "EUID",        "PPID",         "BASHOPTS",    "SHELLOPTS",
+    "BASH_VERSINFO", "BASHPID",     "GROUPS",       "_",           "FUNCNAME",
+    "DIRSTACK",      "RANDOM",      "SRANDOM",      "LINENO",      "EPOCHSECONDS",
+    "EPOCHREALTIME", "HISTCMD",     "BASH_COMMAND", "BASH_LINENO", "BASH_SOURCE",
+    "BASH_ARGC",     "BASH_ARGV",   "BASH_ALIASES", "BASH_CMDS",   "PIPESTATUS",
+    "SHLVL",         "BASH_REMATCH"};
 
 /// row's member from node; what is wrong goes to builder.
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,

@@ -93,7 +93,7 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
     spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$BATS_TEST_TMPDIR/choose"
     # Seeded alike, the choice is the same; so what changes it is what stands in its way. Numbers of these tests' own, on this machine.
-    choose() { bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$lock"; echo "$port"' - "$BATS_TEST_TMPDIR/choose"; }
+    choose() { bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' - "$BATS_TEST_TMPDIR/choose"; }
     first=$(choose)
     [ "$(choose)" = "$first" ]
     exec {lock}>>"/tmp/dlrun-port-$first"

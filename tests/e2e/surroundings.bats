@@ -52,6 +52,26 @@ YAML
     [[ $status == 0 && $output == *"alone in hello on 2: 5:00 no no"* ]]
 }
 
+@test "a variable of the user's arrives whatever its name is: the script's own have names of their own" {
+    names=(agent lead step rank program enter name image options node nodes tasks group port try lock task sweep init conda cpus made)
+    for name in "${names[@]}"; do vars+=("$name: its-$name"); done
+    cat >"$dir/names.yaml" <<YAML
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+environment: {vars: {$(IFS=,; echo "${vars[*]}")}, setup_node: "true"}
+launch: {preset: plain, command: [/bin/sh, $dir/show]}
+YAML
+    printf 'printenv %s\n' "${names[@]}" >"$dir/show"
+    for how in submit "submit --set launch.agent=false" run; do
+        # shellcheck disable=SC2086 # words
+        [[ $how == run ]] && watch=() || watch=(--watch)
+        run dl $how names.yaml "${watch[@]}"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^its-' <<<"$output")" -eq "${#names[@]}" ]
+        for name in "${names[@]}"; do grep -qx "its-$name" <<<"$output"; done
+    done
+}
+
 @test "rendering asks nothing of the cluster or the machine: no other program, no socket" {
     as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render "$dir/hello.yaml" -o "$dir/job.sh"
     cat "$dir/calls"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <vector>
 
 #include "common/subprocess.h"
@@ -231,6 +232,27 @@ TEST_CASE("no script prints what it does, names variables in --export, or lets s
       CHECK_FALSE(words.starts_with("--wait"));
       const auto exported = words.find("--export");
       if (exported != std::string_view::npos) CHECK(words.substr(exported).starts_with("--export=ALL"));
+    }
+  }
+}
+
+TEST_CASE("a script's own variables start with dlrun_: whatever name the user's have, they arrive") {
+  // An assignment, a loop's variable or one that printf, read and coproc make; `local` inherits that the user's is
+  // exported.
+  const std::regex own(
+      R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|(?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");
+  for (const auto& file : all_specs()) {
+    const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
+    std::string text = *render_script(plan);
+    text += render_interactive(plan, {}, "/s.sh").script;
+    bool is_in_holder = false;  // which runs beside the program
+    for (const auto line : split(text, '\n')) {
+      if (line.starts_with("hold_container()")) is_in_holder = true;
+      if (line == "}") is_in_holder = false;
+      std::match_results<std::string_view::const_iterator> match;
+      if (is_in_holder || !std::regex_match(line.begin(), line.end(), match, own)) continue;
+      INFO(file.string() << "\n" << line);
+      CHECK((match.str(1) + match.str(2)).starts_with("dlrun_"));
     }
   }
 }

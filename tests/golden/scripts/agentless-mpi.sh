@@ -16,44 +16,44 @@ trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the rank
 
 export PMIX_MCA_gds=hash                  # launch.preset: mpi
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=1                       # resources.cpus_per_task
   --mpi=pmix                              # launch.preset: mpi
 )
-program=(
+dlrun_program=(
   ./solver                                # launch.command
 )
 # A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
 # this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does.
-for ((try = 0; try < 1000; try++)); do
-  port=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
-  printf -v in_use ': [0-9A-F]*:%04X ' "$port"
-  if grep -qs "$in_use" /proc/net/tcp /proc/net/tcp6; then continue; fi
-  { exec {lock}>>"/tmp/dlrun-port-$port"; } 2>/dev/null || continue
-  if flock --nonblock "$lock"; then break; fi
-  exec {lock}>&-
+for ((dlrun_try = 0; dlrun_try < 1000; dlrun_try++)); do
+  dlrun_port=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
+  printf -v dlrun_in_use ': [0-9A-F]*:%04X ' "$dlrun_port"
+  if grep -qs "$dlrun_in_use" /proc/net/tcp /proc/net/tcp6; then continue; fi
+  { exec {dlrun_lock}>>"/tmp/dlrun-port-$dlrun_port"; } 2>/dev/null || continue
+  if flock --nonblock "$dlrun_lock"; then break; fi
+  exec {dlrun_lock}>&-
 done
-if ((try == 1000)); then
+if ((dlrun_try == 1000)); then
   echo "dlrun: no free port was found for rank 0" >&2
   exit 70
 fi
-export DLRUN_MASTER_PORT=$port
+export DLRUN_MASTER_PORT=$dlrun_port
 # launch.agent: false. What each task does before it becomes the program.
-read -r -d '' task <<'SH' || true
-node=$SLURM_NODEID tasks= # of this node, from a list such as 2(x3),1
-for group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
-  tasks=${group%%"("*} nodes=1
-  case $group in *x*) nodes=${group#*x} nodes=${nodes%")"} ;; esac
-  if [ "$node" -lt "$nodes" ]; then break; fi
-  node=$((node - nodes))
+read -r -d '' dlrun_task <<'SH' || true
+dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
+for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
+  dlrun_tasks=${dlrun_group%%"("*} dlrun_nodes=1
+  case $dlrun_group in *x*) dlrun_nodes=${dlrun_group#*x} dlrun_nodes=${dlrun_nodes%")"} ;; esac
+  if [ "$dlrun_node" -lt "$dlrun_nodes" ]; then break; fi
+  dlrun_node=$((dlrun_node - dlrun_nodes))
 done
 export DLRUN_RANK="$SLURM_PROCID" DLRUN_WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
-export DLRUN_LOCAL_RANK="$SLURM_LOCALID" DLRUN_LOCAL_WORLD_SIZE="$tasks"
+export DLRUN_LOCAL_RANK="$SLURM_LOCALID" DLRUN_LOCAL_WORLD_SIZE="$dlrun_tasks"
 export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SLURM_NNODES}"
 export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 exec "$@"
 SH
-exec "${step[@]}" sh -c "$task" sh "${program[@]}"
+exec "${dlrun_step[@]}" sh -c "$dlrun_task" sh "${dlrun_program[@]}"

@@ -5,23 +5,23 @@ export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 export OMP_NUM_THREADS=4                  # environment.vars
 # container.runtime: apptainer. Every task starts it.
-image='/home/user/exp 1/pytorch.sif'  # container.image
+dlrun_image='/home/user/exp 1/pytorch.sif'  # container.image
 enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
-  local name image=$1 options=()
+  local dlrun_name dlrun_image=$1 dlrun_options=()
   shift
   # The job's variables are inside anyway; those named here beat the image's own, too.
-  for name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
-    if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
+  for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
+    if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done
   # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   cd / # the home directory is mounted where a task starts in it
-  exec apptainer exec "${options[@]}" "$image" "${@:2}"
+  exec apptainer exec "${dlrun_options[@]}" "$dlrun_image" "${@:2}"
 }
-enter=(
-  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$image"  # container.runtime
+dlrun_enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$dlrun_image"  # container.runtime
   --bind '/home/user/exp 1/data:/data:ro'  # container.mounts
   --bind /scratch/runs:/scratch/runs      # the run's and the agent's folders
   --no-home                               # container.mount_home
@@ -30,7 +30,7 @@ enter=(
   --pwd /workspace                        # container.workdir
   --
 )
-"${enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+"${dlrun_enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
 # called by:
 # salloc
 # --job-name=apptainer

@@ -14,42 +14,42 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name apptainer --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name apptainer --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 export OMP_NUM_THREADS=4                  # environment.vars
 
 # container.runtime: apptainer. Every task starts it.
-image='/home/user/exp 1/pytorch.sif'  # container.image
+dlrun_image='/home/user/exp 1/pytorch.sif'  # container.image
 enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
-  local name image=$1 options=()
+  local dlrun_name dlrun_image=$1 dlrun_options=()
   shift
   # The job's variables are inside anyway; those named here beat the image's own, too.
-  for name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
-    if [[ -v $name ]]; then export "APPTAINERENV_$name=${!name}"; fi
+  for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
+    if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done
   # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   cd / # the home directory is mounted where a task starts in it
-  exec apptainer exec "${options[@]}" "$image" "${@:2}"
+  exec apptainer exec "${dlrun_options[@]}" "$dlrun_image" "${@:2}"
 }
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=8                       # resources.cpus_per_task
 )
-enter=(
-  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$image"  # container.runtime
+dlrun_enter=(
+  bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$dlrun_image"  # container.runtime
   --bind '/home/user/exp 1/data:/data:ro'  # container.mounts
   --bind /scratch/runs:/scratch/runs      # the run's and the agent's folders
   --no-home                               # container.mount_home
@@ -58,8 +58,8 @@ enter=(
   --pwd /workspace                        # container.workdir
   --
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --env 'RANK={rank}'                     # launch.preset: torch
   --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
   --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
@@ -68,7 +68,7 @@ rank=(
   --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
   --env 'MASTER_PORT={master_port}'       # launch.preset: torch
 )
-program=(
+dlrun_program=(
   python train.py                         # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name apptainer -- "${step[@]}" "${enter[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name apptainer -- "${dlrun_step[@]}" "${dlrun_enter[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-image=/images/a.sqsh  # container.image
+dlrun_image=/images/a.sqsh  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
-  local name options=()
+  local dlrun_name dlrun_options=()
   export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -12,15 +12,15 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   # enroot takes nothing of the task's environment along but what is named.
-  for name in $(compgen -e); do
-    case $name in
-    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
+  for dlrun_name in $(compgen -e); do
+    case $dlrun_name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
   # The task's own MPI server.
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start "${options[@]}" keep "${@:2}"
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
+  exec enroot start "${dlrun_options[@]}" keep "${@:2}"
 }
 hold_container() { # IMAGE
   local name=keep locks=/tmp/dlrun-$UID
@@ -35,13 +35,13 @@ hold_container() { # IMAGE
   exec 9>&-
   echo ready
 }
-(hold_container "$image") >&2
-enter=(
+(hold_container "$dlrun_image") >&2
+dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
   --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
   --
 )
-"${enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+"${dlrun_enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
 # called by:
 # salloc
 # --job-name=enroot-named

@@ -37,33 +37,33 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-lead=(
+dlrun_lead=(
   --signal-before 120                     # checkpoint.signal_before
 )
-trap 'exec "$agent" lead --runs /scratch/runs --name everything "${lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name everything "${dlrun_lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
 trap : USR1
 
 if ! type module >/dev/null 2>&1; then
-  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+  for dlrun_init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
     /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
-    if [[ -r $init ]]; then . "$init" && break; fi
+    if [[ -r $dlrun_init ]]; then . "$dlrun_init" && break; fi
   done
 fi
 module purge                              # environment.modules.purge
 module use /home/user/exp-1/modulefiles   # environment.modules.use
 module load GCC/8.3.0                     # environment.modules.load
 module load 'a b'                         # environment.modules.load
-conda=$(type -P conda || true)
-for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
-  if [[ -x $conda ]]; then break; fi
+dlrun_conda=$(type -P conda || true)
+for dlrun_conda in "$dlrun_conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
+  if [[ -x $dlrun_conda ]]; then break; fi
 done
-conda_hook=$("$conda" shell.bash hook)
-eval "$conda_hook"
+dlrun_hook=$("$dlrun_conda" shell.bash hook)
+eval "$dlrun_hook"
 conda activate /home/user/exp-1/env       # environment.conda
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
@@ -78,16 +78,16 @@ nvidia-smi -L
 echo "$SLURM_JOB_ID"
 
 # environment.setup_node: once on every node, with as many CPUs as each of them has for the job
-node_cpus=0
-for cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8
-  cpus=${cpus%%"("*}
-  if ((node_cpus == 0 || cpus < node_cpus)); then node_cpus=$cpus; fi
+dlrun_least=0
+for dlrun_cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8
+  dlrun_cpus=${dlrun_cpus%%"("*}
+  if ((dlrun_least == 0 || dlrun_cpus < dlrun_least)); then dlrun_least=$dlrun_cpus; fi
 done
-srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task="$node_cpus" --export=ALL --mpi=none \
+srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task="$dlrun_least" --export=ALL --mpi=none \
   --kill-on-bad-exit=1 bash -eo pipefail -c 'cp -r "$SCRATCH/it'\''s" /tmp/
 '
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
@@ -107,8 +107,8 @@ step=(
   --container-save=/home/user/exp-1/out.sqsh  # container.save
   --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --env 'RANK={rank}'                     # launch.preset: torch
   --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
   --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
@@ -119,7 +119,7 @@ rank=(
   --secret WANDB_API_KEY                  # environment.secrets
   --secret HF_TOKEN                       # environment.secrets
 )
-program=(
+dlrun_program=(
   # launch.command
   python
   -u
@@ -130,4 +130,4 @@ break'
   --name
   'a long argument that makes this command line exceed one line of text'
 )
-exec "$agent" lead --runs /scratch/runs --name everything "${lead[@]}" --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name everything "${dlrun_lead[@]}" --forward-usr1 -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -2,18 +2,18 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 [[ -r ~/.bashrc ]] && . ~/.bashrc
 if ! type module >/dev/null 2>&1; then
-  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+  for dlrun_init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
     /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
-    if [[ -r $init ]]; then . "$init" && break; fi
+    if [[ -r $dlrun_init ]]; then . "$dlrun_init" && break; fi
   done
 fi
 module load anaconda3/2021.05             # environment.conda.module
-conda=$(type -P conda || true)
-for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
-  if [[ -x $conda ]]; then break; fi
+dlrun_conda=$(type -P conda || true)
+for dlrun_conda in "$dlrun_conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
+  if [[ -x $dlrun_conda ]]; then break; fi
 done
-conda_hook=$("$conda" shell.bash hook)
-eval "$conda_hook"
+dlrun_hook=$("$dlrun_conda" shell.bash hook)
+eval "$dlrun_hook"
 conda activate custom-env                 # environment.conda
 # called by:
 # salloc

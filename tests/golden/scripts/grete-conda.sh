@@ -16,38 +16,38 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name custom-name --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name custom-name --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 if ! type module >/dev/null 2>&1; then
-  for init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+  for dlrun_init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
     /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
-    if [[ -r $init ]]; then . "$init" && break; fi
+    if [[ -r $dlrun_init ]]; then . "$dlrun_init" && break; fi
   done
 fi
 module load anaconda3/2021.05             # environment.conda.module
-conda=$(type -P conda || true)
-for conda in "$conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
-  if [[ -x $conda ]]; then break; fi
+dlrun_conda=$(type -P conda || true)
+for dlrun_conda in "$dlrun_conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
+  if [[ -x $dlrun_conda ]]; then break; fi
 done
-conda_hook=$("$conda" shell.bash hook)
-eval "$conda_hook"
+dlrun_hook=$("$dlrun_conda" shell.bash hook)
+eval "$dlrun_hook"
 conda activate custom-env                 # environment.conda
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=2                       # resources.cpus_per_task
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
 )
-program=(
+dlrun_program=(
   python custom-script.py                 # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name custom-name -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name custom-name -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -4,15 +4,15 @@ set -eo pipefail
 export PMIX_MCA_gds=hash                  # launch.preset: mpi
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
-image='/home/user/exp 1/ubuntu.sqsh'  # container.image
+dlrun_image='/home/user/exp 1/ubuntu.sqsh'  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
-  local name options=()
+  local dlrun_name dlrun_options=()
   # The command alone is started, not the image's entry point: container.entrypoint.
-  local own=/tmp/dlrun-$UID
-  mkdir -m 700 "$own" 2>/dev/null || true
-  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
-  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
-  options+=(--rc "$own/rc")
+  local dlrun_own=/tmp/dlrun-$UID
+  mkdir -m 700 "$dlrun_own" 2>/dev/null || true
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $dlrun_own/rc ]]; then echo 'exec "$@"' >"$dlrun_own/rc.$$" && mv "$dlrun_own/rc.$$" "$dlrun_own/rc"; fi
+  dlrun_options+=(--rc "$dlrun_own/rc")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -21,15 +21,15 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   # enroot takes nothing of the task's environment along but what is named.
-  for name in $(compgen -e); do
-    case $name in
-    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
+  for dlrun_name in $(compgen -e); do
+    case $dlrun_name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
   # The task's own MPI server.
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start "${options[@]}" ubuntu "${@:2}"
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
+  exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"
 }
 hold_container() { # IMAGE
   local name=ubuntu locks=/tmp/dlrun-$UID
@@ -44,14 +44,14 @@ hold_container() { # IMAGE
   exec 9>&-
   echo ready
 }
-(hold_container "$image") >&2
-enter=(
+(hold_container "$dlrun_image") >&2
+dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
   --mount '/home/user/exp\0401/data-test:/mnt/data-test'  # container.mounts
   --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
   --
 )
-"${enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+"${dlrun_enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
 # called by:
 # salloc
 # --job-name=lrz-enroot

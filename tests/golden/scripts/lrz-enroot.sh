@@ -13,12 +13,12 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name lrz-enroot --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name lrz-enroot --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export PMIX_MCA_gds=hash                  # launch.preset: mpi
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
@@ -26,7 +26,7 @@ export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.
-image='/home/user/exp 1/ubuntu.sqsh'  # container.image
+dlrun_image='/home/user/exp 1/ubuntu.sqsh'  # container.image
 hold_container() { # IMAGE
   local name=ubuntu locks=/tmp/dlrun-$UID
   mkdir -m 700 "$locks" 2>/dev/null || true
@@ -41,13 +41,13 @@ hold_container() { # IMAGE
   echo ready
 }
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
-  local name options=()
+  local dlrun_name dlrun_options=()
   # The command alone is started, not the image's entry point: container.entrypoint.
-  local own=/tmp/dlrun-$UID
-  mkdir -m 700 "$own" 2>/dev/null || true
-  if [[ ! -O $own || -L $own ]]; then echo "dlrun: $own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
-  if [[ ! -s $own/rc ]]; then echo 'exec "$@"' >"$own/rc.$$" && mv "$own/rc.$$" "$own/rc"; fi
-  options+=(--rc "$own/rc")
+  local dlrun_own=/tmp/dlrun-$UID
+  mkdir -m 700 "$dlrun_own" 2>/dev/null || true
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  if [[ ! -s $dlrun_own/rc ]]; then echo 'exec "$@"' >"$dlrun_own/rc.$$" && mv "$dlrun_own/rc.$$" "$dlrun_own/rc"; fi
+  dlrun_options+=(--rc "$dlrun_own/rc")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -56,52 +56,52 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   # enroot takes nothing of the task's environment along but what is named.
-  for name in $(compgen -e); do
-    case $name in
-    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) options+=(--env "$name") ;;
+  for dlrun_name in $(compgen -e); do
+    case $dlrun_name in
+    SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
   # The task's own MPI server.
-  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
-  while [[ $1 != -- ]]; do options+=("$1") && shift; done
-  exec enroot start "${options[@]}" ubuntu "${@:2}"
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
+  while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
+  exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"
 }
-coproc holders {
+coproc dlrun_holders {
   # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
-    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$image"
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
 # Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
 # shellcheck disable=SC2034
-exec {made_on}<&"${holders[0]}" {held}>"/proc/self/fd/${holders[1]}"
-for ((node = 0; node < SLURM_JOB_NUM_NODES; node++)); do
-  made=''
-  read -r -u "$made_on" made || made='srun ended'
-  if [[ $made != ready ]]; then echo "dlrun: the container could not be made: $made" >&2 && exit 1; fi
+exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
+for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do
+  dlrun_made=''
+  read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
+  if [[ $dlrun_made != ready ]]; then echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1; fi
 done
-exec {made_on}<&-
+exec {dlrun_made_on}<&-
 
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
-tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
-cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
-step=(
+dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --mpi=pmix                              # launch.preset: mpi
-  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
+  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun no longer takes it from the job
 )
-enter=(
+dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
   --mount '/home/user/exp\0401/data-test:/mnt/data-test'  # container.mounts
   --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
   --
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
 )
-program=(
+dlrun_program=(
   python3 train.py                        # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name lrz-enroot -- "${step[@]}" "${enter[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name lrz-enroot -- "${dlrun_step[@]}" "${dlrun_enter[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

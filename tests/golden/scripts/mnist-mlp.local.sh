@@ -3,20 +3,20 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --local 2 --runs /scratch/runs --name mnist-mlp --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --local 2 --runs /scratch/runs --name mnist-mlp --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --trusted                               # the program is dlrun's own
 )
-program=(
+dlrun_program=(
   /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
   --dataset mnist                         # train.data.dataset
   --data /data/mnist                      # train.data.path
@@ -31,4 +31,4 @@ program=(
   --checkpoint-every 0                    # checkpoint.every
   --checkpoint-keep 3                     # checkpoint.keep
 )
-exec "$agent" lead --local 2 --runs /scratch/runs --name mnist-mlp -- "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --local 2 --runs /scratch/runs --name mnist-mlp -- "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -3,17 +3,17 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --local 2 --runs /scratch/runs --name hello --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --local 2 --runs /scratch/runs --name hello --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
 )
-program=(
+dlrun_program=(
   sh -c 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'  # launch.command
 )
-exec "$agent" lead --local 2 --runs /scratch/runs --name hello -- "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --local 2 --runs /scratch/runs --name hello -- "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

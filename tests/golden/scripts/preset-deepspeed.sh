@@ -14,21 +14,21 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name preset-deepspeed --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name preset-deepspeed --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=10                      # resources.cpus_per_task
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --env 'RANK={rank}'                     # launch.preset: deepspeed
   --env 'WORLD_SIZE={world_size}'         # launch.preset: deepspeed
   --env 'LOCAL_RANK={local_rank}'         # launch.preset: deepspeed
@@ -40,7 +40,7 @@ rank=(
   --env 'CROSS_RANK={node_rank}'          # launch.preset: deepspeed
   --env 'CROSS_SIZE={nnodes}'             # launch.preset: deepspeed
 )
-program=(
+dlrun_program=(
   python -u train.py --deepspeed_config ds.json  # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name preset-deepspeed -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name preset-deepspeed -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

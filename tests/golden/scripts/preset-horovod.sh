@@ -14,26 +14,26 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name preset-horovod --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name preset-horovod --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export HOROVOD_CONTROLLER=mpi             # launch.preset: horovod
 export PMIX_MCA_gds=hash                  # launch.preset: horovod
 export HOROVOD_CPU_OPERATIONS=gloo        # environment.vars
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=10                      # resources.cpus_per_task
   --mpi=pmix                              # launch.preset: horovod
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --env 'HOROVOD_RANK={rank}'             # launch.preset: horovod
   --env 'HOROVOD_SIZE={world_size}'       # launch.preset: horovod
   --env 'HOROVOD_LOCAL_RANK={local_rank}'  # launch.preset: horovod
@@ -42,7 +42,7 @@ rank=(
   --env 'HOROVOD_CROSS_SIZE={nnodes}'     # launch.preset: horovod
   --env 'HOROVOD_HOSTNAME={addr}'         # launch.preset: horovod
 )
-program=(
+dlrun_program=(
   python -u mnist.py                      # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name preset-horovod -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name preset-horovod -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

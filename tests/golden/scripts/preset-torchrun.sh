@@ -14,21 +14,21 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name preset-torchrun --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name preset-torchrun --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=40                      # resources.cpus_per_task
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --nproc-per-node 4                      # resources.gpus_per_node
   --word torchrun                         # launch.preset: torchrun
   --word '--nnodes={nnodes}'              # launch.preset: torchrun
@@ -38,7 +38,7 @@ rank=(
   --word '--master_port={master_port}'    # launch.preset: torchrun
   --word --no_python                      # launch.preset: torchrun
 )
-program=(
+dlrun_program=(
   python -u train.py                      # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name preset-torchrun -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name preset-torchrun -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -16,12 +16,12 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-lead=(
+dlrun_lead=(
   --hang-after 900                        # health.hang_after
   --signal-before 120                     # checkpoint.signal_before
   --retry 5                               # retry.max
@@ -30,21 +30,21 @@ lead=(
   --exclude-bad-nodes                     # retry.exclude_bad_nodes
   --min-nodes 2                           # resources.nodes
 )
-trap 'exec "$agent" lead --runs /scratch/runs --name retry "${lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name retry "${dlrun_lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
 trap : USR1
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --no-kill                               # the leader starts it again on what is left
   --cpus-per-task=1                       # resources.cpus_per_task
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --preflight gpu,nccl,disk,clock         # health.preflight
 )
-program=(
+dlrun_program=(
   ./train                                 # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name retry "${lead[@]}" --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name retry "${dlrun_lead[@]}" --forward-usr1 -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

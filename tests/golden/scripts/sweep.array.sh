@@ -14,8 +14,8 @@
 # Rendered by dlrun: a sweep. Each task of this array is one point; what it does is job.sh in the point's own run
 # directory, which `dlrun submit` makes: a script by itself, for reading, for editing and for `dlrun resubmit`.
 set -eo pipefail
-sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}
-export DLRUN_RUN=$sweep/$SLURM_ARRAY_TASK_ID
+dlrun_sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}
+export DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID
 if [[ ! -r $DLRUN_RUN/job.sh ]]; then
   echo "dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?" >&2
   exit 127

@@ -14,30 +14,30 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name lr-search --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name lr-search --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
-tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
-cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / tasks))}
-step=(
+dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --mpi=pmix                              # launch.preset: trainer
-  --cpus-per-task="$((cpus > 0 ? cpus : 1))"  # srun no longer takes it from the job
+  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun no longer takes it from the job
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --trusted                               # the program is dlrun's own
 )
-program=(
+dlrun_program=(
   /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
   --dataset digits                        # train.data.dataset
   --model mlp                             # train.model
@@ -45,4 +45,4 @@ program=(
   --batch 32                              # train.batch
   --backend mpi                           # train.backend
 )
-exec "$agent" lead --runs /scratch/runs --name lr-search -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name lr-search -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

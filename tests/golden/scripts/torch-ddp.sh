@@ -16,15 +16,15 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-lead=(
+dlrun_lead=(
   --signal-before 120                     # checkpoint.signal_before
 )
-trap 'exec "$agent" lead --runs /scratch/runs --name torch-ddp "${lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name torch-ddp "${dlrun_lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
 trap : USR1
 
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
@@ -32,7 +32,7 @@ export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 export OMP_NUM_THREADS=10                 # environment.vars
 export NCCL_DEBUG=WARN                    # environment.vars
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
@@ -46,8 +46,8 @@ step=(
   --container-readonly                    # container.writable
   --container-env=OMP_NUM_THREADS,NCCL_DEBUG,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --env 'RANK={rank}'                     # launch.preset: torch
   --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
   --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
@@ -56,7 +56,7 @@ rank=(
   --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
   --env 'MASTER_PORT={master_port}'       # launch.preset: torch
 )
-program=(
+dlrun_program=(
   python -u train.py --data /data --epochs 12  # launch.command
 )
-exec "$agent" lead --runs /scratch/runs --name torch-ddp "${lead[@]}" --forward-usr1 -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name torch-ddp "${dlrun_lead[@]}" --forward-usr1 -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -16,18 +16,18 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
-agent=/scratch/runs/.agents/3f2a/dlrun-agent
-if [[ ! -x $agent ]]; then
-  echo "dlrun: $(uname -n) does not have $agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$agent" lead --runs /scratch/runs --name trainer-all --never-started "$?" -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name trainer-all --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 export PMIX_MCA_gds=hash                  # launch.preset: trainer
 export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
 
-step=(
+dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
@@ -40,11 +40,11 @@ step=(
   --container-readonly                    # container.writable
   --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
 )
-rank=(
-  "$agent" rank
+dlrun_rank=(
+  "$dlrun_agent" rank
   --trusted                               # the program is dlrun's own
 )
-program=(
+dlrun_program=(
   /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
   --dataset idx                           # train.data.dataset
   --data /home/user/data-sets             # train.data.path
@@ -86,4 +86,4 @@ program=(
   --checkpoint-every 500                  # checkpoint.every
   --checkpoint-keep 2                     # checkpoint.keep
 )
-exec "$agent" lead --runs /scratch/runs --name trainer-all -- "${step[@]}" "${rank[@]}" -- "${program[@]}"
+exec "$dlrun_agent" lead --runs /scratch/runs --name trainer-all -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"
