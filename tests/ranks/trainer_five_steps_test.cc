@@ -20,6 +20,7 @@ namespace {
 
 const std::string kProgram = DLRUN_BINARY_DIR "/bin/five-steps";
 
+#ifdef DLRUN_MPIEXEC
 std::vector<float> weights(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 20U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
@@ -31,6 +32,7 @@ std::vector<float> weights(const std::filesystem::path& path) {
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
+#endif
 
 /// The number behind the last "loss ".
 double last_loss(const std::string& text) {
