@@ -1,5 +1,6 @@
 // Compressed gradients and sharded optimizer states.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "runtime/trainer/nn/network.h"
 #include "runtime/trainer/parallel/gradient_reducer.h"
 #include "runtime/trainer/parallel/sharded_step.h"
+#include "runtime/trainer/parallel/shared_arrays.h"
 #include "tests/ranks/trainer_on_ranks.h"
 #include "tests/temporary_directory.h"
 
@@ -152,7 +154,7 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
   for (const int size : {1, 2, 4, 7}) {
     on_ranks(size, [&](Communicator& communicator) {
       auto kernels = make_cpu_kernels<float>(1);
-      ShardedStep sharded(communicator, *kernels, 10, {{0, 4, true}, {4, 6, false}});
+      ShardedStep sharded(communicator, *kernels, 10);
       std::vector<float> whole(10);
       std::iota(whole.begin(), whole.end(), 1.0F);
       std::vector<float> mine(sharded.part(), -1);
@@ -174,6 +176,47 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
       for (std::size_t i = 0; i < 10; ++i)
         CHECK(parameters[i] == doctest::Approx(whole[i] - 0.5 * 0.25 * size / 2).epsilon(1e-6));
     });
+  }
+}
+
+TEST_CASE("ranks that share their arrays step, piece by piece, as one rank on the sum of their gradients, to the bit") {
+  constexpr std::size_t kCount = 100'003;  // several pieces a rank, of which most begin within a line of the cache
+  for (const int size : {2, 3}) {
+    on_ranks(
+        size,
+        [&](Communicator& communicator) {
+          auto kernels = make_cpu_kernels<float>(1);
+          const auto rule = make_optimizer<float>({.name = "adam"});
+          const std::size_t room = ShardedStep::room(kCount, size);
+          SharedArrays shared(communicator, *kernels);
+          const FlatMemory flat = shared.allocate(room * sizeof(float), room * sizeof(float));
+          REQUIRE(shared.is_shared());
+          auto* const parameters = static_cast<float*>(flat.parameters.get());
+          auto* const gradients = static_cast<float*>(flat.gradients.get());
+          ShardedStep sharded(communicator, *kernels, kCount, &shared);
+          std::vector<std::vector<float>> states(2, std::vector<float>(sharded.part()));
+          const std::vector<float*> pointers{states[0].data(), states[1].data()};
+
+          std::vector<float> expected(kCount);
+          std::vector<std::vector<float>> expected_states(2, std::vector<float>(kCount));
+          const std::vector<float*> expected_pointers{expected_states[0].data(), expected_states[1].data()};
+          const auto gradient = [](std::size_t i, int rank, std::uint64_t step) {
+            return static_cast<float>((i * 7 + step) % 64) / 64 - 0.25F * static_cast<float>(rank);  // sums are exact
+          };
+          for (std::uint64_t step = 1; step <= 3; ++step) {
+            std::vector<float> sum(kCount);
+            for (std::size_t i = 0; i < kCount; ++i) {
+              gradients[i] = gradient(i, communicator.rank(), step);
+              for (int rank = 0; rank < size; ++rank) sum[i] += gradient(i, rank, step);
+            }
+            (*rule)->step(*kernels, {expected.data(), sum.data(), expected_pointers, kCount, {}}, {0.01, step, 1});
+            REQUIRE(communicator.barrier().has_value());
+            REQUIRE(sharded.step(**rule, parameters, gradients, pointers, {0.01, step, 1}, 0).has_value());
+            CHECK_MESSAGE(std::equal(expected.begin(), expected.end(), parameters), "step ", step);
+            REQUIRE(communicator.barrier().has_value());
+          }
+        },
+        "shm");
   }
 }
 

@@ -68,7 +68,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
   for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
   std::size_t length = network.parameters().size();
   if (options.has_sharded_state || shared.is_shared()) {
-    sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, parts, &shared);
+    sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, &shared);
     length = sharded->part();
   }
   for (std::size_t i = 0; i < optimizer->states().size(); ++i) {

@@ -3,7 +3,12 @@
 
 #include "runtime/trainer/nn/cpu_loops.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 // One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the choosing function.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -203,6 +208,23 @@ DLRUN_EACH_ISA void scale_bytes(const std::uint8_t* from, float scale, float* to
 }
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i] * scale;
+}
+
+void publish(const float* from, float* to, std::size_t n) {
+#if defined(__SSE2__)
+  constexpr std::size_t kLine = 64 / sizeof(float);
+  constexpr std::size_t kStore = sizeof(__m128) / sizeof(float);
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(to) / sizeof(float) % kLine;
+  std::size_t i = std::min(n, (kLine - past) % kLine);
+  std::copy_n(from, i, to);
+  for (; i + kLine <= n; i += kLine) {  // whole lines: a part of one would be written to memory by itself
+    for (std::size_t k = i; k < i + kLine; k += kStore) _mm_stream_ps(to + k, _mm_loadu_ps(from + k));
+  }
+  std::copy_n(from + i, n - i, to + i);
+  _mm_sfence();
+#else
+  std::copy_n(from, n, to);
+#endif
 }
 
 }  // namespace dlrun::trainer::loops

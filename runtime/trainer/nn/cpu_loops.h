@@ -61,4 +61,9 @@ void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::siz
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
+/// to[i] = from[i], past this processor's caches. Lines that other processors have read are not asked back one by one,
+/// as they are for ordinary stores (ten times slower where the ranks' cores share no cache); the others read them from
+/// memory. What is written is seen by who sees a later store of this thread.
+void publish(const float* from, float* to, std::size_t n);
+
 }  // namespace dlrun::trainer::loops

@@ -45,7 +45,7 @@ struct Slice {
   T* gradients = nullptr;  ///< of no use afterwards: a rule may work in their place
   std::span<T* const> states;
   std::size_t count = 0;
-  std::span<const TensorPart> tensors;  ///< that make up the slice, in order
+  std::span<const TensorPart> tensors;  ///< that make up the slice, in order; for rules that need whole ones
 };
 
 struct StepInfo {

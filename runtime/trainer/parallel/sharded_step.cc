@@ -4,13 +4,21 @@
 #include <cmath>
 
 #include "runtime/comm/reduce.h"
+#include "runtime/trainer/nn/cpu_loops.h"
 
 namespace dlrun::trainer {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+/// Elements of a piece: with the optimizer's states it fits in the second-level cache, and is enough for two threads.
+constexpr std::size_t kPiece = 16'384;
+
+}  // namespace
+
 ShardedStep::ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
-                         const std::vector<TensorPart>& tensors, const SharedArrays* shared)
+                         const SharedArrays* shared)
     : communicator_(communicator),
       kernels_(kernels),
       parameters_(parameters),
@@ -18,13 +26,8 @@ ShardedStep::ShardedStep(Communicator& communicator, Kernels<float>& kernels, st
       begin_(std::min(parameters, part_ * static_cast<std::size_t>(communicator.rank()))),
       count_(std::min(part_, parameters - begin_)),
       shared_(shared != nullptr && shared->is_shared() ? shared : nullptr),
-      gradients_(kernels, part_) {
-  for (const TensorPart& tensor : tensors) {
-    const std::size_t first = std::max(tensor.begin, begin_);
-    const std::size_t last = std::min(tensor.begin + tensor.count, begin_ + count_);
-    if (first < last) tensors_.push_back({first - begin_, last - first, tensor.is_weight});
-  }
-}
+      gradients_(kernels, part_),
+      piece_(kernels, shared_ != nullptr ? std::min(kPiece, part_) : 0) {}
 
 Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, const float* gradients,
                            std::span<float* const> states, StepInfo info, double clip_norm) {
@@ -40,7 +43,11 @@ Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, cons
   timing_.summed = Clock::now();
   waited_ = timing_.summed - start;
   float* const mine = parameters + part_ * static_cast<std::size_t>(communicator_.rank());
-  rule.step(kernels_, {mine, gradients_.data(), states, count_, tensors_}, info);
+  if (shared_ != nullptr) {
+    step_shared(rule, mine, states, info);
+  } else {
+    rule.step(kernels_, {mine, gradients_.data(), states, count_, {}}, info);
+  }
   timing_.stepped = Clock::now();
   if (shared_ != nullptr) {
     DLRUN_TRY(communicator_.barrier());
@@ -60,17 +67,29 @@ Result<> ShardedStep::sum(const float* gradients) {
     return communicator_.reduce_scatter(ConstBuffer(gradients, all, DataType::kFloat32), Buffer(gradients_.span()),
                                         ReduceOp::kSum);
   }
-  // In the order of the ranks, a piece at a time, so that the sum under way stays in the first-level cache.
-  constexpr std::size_t kPiece = 2048;
+  // In the order of the ranks, so few at a time that the sum under way stays in the first-level cache.
+  constexpr std::size_t kFew = 2048;
   const std::vector<const float*>& of_rank = shared_->gradients();
-  for (std::size_t at = 0; at < count_; at += kPiece) {
-    const std::size_t n = std::min(kPiece, count_ - at);
+  for (std::size_t at = 0; at < count_; at += kFew) {
+    const std::size_t n = std::min(kFew, count_ - at);
     float* const to = gradients_.data() + at;
     combine(ReduceOp::kSum, to, of_rank[0] + begin_ + at, of_rank[1] + begin_ + at, n);
     for (std::size_t rank = 2; rank < of_rank.size(); ++rank)
       combine(ReduceOp::kSum, to, to, of_rank[rank] + begin_ + at, n);
   }
   return {};
+}
+
+void ShardedStep::step_shared(const Optimizer<float>& rule, float* mine, std::span<float* const> states,
+                              const StepInfo& info) {
+  std::vector<float*> states_of_piece(states.begin(), states.end());
+  for (std::size_t at = 0; at < count_; at += kPiece) {
+    const std::size_t n = std::min(kPiece, count_ - at);
+    std::copy_n(mine + at, n, piece_.data());
+    rule.step(kernels_, {piece_.data(), gradients_.data() + at, states_of_piece, n, {}}, info);
+    loops::publish(piece_.data(), mine + at, n);
+    for (float*& state : states_of_piece) state += n;
+  }
 }
 
 Result<std::vector<float>> ShardedStep::whole(std::span<const float> mine) {

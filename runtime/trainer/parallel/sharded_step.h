@@ -7,7 +7,8 @@
 // all-gather of the parameters: as many bytes as an all-reduce, but none of them while backward runs.
 //
 // Ranks that share memory need neither: each adds its part of all ranks' gradients where these lie, and steps on the
-// parameters that all of them use; then they wait for each other.
+// parameters that all of them use; then they wait for each other. It does so a piece at a time, in its own cache, and
+// writes each piece of new parameters past it (loops::publish).
 
 #include <chrono>
 #include <cstddef>
@@ -24,9 +25,9 @@ namespace dlrun::trainer {
 
 class ShardedStep {
  public:
-  /// Of `parameters` elements that make up tensors. communicator, kernels and shared outlive it.
+  /// Of `parameters` elements. communicator, kernels and shared outlive it.
   ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
-              const std::vector<TensorPart>& tensors, const SharedArrays* shared = nullptr);
+              const SharedArrays* shared = nullptr);
 
   /// Elements of a part, and of all: so long the arrays of parameters and gradients are to be, whatever lies there.
   [[nodiscard]] static std::size_t part(std::size_t parameters, int size) {
@@ -39,8 +40,9 @@ class ShardedStep {
   [[nodiscard]] std::size_t part() const { return part_; }
 
   /// parameters, gradients: [room] of kernels' memory, which the communicator reads; states: [part()] each. clip_norm:
-  /// 0, or what the sum's global norm is held to. Afterwards all ranks hold the new parameters. With shared arrays
-  /// every rank has been through a collective since its gradients were final. Fails as the collectives do.
+  /// 0, or what the sum's global norm is held to; rule needs no whole tensors. Afterwards all ranks hold the new
+  /// parameters. With shared arrays every rank has been through a collective since its gradients were final. Fails as
+  /// the collectives do.
   [[nodiscard]] Result<> step(const Optimizer<float>& rule, float* parameters, const float* gradients,
                               std::span<float* const> states, StepInfo info, double clip_norm);
 
@@ -63,16 +65,18 @@ class ShardedStep {
  private:
   /// This rank's part of all ranks' gradients, in gradients_.
   [[nodiscard]] Result<> sum(const float* gradients);
+  /// rule's step where the parameters are shared: each piece of them is copied, stepped on and published.
+  void step_shared(const Optimizer<float>& rule, float* mine, std::span<float* const> states, const StepInfo& info);
 
   Communicator& communicator_;
   Kernels<float>& kernels_;
   std::size_t parameters_;
   std::size_t part_;
-  std::size_t begin_;  // of this rank's part
-  std::size_t count_;  // of it that are parameters
-  std::vector<TensorPart> tensors_;
+  std::size_t begin_;           // of this rank's part
+  std::size_t count_;           // of it that are parameters
   const SharedArrays* shared_;  // nullptr: ranks send to each other
   Array<float> gradients_;      // of this rank's part, all ranks' together
+  Array<float> piece_;          // of the parameters, where they are shared
   std::chrono::steady_clock::duration waited_{};
   Timing timing_;
 };
