@@ -13,6 +13,7 @@
 
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/shm_segment.h"
+#include "runtime/comm/slot_writer.h"
 
 namespace dlrun {
 
@@ -69,7 +70,7 @@ class ShmCommunicator final : public Communicator {
     for (std::size_t at = 0; at < data.size_bytes(); at += chunk) {
       const std::size_t count = std::min(chunk, data.size_bytes() - at);
       const std::uint32_t step = segment_->next_step();
-      if (rank() == root) copy_elements(segment_->buffer(root, step), bytes + at, count);
+      if (rank() == root) writer_.write(segment_->buffer(root, step), bytes + at, count);
       segment_->publish();
       DLRUN_TRY(segment_->await());
       if (rank() != root) copy_elements(bytes + at, segment_->buffer(root, step), count);
@@ -86,7 +87,7 @@ class ShmCommunicator final : public Communicator {
     for (std::size_t at = 0; at < part; at += chunk) {
       const std::size_t count = std::min(chunk, part - at);
       const std::uint32_t step = segment_->next_step();
-      copy_elements(segment_->buffer(rank(), step), own + at, count);
+      writer_.write(segment_->buffer(rank(), step), own + at, count);
       segment_->publish();
       DLRUN_TRY(segment_->await());
       for (int peer = 0; peer < size(); ++peer) {
@@ -152,6 +153,7 @@ class ShmCommunicator final : public Communicator {
   /// What the ranks call, in 64 bits: operation, type, reduction or root, count.
   Result<> begin(Operation operation, DataType type, std::size_t count, std::uint64_t more) {
     if (operation != Operation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
+    writer_.begin(count * size_of(type));
     segment_->begin(static_cast<std::uint64_t>(operation) << 60U | static_cast<std::uint64_t>(type) << 56U |
                     (more & 0xffffU) << 40U | (count & 0xffffffffffU));
     return {};
@@ -176,7 +178,7 @@ class ShmCommunicator final : public Communicator {
   template <typename T>
   Result<> all_reduce_small(T* values, std::size_t count, ReduceOp op) {
     const std::uint32_t step = segment_->next_step();
-    copy_elements(slot<T>(rank(), step), values, count);
+    write_elements(slot<T>(rank(), step), values, count);
     segment_->publish();
     DLRUN_TRY(segment_->await());
     if (size() == 1) return {};
@@ -205,16 +207,22 @@ class ShmCommunicator final : public Communicator {
     return {};
   }
 
+  /// To this rank's slot.
   template <typename T>
-  void copy_others_parts(T* to, const T* from, std::size_t count) const {
+  void write_elements(T* to, const T* from, std::size_t count) {
+    writer_.write(to, from, count * sizeof(T));
+  }
+
+  template <typename T>
+  void copy_others_parts(T* to, const T* from, std::size_t count) {
     const Range own = part_of(count, rank(), size());
-    copy_elements(to, from, own.begin);
-    copy_elements(to + own.begin + own.count, from + own.begin + own.count, count - own.begin - own.count);
+    write_elements(to, from, own.begin);
+    write_elements(to + own.begin + own.count, from + own.begin + own.count, count - own.begin - own.count);
   }
 
   /// This rank's part of a chunk, of all ranks, in values and in this rank's slot.
   template <typename T>
-  void reduce_own_part(T* values, std::size_t count, std::uint32_t step, ReduceOp op) const {
+  void reduce_own_part(T* values, std::size_t count, std::uint32_t step, ReduceOp op) {
     constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
     const Range own = part_of(count, rank(), size());
     for (std::size_t at = own.begin; at < own.begin + own.count; at += kBlock) {
@@ -222,7 +230,7 @@ class ShmCommunicator final : public Communicator {
       for (int other = 1; other < size(); ++other) {
         combine(op, values + at, values + at, slot<T>((rank() + other) % size(), step) + at, n);
       }
-      copy_elements(slot<T>(rank(), step) + at, values + at, n);
+      write_elements(slot<T>(rank(), step) + at, values + at, n);
     }
   }
 
@@ -245,7 +253,7 @@ class ShmCommunicator final : public Communicator {
       const std::size_t n = std::min(piece, count - at);
       const std::uint32_t step = segment_->next_step();
       for (std::size_t peer = 0; peer < ranks; ++peer) {
-        if (peer != own) copy_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
+        if (peer != own) write_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
       }
       segment_->publish();
       DLRUN_TRY(segment_->await());
@@ -258,6 +266,7 @@ class ShmCommunicator final : public Communicator {
   }
 
   std::unique_ptr<ShmSegment> segment_;
+  SlotWriter writer_;
   std::deque<Job> requests_;        ///< not run yet, oldest first
   std::uint64_t next_request_ = 0;  ///< the number of the next one
   Result<> failed_;                 ///< of a request: every later one fails alike

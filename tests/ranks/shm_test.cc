@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -24,6 +25,7 @@
 #include "runtime/bootstrap/file_store.h"
 #include "runtime/bootstrap/memory_store.h"
 #include "runtime/comm/make_communicator.h"
+#include "runtime/comm/slot_writer.h"
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/on_threads.h"
 #include "tests/temporary_directory.h"
@@ -257,6 +259,29 @@ TEST_CASE("shm: a killed rank is named by all others at once, and nothing is lef
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     CHECK_FALSE(contains(entry.path().filename().string(), "dlrun"));
+  }
+}
+
+TEST_CASE("shm: what goes into shared memory arrives whole from and at any place, streamed or not") {
+  constexpr std::size_t kSpare = 256;
+  std::mt19937 random(1);
+  for (const std::size_t call : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {  // little, which streams, and much
+    SlotWriter writer;
+    writer.begin(call);
+    for (const std::size_t bytes : {0, 1, 63, 64, 8191, 8192, 8193, 16'384, 32'767, 32'768, 40'003, 200'000}) {
+      for (int i = 0; i < 20; ++i) {
+        std::vector<char> from(bytes + kSpare);
+        for (char& byte : from) byte = static_cast<char>(random());
+        std::vector<char> to(bytes + kSpare, 'x');
+        const std::size_t in = random() % kSpare;
+        const std::size_t out = random() % kSpare;
+        writer.write(to.data() + out, from.data() + in, bytes);
+        std::vector<char> expected(bytes + kSpare, 'x');
+        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(in), bytes,
+                    expected.begin() + static_cast<std::ptrdiff_t>(out));
+        REQUIRE(to == expected);
+      }
+    }
   }
 }
 
