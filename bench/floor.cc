@@ -1,0 +1,75 @@
+// What one core can do at most, for bench/trainer: prints its fused multiply-adds, in GF/s, and the rate at which it
+// reads four arrays and writes three of them back, as Adam does, in GB/s.
+//
+// usage: bench_floor PARAMETERS
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#define EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+
+namespace {
+
+constexpr std::size_t kLanes = 16;
+constexpr std::size_t kChains = 12;  // more than a multiply-add takes cycles, and fewer than there are registers
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+EACH_ISA float multiply_add(std::size_t times) {
+  std::array<Lanes, kChains> sums{};
+  for (std::size_t chain = 1; chain < kChains; ++chain) sums[chain] += static_cast<float>(chain);  // no two are alike
+  Lanes factor = sums[0] + 0.999F;
+  Lanes term = sums[0] + 0.001F;
+  for (std::size_t i = 0; i < times; ++i) {
+#pragma GCC unroll 12
+    for (std::size_t chain = 0; chain < kChains; ++chain) sums[chain] = sums[chain] * factor + term;
+  }
+  Lanes all = sums[0];
+  for (std::size_t chain = 1; chain < kChains; ++chain) all += sums[chain];
+  return all[0];
+}
+
+EACH_ISA void stream(Lanes* __restrict p, const Lanes* __restrict g, Lanes* __restrict m, Lanes* __restrict v,
+                     std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    m[i] += g[i];
+    v[i] += g[i];
+    p[i] -= g[i];
+  }
+}
+
+/// The least of some runs' seconds: what the machine can do, not what it did beside others.
+template <typename Work>
+double seconds(int runs, const Work& work) {
+  double least = 1e9;
+  for (int i = 0; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return least;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::size_t count = argc == 2 ? std::strtoull(argv[1], nullptr, 10) : 0;
+  if (count == 0) {
+    std::fputs("usage: bench_floor PARAMETERS\n", stderr);
+    return 2;
+  }
+  constexpr std::size_t kTimes = 200'000;
+  volatile float keep = 0;
+  const double multiplying = seconds(10, [&] { keep = multiply_add(kTimes); });
+  const std::size_t lines = (count + kLanes - 1) / kLanes;
+  struct Line {
+    alignas(sizeof(Lanes)) Lanes values;
+  };
+  std::vector<Line> p(lines), g(lines), m(lines), v(lines);
+  const double streaming = seconds(100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
+  std::printf("%.1f %.1f\n", static_cast<double>(2 * kLanes * kChains * kTimes) / multiplying * 1e-9,
+              static_cast<double>(7 * sizeof(float) * count) / streaming * 1e-9);
+}
