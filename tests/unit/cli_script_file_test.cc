@@ -29,7 +29,8 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
 TEST_CASE(
     "a rendered script gives back its name and its runs directory, and its own output pattern is not the user's") {
   const auto script = read_script(
-      "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec \"$dlrun_agent\" lead --runs /r --name "
+      "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec \"$dlrun_agent\" lead --runs /r "
+      "--name "
       "mnist -- x\n",
       "job.sh");
   CHECK(script.name == "mnist");
