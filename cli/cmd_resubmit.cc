@@ -68,11 +68,12 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   auto copy = copy_of_code(run, facts);
   if (!copy) return tl::unexpected(copy.error());
   job.submit.chdir = std::move(*copy);
-  const ScriptFile script = read_script(job.script, run.name);
+  ScriptFile script = read_script(job.script, run.name);
   job.name = run.name;
   // Of a point: the sweep's own name goes on to mean the sweep.
   if (const auto slash = run.id.rfind('/'); slash != std::string::npos)
     job.name = fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)), run.id.substr(slash + 1));
+  if (!script.is_named) job.submit.job_name = script.job_name = job.name;
   const auto sweep = sweep_of_point(run.path);
   job.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
   if (facts.submission) job.submit.server = facts.submission->server;

@@ -1,14 +1,18 @@
 #include "cli/script_file.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
+
+#include <strings.h>
 
 #include "common/text.h"
+#include "launcher/runs/carried_spec.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestName = 64;
+constexpr std::string_view kStartOfAgent = "exec \"$dlrun_agent\" lead ";  ///< as render writes it
 
 std::string slug(std::string_view text) {
   std::string name;
@@ -24,12 +28,26 @@ std::string slug(std::string_view text) {
 /// The word behind --runs in the line that starts the leader; only a bare word, as render writes all but odd paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
-    if (!line.starts_with("exec \"$dlrun_agent\" lead ")) continue;
+    if (!line.starts_with(kStartOfAgent)) continue;
     const auto words = sbatch_words_of(line);
     const auto at = std::find(words.begin(), words.end(), "--runs");
     if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
   }
   return {};
+}
+
+/// Whether what dlrun tells the job, its run, its token, where its secrets are, depends on the submitter's environment.
+bool is_of_dlrun(std::string_view text) {
+  if (carried_spec(text)) return true;
+  const auto lines = split(text, '\n');
+  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) { return line.starts_with(kStartOfAgent); });
+}
+
+/// ALL, alone or among others, as sbatch reads --export.
+bool exports_all(std::string_view value) {
+  const auto names = split(value, ',');
+  return std::any_of(names.begin(), names.end(),
+                     [](std::string_view name) { return ::strcasecmp(std::string(name).c_str(), "ALL") == 0; });
 }
 
 }  // namespace
@@ -46,9 +64,11 @@ std::filesystem::path starts_in(std::string_view text, const std::filesystem::pa
 ScriptFile read_script(std::string_view text, std::string_view file_name) {
   ScriptFile script;
   const auto stem = file_name.substr(0, file_name.rfind('.'));
-  const auto given = sbatch_value(text, "--job-name", "-J");
+  auto given = sbatch_value(text, "--job-name", "-J");
+  if (const auto of_pbs = pbs_option(text, "-N"); of_pbs && !given) given = of_pbs->value;
+  script.is_named = given.has_value();
   script.name = slug(given.value_or(std::string(stem)));
-  script.job_name = given.value_or("job.sh");
+  script.job_name = given.value_or(script.name);
   script.runs_dir = runs_of(text);
   script.output = sbatch_value(text, "--output", "-o");
   if (script.output && !script.runs_dir.empty() &&
@@ -56,6 +76,49 @@ ScriptFile read_script(std::string_view text, std::string_view file_name) {
     script.output.reset();
   }
   return script;
+}
+
+std::vector<std::string> refusals_of(std::string_view text) {
+  std::vector<std::pair<std::size_t, std::string>> found;
+  const auto refuse = [&](std::size_t line, std::string what) {
+    found.emplace_back(line, fmt::format("{}: {}", line, what));
+  };
+  const auto refuse_array = [&](const SbatchOption& array, std::string_view given) {
+    refuse(array.line,
+           fmt::format("{}{} makes several jobs, and a run is the record of one. Take the line out and let the spec "
+                       "have a sweep, whose points are runs of their own; plain `sbatch` takes the script as it is",
+                       given, printable(array.value)));
+  };
+  if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
+  for (const char* of_pbs : {"-t", "-J"}) {
+    if (const auto array = pbs_option(text, of_pbs)) refuse_array(*array, fmt::format("#PBS {} ", of_pbs));
+  }
+  if (const auto line = het_line(text)) {
+    refuse(*line,
+           "a heterogeneous job is several jobs, and a run is the record of one; they are not supported. Plain "
+           "`sbatch` takes the script as it is");
+  }
+  if (const auto line = sbatch_flag(text, "--wait", "-W"))
+    refuse(*line, "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
+  if (const auto line = sbatch_flag(text, "--test-only", ""))
+    refuse(*line, "--test-only cannot be given: it submits nothing; use dlrun submit --test-only");
+  if (is_of_dlrun(text)) {
+    if (const auto names = sbatch_option(text, "--export", ""); names && !exports_all(names->value)) {
+      refuse(names->line,
+             fmt::format("--export={} cannot be given: it keeps from the job which run it is, and the run's secrets; "
+                         "the job's environment is environment.vars. Take it out, or let it begin with ALL",
+                         printable(names->value)));
+    }
+    if (const auto file = sbatch_option(text, "--export-file", "")) {
+      refuse(file->line,
+             "--export-file cannot be given: it keeps from the job which run it is, and the run's secrets; the job's "
+             "environment is environment.vars");
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> lines;
+  for (auto& [line, what] : found) lines.push_back(std::move(what));
+  return lines;
 }
 
 }  // namespace dlrun

@@ -40,6 +40,7 @@ bool is_outcome_open(const Error& error) {
 Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
                                               const SubmitPlan& plan) {
   std::vector<std::string> words = {"--comment=dlrun:" + token + (plan.comment ? " " + *plan.comment : "")};
+  if (plan.job_name) words.push_back("--job-name=" + *plan.job_name);
   if (plan.chdir) words.push_back("--chdir=" + *plan.chdir);
   if (plan.array_tasks) words.push_back("--array=" + *plan.array_tasks);
   if (plan.dependency) words.push_back("--dependency=" + *plan.dependency);

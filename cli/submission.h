@@ -18,6 +18,7 @@ struct SubmitPlan {
   std::optional<std::string> log_pattern;  ///< the user's own output file, absolute_pattern(); else slurm-JOB.out
   std::filesystem::path directory;         ///< the job's working directory
   std::optional<std::string> comment;      ///< the user's own, kept behind ours
+  std::optional<std::string> job_name;     ///< of a script that gives none: sbatch would take its file's, job.sh
   std::optional<std::string> chdir;        ///< where the job starts, in place of what the script says
   std::optional<std::string> dependency;   ///< sbatch's, where runs are waited for
   bool is_array = false;                   ///< every task has a run, and a log, of its own

@@ -119,11 +119,9 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
                 "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
                 options.file);
   }
-  if (const auto array = sbatch_option(text, "--array", "-a")) {
-    return fail(Errc::kUsage,
-                "{}:{}: --array={} makes several jobs, and a run is the record of one. Take the line out and let the "
-                "spec have a sweep, whose points are runs of their own; plain `sbatch` takes the script as it is",
-                options.file, array->line, printable(array->value));
+  if (auto refused = refusals_of(text); !refused.empty()) {
+    for (std::string& one : refused) one = fmt::format("{}:{}", options.file, one);
+    return fail(Errc::kUsage, "{}", join(refused, "\n"));
   }
   if (const auto fault = fault_of_carried(text)) {
     return fail(Errc::kUsage,
@@ -158,6 +156,7 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   job.submit.directory = cli.current_dir;
   if (script.output) job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
+  if (!script.is_named) job.submit.job_name = script.name;
   auto secrets =
       secrets_of_script(cli, job.script, job.prepared ? job.prepared->plan.secrets : std::vector<SecretSource>());
   if (!secrets) return tl::unexpected(secrets.error());

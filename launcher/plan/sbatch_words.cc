@@ -1,5 +1,10 @@
 #include "launcher/plan/sbatch_words.h"
 
+#include <algorithm>
+#include <array>
+
+#include <strings.h>
+
 #include "common/text.h"
 
 namespace dlrun {
@@ -45,15 +50,14 @@ struct SbatchLine {
   std::vector<std::string> words;
 };
 
-std::vector<SbatchLine> numbered_lines(std::string_view script) {
+std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view mark = "#SBATCH") {
   std::vector<SbatchLine> lines;
   std::size_t number = 0;
   for (const auto line : split(script, '\n')) {
     ++number;
     const auto trimmed = trim(line);
     if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch stops reading at the first command
-    constexpr std::string_view kMark = "#SBATCH";
-    if (line.starts_with(kMark)) lines.push_back({number, sbatch_words_of(line.substr(kMark.size()))});
+    if (line.starts_with(mark)) lines.push_back({number, sbatch_words_of(line.substr(mark.size()))});
   }
   return lines;
 }
@@ -62,8 +66,22 @@ std::vector<SbatchLine> numbered_lines(std::string_view script) {
 /// beginning is that of several options sbatch refuses the script.)
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
+  constexpr std::array<std::string_view, 7> kWhole = {"--export", "--gpus", "--gres", "--mem",
+                                                      "--ntasks", "--time", "--wait"};  // others begin with them
   if (word == long_name) return true;
-  return word.size() > kDashes.size() && long_name.starts_with(word) && word != "--ntasks" && word != "--gpus";
+  return word.size() > kDashes.size() && long_name.starts_with(word) &&
+         std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();
+}
+
+/// Where the option's letter stands in a word such as "-HQa0-1", behind letters that take no value.
+std::optional<std::size_t> letter_in(std::string_view word, std::string_view short_name) {
+  constexpr std::string_view kFlags = "hHIOQsuvVW";
+  if (short_name.size() != 2 || !word.starts_with('-') || word.starts_with("--")) return std::nullopt;
+  for (std::size_t at = 1; at < word.size(); ++at) {
+    if (word[at] == short_name[1]) return at;
+    if (kFlags.find(word[at]) == std::string_view::npos) return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -83,13 +101,13 @@ std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_v
       const std::string& word = words[i];
       const bool has_next = i + 1 < words.size();
       const std::size_t equals = word.find('=');
-      if ((is_name_of(word, long_name) || (!short_name.empty() && word == short_name)) && has_next) {
-        value = words[++i];
+      const auto letter = letter_in(word, short_name);
+      if (letter ? *letter + 1 == word.size() : is_name_of(word, long_name)) {
+        if (has_next) value = words[++i];
+      } else if (letter) {
+        value = word.substr(*letter + 1);
       } else if (equals != std::string::npos && is_name_of(std::string_view(word).substr(0, equals), long_name)) {
         value = word.substr(equals + 1);
-      } else if (!short_name.empty() && word.starts_with(short_name) && !word.starts_with("--") &&
-                 word.size() > short_name.size()) {
-        value = word.substr(short_name.size());
       }
     }
     if (value) found = {std::move(*value), number};
@@ -102,6 +120,41 @@ std::optional<std::string> sbatch_value(std::string_view script, std::string_vie
   auto option = sbatch_option(script, long_name, short_name);
   if (!option) return std::nullopt;
   return std::move(option->value);
+}
+
+std::optional<std::size_t> sbatch_flag(std::string_view script, std::string_view long_name,
+                                       std::string_view short_name) {
+  for (const auto& [number, words] : numbered_lines(script)) {
+    const bool is_given = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+      return is_name_of(word, long_name) || letter_in(word, short_name);
+    });
+    if (is_given) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<SbatchOption> pbs_option(std::string_view script, std::string_view name) {
+  if (sbatch_flag(script, "--ignore-pbs", "")) return std::nullopt;
+  std::optional<SbatchOption> found;
+  for (const auto& [number, words] : numbered_lines(script, "#PBS")) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == name && i + 1 < words.size()) {
+        found = {words[++i], number};
+      } else if (words[i].starts_with(name) && words[i].size() > name.size()) {
+        found = {words[i].substr(name.size()), number};
+      }
+    }
+  }
+  return found;
+}
+
+std::optional<std::size_t> het_line(std::string_view script) {
+  for (const auto& [number, words] : numbered_lines(script)) {
+    if (words.empty()) continue;
+    const char* first = words.front().c_str();
+    if (::strcasecmp(first, "hetjob") == 0 || ::strcasecmp(first, "packjob") == 0) return number;
+  }
+  return std::nullopt;
 }
 
 }  // namespace dlrun

@@ -28,4 +28,14 @@ struct SbatchOption {
 [[nodiscard]] std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_view long_name,
                                                         std::string_view short_name);
 
+/// The first line with an option that takes no value, alone, abbreviated or among other letters ("-HW").
+[[nodiscard]] std::optional<std::size_t> sbatch_flag(std::string_view script, std::string_view long_name,
+                                                     std::string_view short_name);
+
+/// The value of an option ("-N") in the script's #PBS lines, which sbatch reads, too, unless --ignore-pbs forbids it.
+[[nodiscard]] std::optional<SbatchOption> pbs_option(std::string_view script, std::string_view name);
+
+/// The first line that parts a heterogeneous job's components: "#SBATCH hetjob", or packjob, as it was once called.
+[[nodiscard]] std::optional<std::size_t> het_line(std::string_view script);
+
 }  // namespace dlrun

@@ -1,7 +1,5 @@
 #include "launcher/plan/script_request.h"
 
-#include <algorithm>
-
 #include "common/text.h"
 #include "launcher/plan/sbatch_words.h"
 #include "launcher/spec/units.h"
@@ -9,11 +7,7 @@
 namespace dlrun {
 
 Requested requested_of_script(std::string_view script) {
-  const auto lines = sbatch_lines(script);
-  const bool is_het = std::any_of(lines.begin(), lines.end(), [](const auto& words) {
-    return !words.empty() && (words[0] == "hetjob" || words[0] == "packjob");
-  });
-  if (is_het || sbatch_value(script, "--array", "-a")) return {};
+  if (het_line(script) || sbatch_value(script, "--array", "-a")) return {};
   const auto number = [&](std::string_view long_name, std::string_view short_name) {
     constexpr std::int64_t kMost = 100'000'000;
     const auto text = sbatch_value(script, long_name, short_name);

@@ -136,12 +136,24 @@ TEST_CASE_FIXTURE(CliFixture,
   edited.insert(edited.find('\n') + 1, "#SBATCH -a 0-2\n");
   CHECK(submitted(edited).starts_with("2\ndlrun: error: job.sh:2: --array=0-2 makes several jobs"));
   edited = rendered;
+  edited.insert(edited.find('\n') + 1, "#SBATCH --export=NONE\n#SBATCH -W\n");
+  const auto both = submitted(edited);
+  CHECK(both.starts_with("2\ndlrun: error: job.sh:2: --export=NONE cannot be given: "));
+  CHECK(both.find("\njob.sh:3: --wait cannot be given: use dlrun submit --watch") != std::string::npos);
+  edited = rendered;
   const auto facts = edited.find("\n#: ") + 1;
   edited.replace(facts, 3, "#: {{");
   const auto line = std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(facts), '\n') + 1;
   CHECK(submitted(edited).starts_with(
       fmt::format("2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
   CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // anybody's
+}
+
+TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name is called as its run") {
+  REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -o %x.txt\ntrue\n"));
+  CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") != std::string::npos);
+  REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
+  CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture,

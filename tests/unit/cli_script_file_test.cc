@@ -26,6 +26,53 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   CHECK(sbatch_option("#!/bin/sh\n#SBATCH -p a\n# x\n#SBATCH -p b\n", "--partition", "-p")->line == 4);
 }
 
+TEST_CASE("letters of a script's options stand together, flags are found, and #PBS lines are read, as sbatch does it") {
+  CHECK(sbatch_value("#!/bin/sh\n#SBATCH -QHa0-1\n", "--array", "-a") == "0-1");
+  CHECK(sbatch_value("#!/bin/sh\n#SBATCH -Ha 0-1\n", "--array", "-a") == "0-1");
+  CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH -Jba1\n", "--array", "-a"));
+  CHECK(sbatch_flag("#!/bin/sh\n#SBATCH -p x\n#SBATCH -QW\n", "--wait", "-W") == 3);
+  CHECK(sbatch_flag("#!/bin/sh\n#SBATCH --wait\n", "--wait", "-W") == 2);
+  CHECK_FALSE(sbatch_flag("#!/bin/sh\n#SBATCH --wait-all-nodes=1 -JW -wW # -W\n", "--wait", "-W"));
+  CHECK_FALSE(sbatch_flag("#!/bin/sh\ntrue\n#SBATCH -W\n", "--wait", "-W"));
+  CHECK(het_line("#!/bin/sh\n#SBATCH -N1\n#SBATCH Hetjob\n") == 3);
+  CHECK(het_line("#!/bin/sh\n#SBATCH packjob\n") == 2);
+  CHECK_FALSE(het_line("#!/bin/sh\n#SBATCH -J hetjob\n"));
+  CHECK(pbs_option("#!/bin/sh\n#PBS -N x -t0-1\n", "-t")->value == "0-1");
+  CHECK_FALSE(pbs_option("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -t 0-1\n", "-t"));
+}
+
+TEST_CASE("what a script asks of sbatch that a run cannot have is refused with its line; what it may ask is not") {
+  const auto refused = [](const std::string& lines) { return refusals_of("#!/bin/bash\n" + lines); };
+  const auto starts = [&](const std::string& lines, std::string_view with) {
+    const auto found = refused(lines);
+    CAPTURE(lines);
+    REQUIRE(found.size() == 1);
+    CAPTURE(found.front());
+    CHECK(found.front().starts_with(with));
+  };
+  // Anybody's script.
+  starts("#SBATCH -a 0-1\ntrue\n", "2: --array=0-1 makes several jobs, and a run is the record of one");
+  starts("#PBS -J 0-1\ntrue\n", "2: #PBS -J 0-1 makes several jobs");
+  starts("#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n", "3: a heterogeneous job is several jobs");
+  starts("#SBATCH -W\ntrue\n", "2: --wait cannot be given: use dlrun submit --watch");
+  starts("#SBATCH --wait # for it\ntrue\n", "2: --wait cannot be given");
+  starts("#SBATCH --test-o\ntrue\n",
+         "2: --test-only cannot be given: it submits nothing; use dlrun submit --test-only");
+  CHECK(refused("#SBATCH --export=NONE -Q --parsable --wait-all-nodes=1\ntrue\n").empty());
+  // One that dlrun's agent runs in needs what dlrun tells it.
+  const std::string agent = "exec \"$dlrun_agent\" lead --runs /r --name x -- x\n";
+  starts("#SBATCH -N1\n#SBATCH --export=NONE\n" + agent, "3: --export=NONE cannot be given: ");
+  starts("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
+  starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
+  CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
+  CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
+  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());  // the last one counts
+  const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].starts_with("2: --export"));
+  CHECK(all[2].starts_with("4: --array"));
+}
+
 TEST_CASE(
     "a rendered script gives back its name and its runs directory, and its own output pattern is not the user's") {
   const auto script = read_script(
@@ -41,6 +88,11 @@ TEST_CASE(
 TEST_CASE("a script without a job name is named after its file, as a slug") {
   CHECK(read_script("#!/bin/sh\n", "my job.sh").name == "my-job");
   CHECK(read_script("#!/bin/sh\n", "-.sh").name == "job");
+  CHECK(read_script("#!/bin/sh\n", "my job.sh").job_name == "my-job");  // and so is its job
+  CHECK_FALSE(read_script("#!/bin/sh\n", "a.sh").is_named);
+  const auto of_pbs = read_script("#!/bin/sh\n#PBS -N foo\n", "a.sh");
+  CHECK(of_pbs.name == "foo");
+  CHECK(of_pbs.is_named);
   CHECK(read_script("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
 }
 
