@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/standard_output.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -150,7 +152,9 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
     app->exit(success);
-    return kExitOk;
+    if (is_all_printed() && std::cout.good()) return kExitOk;
+    print_error(cli, "standard output could not be written whole");
+    return kExitFault;
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
     print_error(cli, told(*app, error, {argv, argv + argc}));
@@ -166,8 +170,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
       code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
   if (!code && !code.error().message.empty()) print_error(cli, code.error().message);
-  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  if (lost && code) {
+  if (!is_all_printed() && code) {
     print_error(cli, "standard output could not be written whole");
     return kExitFault;
   }

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,7 +8,20 @@
 
 #include "cli/cli.h"
 
+namespace {
+
+/// A descriptor that the caller has closed (`dlrun ls >&-`) stays one that fails, and does not become that of the next
+/// file that is opened, which would then receive what is printed.
+void keep_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) ::_exit(1);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  keep_standard_descriptors();
   ::umask(::umask(0) & 077);  // one that takes the owner's rights away would make what dlrun itself cannot read
   dlrun::Cli cli;
   cli.env = dlrun::Env::of_process();

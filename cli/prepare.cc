@@ -8,11 +8,13 @@
 
 #include "cli/command_line.h"
 #include "cli/output.h"
+#include "cli/script_file.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "container/image_name.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/runs/images.h"
+#include "launcher/runs/run_directory.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_document.h"
@@ -109,9 +111,42 @@ Result<LoadRequest> load_request(const Cli& cli, const SpecOptions& options) {
   return request;
 }
 
+namespace {
+
+/// What is no spec and reads as an empty one, or as broken YAML.
+Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, bool has_sets) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (is_script(text)) return {};
+  if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
+    return fail(Errc::kInvalid,
+                "{}:1: a byte order mark stands before '#!', so that it is a script to nobody: save it as UTF-8 "
+                "without one",
+                file);
+  }
+  const auto lines = split(text, '\n');
+  const bool is_empty = std::all_of(lines.begin(), lines.end(), [](std::string_view line) {
+    const auto trimmed = trim(line);
+    return trimmed.empty() || trimmed.starts_with('#');
+  });
+  if (file.ends_with(".sh") || !sbatch_lines(text).empty()) {
+    return fail(Errc::kInvalid,
+                "{}:1: {}: a job script's first line says what runs it, such as #!/bin/bash; put it there", file,
+                trim(text).empty() ? "is empty" : "the line with '#!' is missing");
+  }
+  if (is_empty && !has_sets)
+    return fail(Errc::kInvalid, "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with", file);
+  return {};
+}
+
+}  // namespace
+
 Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
   auto request = load_request(cli, options);
   if (!request) return tl::unexpected(request.error());
+  if (!request->text) {  // read once: it may be a pipe
+    if (auto text = read_file(cli.current_dir / options.file, YamlLimits{}.bytes)) request->text = std::move(*text);
+  }
+  if (request->text) DLRUN_TRY(refuse_what_is_no_spec(request->file, *request->text, !options.sets.empty()));
   auto loaded = load_spec(*request);
   if (!loaded) {
     print_diagnostics(cli, loaded.error());
@@ -167,6 +202,7 @@ std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded) {
 }
 
 Result<> stage(const Cli& cli, const std::string& runs_dir) {
+  DLRUN_TRY(check_runs_place(runs_dir));
   return stage_tools(cli.bin_dir.parent_path(), runs_dir, cli.tools);
 }
 

@@ -13,6 +13,7 @@
 #include "cli/report.h"
 #include "cli/script_file.h"
 #include "cli/secrets.h"
+#include "cli/standard_output.h"
 #include "cli/watch.h"
 #include "common/files.h"
 #include "common/text.h"
@@ -114,7 +115,7 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   if (!options.sets.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
   }
-  if (text.find("\nsweep=${DLRUN_RUN:?") != std::string::npos) {
+  if (text.find("\ndlrun_sweep=${DLRUN_RUN:?") != std::string::npos) {
     return fail(Errc::kUsage,
                 "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
                 options.file);
@@ -263,7 +264,10 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
   }
   if (!outcome) return tl::unexpected(outcome.error());
   if (on_submitted) DLRUN_TRY(on_submitted(*run));
-  tell(cli, job, *run, outcome->submission, follow.json);
+  const JobId& queued = outcome->submission.job;
+  DLRUN_TRY(print_or_say([&] { tell(cli, job, *run, outcome->submission, follow.json); },
+                         fmt::format("the run {} is submitted, as job {}{}; `dlrun status {}` tells of it", run->id,
+                                     queued.id, queued.cluster.empty() ? "" : " on " + queued.cluster, run->handle())));
   if (outcome->interrupted) {
     print_note(cli, fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` ends it", run->id));
     return kExitInterrupted;

@@ -14,6 +14,7 @@
 #include "cli/recording.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
+#include "cli/standard_output.h"
 #include "cli/sweep.h"
 #include "common/files.h"
 #include "common/text.h"
@@ -158,6 +159,14 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
 }
 
+/// Where that could not be printed.
+std::string queued_text(const RunDirectory& run, const Sent& sent) {
+  std::vector<std::string> jobs;
+  for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
+  return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` tells of it", run.id,
+                     jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
+}
+
 Result<int> after_sending(const Cli& cli, const RunDirectory& run, const Sent& sent, RunInspector& inspector,
                           const Follow& follow) {
   if (sent.interrupted) {
@@ -289,12 +298,17 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
     }
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
-  if (follow.json) {
-    tell_json(cli, *run, sent, sweep->points.size(), sweep->max_parallel, &*sweep);
-  } else {
-    tell(cli, *run, size_text(*sweep), sent);
-  }
+  const auto told = print_or_say(
+      [&] {
+        if (follow.json) {
+          tell_json(cli, *run, sent, sweep->points.size(), sweep->max_parallel, &*sweep);
+        } else {
+          tell(cli, *run, size_text(*sweep), sent);
+        }
+      },
+      queued_text(*run, sent));
   if (!done) return tl::unexpected(done.error());
+  if (!told) return tl::unexpected(told.error());
   return after_sending(cli, *run, sent, inspector, follow);
 }
 
@@ -352,11 +366,15 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
     }
     if (!done) return tl::unexpected(done.error());
   }
-  if (follow.json) {
-    tell_json(cli, run, sent, points, sweep->max_parallel, nullptr);
-  } else {
-    tell(cli, run, fmt::format("{} of {} points, which Slurm did not have", points, sweep->points.size()), sent);
-  }
+  DLRUN_TRY(print_or_say(
+      [&] {
+        if (follow.json) {
+          tell_json(cli, run, sent, points, sweep->max_parallel, nullptr);
+        } else {
+          tell(cli, run, fmt::format("{} of {} points, which Slurm did not have", points, sweep->points.size()), sent);
+        }
+      },
+      queued_text(run, sent)));
   return after_sending(cli, run, sent, inspector, follow);
 }
 

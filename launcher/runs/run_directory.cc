@@ -33,14 +33,17 @@ Result<> check_runs_place(const std::filesystem::path& runs_dir) {
                   errno_text(errno));
     folder = folder.parent_path();
   }
-  if (::access((folder / ".").c_str(), W_OK | X_OK) != 0)
-    return fail(Errc::kIo, "the runs directory {}: {}: {}; choose another with --runs or DLRUN_RUNS", runs_dir.string(),
-                folder.string(), errno_text(errno));
+  if (::access((folder / ".").c_str(), W_OK | X_OK) != 0) {
+    const auto why = errno_text(errno);
+    return fail(Errc::kIo, "the runs directory {}: {}{}; choose another with --runs or DLRUN_RUNS", runs_dir.string(),
+                folder == runs_dir ? "" : folder.string() + ": ", why);
+  }
   return {};
 }
 
 Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir, std::string_view name,
                                           std::chrono::system_clock::time_point now) {
+  DLRUN_TRY(check_runs_place(runs_dir));
   if (auto made = make_private_directories(runs_dir); !made) return within("the runs directory", made.error());
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {

@@ -417,6 +417,10 @@ YAML
     [ "$(stat -c %A "$dir/masked.yaml" "$dir/masked" | cut -c 2-4 | tr '\n' ' ')" = "rw- rwx " ]
     run as_user bash -c 'cd "$1" && unset HOME XDG_STATE_HOME && dlrun submit hello.yaml && dlrun schema >/dev/full' - "$dir"
     [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"standard output could not be written whole"* && $output != *fault* ]]
+    run as_user bash -c 'cd "$1" && dlrun submit hello.yaml --json >/dev/full' - "$dir"
+    [[ $status -eq 1 && $output == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
+    run as_user bash -c 'cd "$1" && dlrun submit hello.yaml >&-' - "$dir"
+    [[ $status -eq 1 && $output == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
     wait_until 60 no_jobs
 }
 

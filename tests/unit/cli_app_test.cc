@@ -14,6 +14,7 @@
 #include "cli/man_page.h"
 #include "cli/output.h"
 #include "common/files.h"
+#include "launcher/runs/carried_spec.h"
 #include "launcher/spec/key_reference.h"
 #include "launcher/spec/schema.h"
 #include "tests/unit/cli_fixture.h"
@@ -122,6 +123,14 @@ TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is written over as 
   CHECK(read("job.sh") == edited);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is not submitted by itself") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml",
+                            "launch: {command: [echo]}\nresources: {time: 1h}\n"
+                            "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
+  REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
+  CHECK(said_by({"submit", "job.sh"}).starts_with("2\ndlrun: error: job.sh: is the array of a sweep; "));
+}
+
 TEST_CASE_FIXTURE(CliFixture,
                   "a script that makes several jobs, or whose spec cannot be read, is refused with its line") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\nresources: {time: 1h}\n"));
@@ -140,6 +149,7 @@ TEST_CASE_FIXTURE(CliFixture,
   const auto both = submitted(edited);
   CHECK(both.starts_with("2\ndlrun: error: job.sh:2: --export=NONE cannot be given: "));
   CHECK(both.find("\njob.sh:3: --wait cannot be given: use dlrun submit --watch") != std::string::npos);
+  CHECK(submitted(without_carried(edited)).find("job.sh:2: --export=NONE cannot be given: ") != std::string::npos);
   edited = rendered;
   const auto facts = edited.find("\n#: ") + 1;
   edited.replace(facts, 3, "#: {{");
@@ -147,6 +157,40 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(submitted(edited).starts_with(
       fmt::format("2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
   CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // anybody's
+}
+
+TEST_CASE_FIXTURE(CliFixture, "what is empty, and a script without its first line, are told as that") {
+  const auto said_of = [&](const char* name, const std::string& text) {
+    REQUIRE(write_file_atomic(folder.path() / name, text));
+    return said_by({"submit", name, "--dry-run"});
+  };
+  for (const char* text : {"", "\n", "# nothing yet\n"})
+    CHECK(said_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+  CHECK(said_by({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+  CHECK(said_by({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"}).starts_with("0\n"));
+  CHECK(said_of("e.sh", "").starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
+  const std::string script = "#SBATCH --time=1\nexport A=1: 2\n";
+  CHECK(said_of("x.sh", script).starts_with("2\ndlrun: error: x.sh:1: the line with '#!' is missing: "));
+  CHECK(said_of("x.job", script).starts_with("2\ndlrun: error: x.job:1: the line with '#!' is missing: "));
+  CHECK(said_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script).starts_with("2\ndlrun: error: x.sh:1: a byte order mark"));
+  CHECK(said_of("x.sh", "#!/bin/sh\n" + script).starts_with("0\n"));
+}
+
+TEST_CASE_FIXTURE(CliFixture,
+                  "a runs directory that cannot be is told once, with another way, by check and by submit") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\nresources: {time: 1h}\n"));
+  const std::string as_io = fmt::format(
+      "1\ndlrun: error: the runs directory {}: Not a directory (ENOTDIR); choose another with --runs or DLRUN_RUNS\n",
+      (folder.path() / "x.yaml").string());
+  CHECK(said_by({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
+  CHECK(said_by({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "standard output that takes no more is an error for every command, help too") {
+  for (const char* word : {"--help", "--version", "schema"}) {
+    CAPTURE(word);
+    CHECK(said_by({word}, "/dev/full") == "1\ndlrun: error: standard output could not be written whole\n");
+  }
 }
 
 TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name is called as its run") {

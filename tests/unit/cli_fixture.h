@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <iostream>
 #include <string>
 #include <vector>
+
+#include <stdio_ext.h>
 
 #include "cli/cli.h"
 #include "common/files.h"
@@ -29,7 +32,21 @@ struct CliFixture {
     return run_cli(cli, static_cast<int>(words.size()), words.data());
   }
   /// The exit code and what a call says on stderr: "2\ndlrun: error: ...".
-  std::string said_by(std::vector<const char*> words) {
+  std::string said_by(std::vector<const char*> words) { return said_by(std::move(words), nullptr); }
+  /// The same with another standard output, such as /dev/full.
+  std::string said_by(std::vector<const char*> words, const char* standard_output) {
+    if (standard_output == nullptr) return said_by_call(std::move(words));
+    std::fflush(stdout);
+    const UniqueFd before(::dup(STDOUT_FILENO)), to(::open(standard_output, O_WRONLY | O_CLOEXEC));
+    ::dup2(to.get(), STDOUT_FILENO);
+    auto said = said_by_call(std::move(words));
+    ::__fpurge(stdout);
+    std::clearerr(stdout);
+    std::cout.clear();
+    ::dup2(before.get(), STDOUT_FILENO);
+    return said;
+  }
+  std::string said_by_call(std::vector<const char*> words) {
     const auto file = folder.path() / ".stderr";
     std::fflush(stderr);
     const UniqueFd before(::dup(STDERR_FILENO)),
