@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
 #include "cli/expectations.h"
+#include "cli/log_folders.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
@@ -65,6 +66,11 @@ Result<int> check(Cli& cli, const Options& options) {
   DLRUN_TRY(check_slurm_options(cli, prepared->loaded));
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
+  for (const std::string& one : scripts) {
+    const LogFolders logs =
+        find_log_folders({one, prepared->plan.folder, "", &prepared->loaded, prepared->plan.output_given});
+    DLRUN_TRY(check_log_folders(cli, logs));
+  }
   if (auto place = check_place(cli, prepared->plan.runs_dir); !place) {
     // The scratch folder of a site that is asked about from elsewhere need not be here.
     const bool is_the_sites =

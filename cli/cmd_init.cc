@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -23,7 +24,7 @@ namespace {
 
 struct Options {
   InitAnswers answers;
-  std::optional<std::string> gpus;
+  std::optional<std::string> gpus, nodes, tasks, cpus;
   std::string output;
   bool force = false, yes = false;
 };
@@ -43,6 +44,44 @@ struct Options {
   return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(name), join(names, " "));
 }
 
+/// A key of the spec as the flag that gives it. Empty for keys that none does.
+[[nodiscard]] std::string flag_of(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kRows{{
+      {"name", "--name"},
+      {"resources.nodes", "--nodes"},
+      {"resources.gpus_per_node", "--gpus"},
+      {"resources.tasks_per_node", "--tasks"},
+      {"resources.cpus_per_task", "--cpus"},
+      {"resources.mem", "--mem"},
+      {"resources.time", "--time"},
+      {"resources.partition", "--partition"},
+      {"resources.account", "--account"},
+      {"container.image", "--image"},
+      {"container.runtime", "--runtime"},
+      {"environment.modules.load", "--module"},
+      {"environment.modules", "--module"},
+      {"environment.conda.name", "--conda"},
+      {"environment.conda", "--conda"},
+      {"environment.venv", "--venv"},
+      {"launch.preset", "--preset"},
+  }};
+  for (const auto& [path, flag] : kRows) {
+    if (path == key) return std::string(flag);
+  }
+  return {};
+}
+
+/// The file is not written yet, so its lines are nobody's: a diagnostic names the flag whose value it is about.
+void name_flags(std::vector<Diagnostic>& found) {
+  for (Diagnostic& one : found) {
+    const auto end = one.message.find_first_of(": [");
+    const std::string flag = flag_of(std::string_view(one.message).substr(0, end));
+    if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
+    one.where = {Origin::Kind::kFile, flag, 0, 0};
+    one.line_text.clear();
+  }
+}
+
 /// What is wrong with the text as a spec, told; the answers were then beyond the site's limits, or no values.
 [[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text, const std::string& file) {
   LoadRequest request;
@@ -57,12 +96,26 @@ struct Options {
     print_diagnostics(cli, loaded->warnings);
     return {};
   }
-  print_diagnostics(cli, loaded.error());
+  auto wrong = loaded.error();
+  name_flags(wrong);
+  print_diagnostics(cli, wrong);
   return fail(Errc::kInvalid, "nothing is written: the answers make no valid spec");
+}
+
+/// A number from 1 on, where one is given.
+[[nodiscard]] Result<> take_count(const char* option, const std::optional<std::string>& text,
+                                  std::optional<std::int64_t>& into) {
+  if (!text) return {};
+  into = parse_int(*text);
+  if (into && *into >= 1) return {};
+  return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
 }
 
 Result<int> init(Cli& cli, Options options) {
   InitAnswers& answers = options.answers;
+  DLRUN_TRY(take_count("--nodes", options.nodes, answers.nodes));
+  DLRUN_TRY(take_count("--tasks", options.tasks, answers.tasks_per_node));
+  DLRUN_TRY(take_count("--cpus", options.cpus, answers.cpus_per_task));
   if (options.gpus) {
     auto gpus = parse_gpus(*options.gpus);
     if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
@@ -108,10 +161,10 @@ void add_init(CLI::App& root, Action& action) {
   Subcommand command(root, "init", "Write a first spec: asks on a terminal, or takes flags");
   command.option("--site", a.site, "A site's name, from dlrun site list; else the one here").type_name("SITE");
   command.option("--name", a.name, "The experiment's name (hello)").type_name("NAME");
-  command.option("--nodes", a.nodes, "How many nodes (1)").type_name("N");
+  command.option("--nodes", options->nodes, "How many nodes (1)").type_name("N");
   command.option("--gpus", options->gpus, "GPUs of each node: 4, a100:4; else the partition's").type_name("N");
-  command.option("--tasks", a.tasks_per_node, "Ranks on each node; else as many as GPUs").type_name("N");
-  command.option("--cpus", a.cpus_per_task, "CPUs of each rank").type_name("N");
+  command.option("--tasks", options->tasks, "Ranks on each node; else as many as GPUs").type_name("N");
+  command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
   command.option("--mem", a.mem, "Memory of each node: 64G").type_name("SIZE");
   command.option("--time", a.time, "The time limit: 1h30m (1h)").type_name("TIME");
   command.option("--partition", a.partition, "The partition; else the cluster's default").type_name("NAME");

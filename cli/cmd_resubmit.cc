@@ -61,6 +61,7 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   Job job;
   job.is_script = true;
   job.of_run = run.path;
+  job.file = (run.path / "job.sh").string();
   job.script = std::move(*text);
   job.requested = requested_of_script(job.script);
   job.submit.directory = directory_of(cli, run.path);

@@ -130,7 +130,10 @@ Result<int> submit(Cli& cli, const Options& options) {
     print_diagnostics(cli, preflight(cli, job->prepared->loaded));
     tell_of_copy(cli, *job, options.spec.file);
   }
-  if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server), options.json);
+  if (options.test_only) {
+    DLRUN_TRY(check_log_folders(cli, log_folders_of(*job)));
+    return ask_slurm(cli, *job, inspector.executor_of(job->submit.server), options.json);
+  }
   return submit_job(cli, *job, provenance, inspector, {options.watch, options.json});
 }
 

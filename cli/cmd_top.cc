@@ -48,9 +48,10 @@ Result<int> show(Cli& cli, const Options& options) {
   if (!picture) return tl::unexpected(picture.error());
   const bool is_over = is_final(picture->status.state) && !picture->status.is_last_known;
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // takes no control sequences
   if (options.json) {
     print_json(top_json(*picture));
-  } else if (is_terminal && ::isatty(STDIN_FILENO) == 1 && !options.once && !is_over) {
+  } else if (is_terminal && ::isatty(STDIN_FILENO) == 1 && !options.once && !is_over && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(*picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
     return *is_terminated ? kExitInterrupted : kExitOk;
@@ -72,7 +73,7 @@ void add_top(CLI::App& root, Action& action) {
       .type_name("N")
       .non_negative();
   command.flag("--once", options->once,
-               "Print it once instead of staying; so by itself where the output is no terminal");
+               "Print it once instead of staying; so by itself where the output is no terminal or a dumb one");
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
 }

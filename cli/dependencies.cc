@@ -92,10 +92,70 @@ Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspect
   return std::optional(one.type + ":" + status->job.id);
 }
 
+/// The ids of "afterok:12:13_4+5,afterany:14?singleton".
+std::vector<std::string> ids_of(std::string_view dependency) {
+  std::vector<std::string> ids;
+  std::string id;
+  char before = 0, starts_behind = 0;
+  const auto take = [&] {
+    if (starts_behind == ':' && !id.empty()) ids.push_back(id);
+    id.clear();
+  };
+  for (const char c : dependency) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (is_digit && id.empty()) starts_behind = before;
+    if (is_digit || (c == '_' && !id.empty())) {
+      id += c;
+    } else {
+      take();
+    }
+    before = c;
+  }
+  take();
+  return ids;
+}
+
+/// Of jobs that Slurm has never had, or has no longer: it takes them for over. A controller that cannot be asked says
+/// so when the job is submitted.
+void warn_of_unknown_jobs(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded, const LaunchPlan& plan,
+                          const std::optional<std::string>& edited) {
+  struct Named {
+    std::string key, id;
+  };
+  std::vector<Named> named;
+  if (edited) {
+    for (auto& id : ids_of(*edited)) named.push_back({"--dependency", std::move(id)});
+  } else {
+    for (const PlannedDependency& one : plan.after) {
+      if (one.is_job_id()) named.push_back({one.key, one.run});
+    }
+  }
+  if (named.empty()) return;
+  std::vector<JobId> jobs;
+  for (const Named& one : named) jobs.push_back({plan.clusters.value_or(""), one.id});
+  // One by one: of several squeue refuses all for one that it does not know.
+  Executor& executor = inspector.executor_of(plan.server);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto answer = executor.query({&jobs[i], 1}, {});
+    if (!answer) return;
+    if (!answer->reports.empty()) continue;
+    const auto origin = loaded.spec.origins.find(named[i].key);
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    const std::string words = fmt::format("{}: Slurm does not know job {} (any more): nothing would be waited for",
+                                          named[i].key, named[i].id);
+    if (edited) {
+      print_warning(cli, words);
+    } else {
+      print_diagnostics(cli, {{Diagnostic::Severity::kWarning, where, words, line_under(loaded, where)}});
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> dependency_of(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded,
                                                  const LaunchPlan& plan, const std::optional<std::string>& edited) {
+  warn_of_unknown_jobs(cli, inspector, loaded, plan, edited);
   const bool is_in_script =
       std::all_of(plan.after.begin(), plan.after.end(), [](const PlannedDependency& one) { return one.is_job_id(); });
   if (is_in_script) return std::optional<std::string>();

@@ -63,7 +63,16 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
     }
     DLRUN_TRY(ask(in, out, "Partition",
                   site.default_partition.empty() ? "the cluster's default" : site.default_partition,
-                  any_text(answers.partition)));
+                  [&](const std::string& answer) -> Result<> {
+                    if (!site.partitions.empty() && !site.partitions.contains(answer)) {
+                      std::vector<std::string> known;
+                      for (const auto& [name, partition] : site.partitions) known.push_back(name);
+                      return fail(Errc::kInvalid, "'{}' is none of {}; --partition takes any", printable(answer),
+                                  join(known, ", "));
+                    }
+                    answers.partition = answer;
+                    return {};
+                  }));
   }
   if (!answers.nodes) {
     DLRUN_TRY(ask(in, out, "Nodes", "1", [&](const std::string& answer) -> Result<> {

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/doctor/cluster_facts.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
 
@@ -54,6 +55,25 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
   }
 }
 
+/// A plugin that the srun here does not list. The nodes' srun may have others; another cluster's surely has.
+void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>& found) {
+  const std::string mpi = loaded.spec.launch.mpi.value_or("");
+  if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env)) return;
+  const auto said = ask(env, {"srun", "--mpi=list"});
+  if (!said || said->exit_code != 0) return;
+  ClusterFacts facts;
+  read_mpi_list(facts, said->out + said->err);
+  const auto has = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), mpi) != names.end();
+  };
+  if (facts.mpi_plugins.empty() || has(facts.mpi_plugins) || has(facts.pmix_versions)) return;
+  const Origin where = origin_of(loaded, "launch.mpi");
+  found.push_back({Diagnostic::Severity::kWarning, where,
+                   fmt::format("launch.mpi: the srun here has no MPI plugin '{}'; it has {}", printable(mpi),
+                               printable(join(facts.mpi_plugins, ", "))),
+                   line_under(loaded, where)});
+}
+
 }  // namespace
 
 Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
@@ -68,6 +88,7 @@ Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
   const bool is_refused = !found.empty();
   // It is the nodes' srun that is started, and it may have plugins that this machine lacks.
   check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning, found);
+  check_mpi(loaded, env, found);
   print_diagnostics(cli, found);
   return is_refused ? Result<>(fail(Errc::kInvalid, "")) : Result<>();
 }

@@ -132,6 +132,7 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   }
   Job job;
   job.is_script = true;
+  job.file = options.file;
   const ScriptFile script = read_script(text, std::filesystem::path(options.file).filename().string());
   job.name = script.name;
   job.runs_dir = script.runs_dir;
@@ -228,6 +229,11 @@ Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspect
   return dependency_of(cli, inspector, prepared.loaded, plan, edited);
 }
 
+LogFolders log_folders_of(const Job& job) {
+  const LoadedSpec* spec = job.is_script ? nullptr : &job.prepared->loaded;
+  return find_log_folders({job.script, job.source_dir, job.file, spec, job.submit.log_pattern.has_value()});
+}
+
 std::filesystem::path source_folder(const Cli& cli, const std::string& file) {
   if (const auto text = read_file(cli.current_dir / file, kScriptLimitBytes); text && is_script(*text)) {
     if (const auto carried = carried_spec(*text)) return carried->folder;
@@ -247,10 +253,13 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
                        const Follow& follow, const OnSubmitted& on_submitted) {
   Executor& executor = inspector.executor_of(job.submit.server);
   DLRUN_TRY(check_before_recording(cli, job, executor));
+  const LogFolders logs = log_folders_of(job);
+  DLRUN_TRY(check_log_folders(cli, logs));
   const bool is_agentless = job.prepared && job.prepared->plan.agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(cli, job.runs_dir));
   const auto run = record(cli, job);
   if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY(make_log_folders(logs));
   SubmitPlan submit = job.submit;
   if (job.prepared && job.prepared->plan.snapshot) {
     auto snapshot = snapshot_for(cli, job.source_dir, job.runs_dir, *run);

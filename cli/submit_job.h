@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/cli.h"
+#include "cli/log_folders.h"
 #include "cli/prepare.h"
 #include "cli/submission.h"
 #include "launcher/runs/provenance.h"
@@ -19,6 +20,7 @@ struct Job {
   std::string name, runs_dir, script;
   Requested requested;
   SubmitPlan submit;
+  std::string file;                  ///< of a script: what messages call it
   bool is_script = false;            ///< written or edited by hand
   std::optional<Prepared> prepared;  ///< of a script what it was rendered from; nothing where it carries no spec
   std::filesystem::path source_dir;  ///< code.snapshot: whose tree is copied
@@ -37,6 +39,9 @@ struct Job {
 /// What sbatch is told that the job waits for, beyond what the script says; see dependency_of.
 [[nodiscard]] Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector,
                                                          const Prepared& prepared, const Job& job);
+
+/// Where the job's own output and errors go.
+[[nodiscard]] LogFolders log_folders_of(const Job& job);
 
 /// The folder of the code that a spec or a script starts, for its provenance.
 [[nodiscard]] std::filesystem::path source_folder(const Cli& cli, const std::string& file);

@@ -267,11 +267,18 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
     arrays.push_back({i, sweep->arrays[i].script, std::nullopt,
                       fmt::format("point {}: {}", first - sweep->points.begin(), describe(first->values))});
   }
+  std::vector<LogFolders> logs;
+  for (const ArrayToSend& one : arrays) {
+    logs.push_back(
+        find_log_folders({one.script, prepared.plan.folder, "", &prepared.loaded, plan.log_pattern.has_value()}));
+    DLRUN_TRY(check_log_folders(cli, logs.back()));
+  }
   DLRUN_TRY(
       test_and_order(cli, std::filesystem::path(prepared.plan.runs_dir) / prepared.plan.name, arrays, plan, executor));
   if (!prepared.plan.agent.empty()) DLRUN_TRY(stage(cli, prepared.plan.runs_dir));
   const auto run = record_sweep(cli, prepared, *sweep, plan.secrets);
   if (!run) return tl::unexpected(run.error());
+  for (const LogFolders& folders : logs) DLRUN_TRY(make_log_folders(folders));
   SubmitPlan submit = plan;
   if (prepared.plan.snapshot) {
     auto snapshot = snapshot_for(cli, prepared.plan.folder, prepared.plan.runs_dir, *run);

@@ -132,7 +132,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from status' -l json -d 'Print a JS
 complete -c dlrun -n '__fish_seen_subcommand_from status' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -s n -l ranks -x -d 'At most N ranks, those that stand out first'
-complete -c dlrun -n '__fish_seen_subcommand_from top' -l once -d 'Print it once instead of staying; so by itself where the output is no terminal'
+complete -c dlrun -n '__fish_seen_subcommand_from top' -l once -d 'Print it once instead of staying; so by itself where the output is no terminal or a dumb one'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -l json -d 'Print a JSON object'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from report' -s h -l help -d 'Print this help message and exit'

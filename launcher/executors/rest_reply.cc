@@ -15,9 +15,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<const char*, 11> kFields = {"job_id",    "array_job_id", "array_task_id", "array_task_string",
-                                                 "job_state", "state_reason", "nodes",         "start_time",
-                                                 "comment",   "exit_code",    "user_id"};
+constexpr std::array<const char*, 12> kFields = {"job_id",     "array_job_id", "array_task_id", "array_task_string",
+                                                 "job_state",  "state_reason", "nodes",         "start_time",
+                                                 "dependency", "comment",      "exit_code",     "user_id"};
 constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 
 [[nodiscard]] Json object_of(std::string_view text) {
@@ -85,6 +85,7 @@ constexpr std::int64_t kMostTasks = 100'000;
   report.phase = phase_of(report.state);
   report.reason = text_at(job, "state_reason");
   if (report.reason == "None") report.reason.clear();
+  report.reason = with_dependency(std::move(report.reason), text_at(job, "dependency"));
   report.nodes = text_at(job, "nodes");
   report.start = local_time(number_at(job, "start_time").value_or(0));
   report.comment = text_at(job, "comment");

@@ -107,6 +107,9 @@ class SlurmCli final : public Executor {
     return job;
   }
 
+  /// "42" of an array's task "42_7", of a job's part "42+1", and of itself.
+  static std::string whole_id(const std::string& id) { return id.substr(0, id.find_first_of("_+")); }
+
   /// Jobs to ask for: of all tasks of an array, the array once.
   static std::vector<std::string> whole_jobs(const std::vector<std::string>& ids) {
     std::vector<std::string> whole;
@@ -179,6 +182,11 @@ class SlurmCli final : public Executor {
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(*text, cluster)) {
+      if (unanswered.erase(whole_id(report.job.id)) != 0) {  // asked for as a whole, where its first part speaks for it
+        report.job = {cluster, whole_id(report.job.id)};
+        answer.reports.push_back(std::move(report));
+        continue;
+      }
       if (unanswered.erase(report.job.id) == 0) {  // another job of the user's, or a whole array
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
@@ -207,6 +215,11 @@ class SlurmCli final : public Executor {
       answer.accounting = slurm_words(accounting->err);
     } else {
       for (auto& report : parse_sacct(accounting->out, cluster)) {
+        if (unanswered.erase(whole_id(report.job.id)) != 0) {
+          report.job.id = whole_id(report.job.id);
+          answer.reports.push_back(std::move(report));
+          continue;
+        }
         if (unanswered.contains(report.job.id)) answer.reports.push_back(std::move(report));
       }
     }

@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// The formats that the parsers below read. The comment is last: it may hold a '|'.
-inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%k";
+inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
 inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
 
 /// sbatch --parsable: "42" or "42;cluster". Lines that a job_submit plugin printed before are passed over.
@@ -28,6 +28,10 @@ inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,
 
 /// Of `scontrol --details show job` how many CPUs the job has on a node.
 [[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node);
+
+/// Slurm's reason, and of a dependency that can never hold which: "DependencyNeverSatisfied: afterok:12" of
+/// "afterany:3(unfulfilled),afterok:12(failed)".
+[[nodiscard]] std::string with_dependency(std::string reason, const std::string& dependency);
 
 /// The names of `sbatch --help`: "  -A, --account=name   charge ..." and "      --[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);

@@ -102,9 +102,6 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     if (const std::string problem = script_in_container(loaded, script); !problem.empty())
       warn("launch.command", problem);
   }
-  if (spec.resources.output && spec.resources.output->find('%') == std::string::npos) {
-    check("resources.output", std::filesystem::path(*spec.resources.output).parent_path().string(), "the folder");
-  }
   return found;
 }
 

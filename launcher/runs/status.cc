@@ -14,6 +14,15 @@
 namespace dlrun {
 namespace {
 
+/// "afterok:12, which can never hold any more", of what the job waited for; empty where Slurm does not say so.
+std::string never_satisfied(const JobReport& report) {
+  constexpr std::string_view kReason = "DependencyNeverSatisfied";
+  if (!report.reason.starts_with(kReason)) return {};
+  const auto which = std::string_view(report.reason).substr(kReason.size());
+  return fmt::format("{}, which can never hold any more",
+                     which.starts_with(": ") ? printable(which.substr(2)) : "a dependency");
+}
+
 /// Slurm's end states in people's words, where the word alone does not say it.
 std::string explain_end(const JobReport& report) {
   struct Row {
@@ -31,6 +40,8 @@ std::string explain_end(const JobReport& report) {
   for (const auto& row : kRows) {
     if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
   }
+  if (const auto never = never_satisfied(report); !never.empty() && report.state == "CANCELLED")
+    text = fmt::format("{}: it waited for {}", report.state, never);
   if (report.exit_code && *report.exit_code != 0) text += fmt::format(" (code {})", *report.exit_code);
   if (report.signal != 0) text += fmt::format(" (signal {})", report.signal);
   return text;
@@ -69,6 +80,8 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
     case JobPhase::kPending:
       status.state = RunState::kPending;
       status.detail = report.reason;
+      if (const auto never = never_satisfied(report); !never.empty())
+        status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
       if (!record.restarts.empty())
         status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
                                     record.restarts.back().cause, report.reason.empty() ? "" : ": ", report.reason);

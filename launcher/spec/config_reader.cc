@@ -1,7 +1,10 @@
 #include "launcher/spec/config_reader.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -38,6 +41,29 @@ constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "RO
 
 }  // namespace
 
+namespace {
+
+/// Why the folder, which is there, cannot be looked into; 0 where it can, or is not there.
+int why_closed(const std::filesystem::path& folder) {
+  return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+}  // namespace
+
+std::vector<Diagnostic> closed_folders(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
+  std::vector<Diagnostic> closed;
+  for (const auto& dir : dirs) {
+    const int error = why_closed(dir / folder);
+    if (error == 0) continue;
+    const auto kind = folder == "sites" ? Origin::Kind::kSite : Origin::Kind::kPreset;
+    closed.push_back({Diagnostic::Severity::kWarning,
+                      {kind, (dir / folder).string(), 0, 0},
+                      errno_text(error) + "; the folder is passed over",
+                      ""});
+  }
+  return closed;
+}
+
 std::optional<ConfigFile> find_config(std::string_view folder, std::string_view name,
                                       const std::vector<std::filesystem::path>& dirs,
                                       std::vector<Diagnostic>& diagnostics) {
@@ -54,6 +80,7 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   bool is_found = false;
   for (const auto& dir : dirs) {
     const auto path = dir / relative;
+    if (why_closed(dir / folder) != 0) continue;
     auto text = read_file(path, kLargestConfig);
     if (!text && text.error().code == Errc::kNotFound) continue;
     file.source = path.string();
@@ -84,6 +111,7 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
   const auto own = std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == relative; });
   if (own == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
+    if (why_closed(dir / folder) != 0) continue;
     const auto text = read_file(dir / relative, kLargestConfig);
     if (!text && text.error().code == Errc::kNotFound) continue;
     if (!text || *text != own->text) return std::nullopt;

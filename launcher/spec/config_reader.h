@@ -21,6 +21,10 @@ struct ConfigFile {
   YamlDocument document;
 };
 
+/// Warnings of the FOLDERs that are there and cannot be looked into: they are passed over.
+[[nodiscard]] std::vector<Diagnostic> closed_folders(std::string_view folder,
+                                                     const std::vector<std::filesystem::path>& dirs);
+
 /// FOLDER/NAME.yaml of the first directory that has it, else the built-in one. Nothing when there is none; what is
 /// wrong with a file that exists goes to diagnostics.
 [[nodiscard]] std::optional<ConfigFile> find_config(std::string_view folder, std::string_view name,

@@ -23,6 +23,10 @@ using Diagnostics = std::vector<Diagnostic>;
   return {Diagnostic::Severity::kError, where, std::move(message), ""};
 }
 
+[[nodiscard]] bool is_error(const Diagnostic& diagnostic) {
+  return diagnostic.severity == Diagnostic::Severity::kError;
+}
+
 /// A point's values, at the place where the sweep has them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
@@ -112,6 +116,9 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 [[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
+  if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
+    for (Diagnostic& problem : closed_folders("sites", request.config_dirs)) builder.report(std::move(problem));
+  }
   if (builder.spec().site) {
     name = *builder.spec().site;
     origin = builder.spec().origins["site"];
@@ -148,13 +155,13 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     launch.preset = has_command ? "plain" : "trainer";
   }
   const std::string name = launch.preset.value_or("plain");
-  Diagnostics problems;
+  Diagnostics problems = closed_folders("presets", request.config_dirs);
   const auto file = find_config("presets", name, request.config_dirs, problems);
   Preset preset;
   preset.name = name;
   if (file) {
     preset = read_preset(*file, name, problems);
-  } else if (problems.empty()) {
+  } else if (std::none_of(problems.begin(), problems.end(), is_error)) {
     const auto names = config_names("presets", request.config_dirs);
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     const auto similar = nearest(name, candidates);
@@ -262,8 +269,13 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
 }
 
 /// The files that the spec inherits from, one behind the other. left: of the limits that hold for all files together.
-void apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded, YamlLimits left) {
+/// False: one cannot be had, so that nothing can be said of what the spec lacks.
+[[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded, YamlLimits left) {
   std::error_code ignored;
+  const auto refuse = [&](const Origin& where, std::string message) {
+    builder.report(error_about(where, std::move(message)));
+    return false;
+  };
   const auto identity = [&](const std::filesystem::path& path) {
     auto canonical = std::filesystem::weakly_canonical(path, ignored);
     return canonical.empty() ? path : canonical;
@@ -275,17 +287,18 @@ void apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& l
     SpecFile file{shown_name(path, request), ""};
     chain += " -> " + file.name;
     if (std::find(seen.begin(), seen.end(), identity(path)) != seen.end())
-      return builder.report(error_about(origin, fmt::format("base: the spec inherits from itself: {}", chain)));
+      return refuse(origin, fmt::format("base: the spec inherits from itself: {}", chain));
     seen.push_back(identity(path));
     constexpr std::size_t kMostFiles = 32;
-    if (seen.size() > kMostFiles)
-      return builder.report(error_about(origin, fmt::format("base: a chain of more than {} files", kMostFiles)));
+    if (seen.size() > kMostFiles) return refuse(origin, fmt::format("base: a chain of more than {} files", kMostFiles));
     auto text = read_file(path, YamlLimits{}.bytes);
-    if (!text) return builder.report(error_about(origin, fmt::format("base: {}", text.error().message)));
+    if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
     loaded.bases.push_back(std::move(file));
-    if (!apply_file(builder, loaded.bases.back(), std::filesystem::path(path).parent_path().string(), left)) return;
+    if (!apply_file(builder, loaded.bases.back(), std::filesystem::path(path).parent_path().string(), left))
+      return false;
   }
+  return true;
 }
 
 }  // namespace
@@ -322,8 +335,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   if (request.point) apply_point(builder, *request.point);
   for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set) apply_set(builder, *set, current_dir);
   YamlLimits left;
-  if (apply_file(builder, {request.file, loaded.text}, folder, left)) {
-    apply_bases(builder, request, loaded, left);
+  if (apply_file(builder, {request.file, loaded.text}, folder, left) && apply_bases(builder, request, loaded, left)) {
     if (builder.spec().sweep.is_given() && !request.point) {
       // What a sweep tries is stronger than what the layers read so far say: they are read once more below it.
       LoadRequest with_point = request;
@@ -345,7 +357,6 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
   sort_by_position(all, loaded);
-  const auto is_error = [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; };
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);
   return loaded;

@@ -215,6 +215,7 @@ Site read_site_file(std::string source, std::string text) {
 
 std::optional<std::string> match_site(std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,
                                       std::vector<Diagnostic>& problems) {
+  for (Diagnostic& problem : closed_folders("sites", dirs)) problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);
   const auto is_meant = [&](const std::string& expression) { return ClusterPattern(expression).matches(cluster); };

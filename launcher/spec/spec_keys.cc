@@ -69,7 +69,7 @@ constexpr KeyRow kKeys[] = {
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice, .choices = "auto pyxis enroot apptainer none", .help = "How the image is run.", .fallback = "auto, the site's", .example = "pyxis"},
   {.path = "container.image", FIELD(container.image), .format = Format::kImage, .option = "--container-image", .help = "A path of an image, .sqsh for pyxis and enroot, .sif for apptainer; or a name in a registry, which pyxis fetches on every node and apptainer for every task: docker://nvcr.io/nvidia/pytorch:24.05-py3, for pyxis also in enroot's form, nvcr.io#nvidia/pytorch:24.05-py3. `dlrun container import` makes a .sqsh of such a name, once.", .example = "nvcr.io#nvidia/pytorch:24.05-py3"},
-  {.path = "container.mounts", FIELD(container.mounts), .option = "--container-mounts", .help = "SOURCE:TARGET[:FLAGS], or {source, target, flags}.", .example = "[./data:/data:ro]"},
+  {.path = "container.mounts", FIELD(container.mounts), .option = "--container-mounts", .help = "SOURCE:TARGET[:FLAGS], or {source, target, flags}; an absolute SOURCE alone is its TARGET, too.", .example = "[./data:/data:ro]"},
   {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside, .option = "--container-workdir", .help = "The working directory inside.", .example = "/workspace"},
   {.path = "container.writable", FIELD(container.writable), .option = "--container-writable", .help = "Whether the image's file system can be written.", .fallback = "false", .example = "true"},
   {.path = "container.mount_home", FIELD(container.mount_home), .option = "--container-mount-home", .help = "Whether the home directory is mounted.", .fallback = "false", .example = "true"},

@@ -387,6 +387,21 @@ struct ValueSetter {
       });
       if (!is_word) return fail(Errc::kInvalid, "'{}' is not a mount flag", printable(flag));
     }
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{{{"ro", "rw"},
+                                                                                       {"exec", "noexec"},
+                                                                                       {"suid", "nosuid"},
+                                                                                       {"dev", "nodev"},
+                                                                                       {"private", "shared"},
+                                                                                       {"private", "slave"},
+                                                                                       {"rprivate", "rshared"},
+                                                                                       {"rprivate", "rslave"}}};
+    for (const auto& [one, other] : kOpposites) {
+      const auto has = [&mount](std::string_view flag) {
+        return std::find(mount.flags.begin(), mount.flags.end(), flag) != mount.flags.end();
+      };
+      if (has(one) && has(other))
+        return fail(Errc::kInvalid, "the mount flags '{}' and '{}' exclude each other", one, other);
+    }
     return mount;
   }
 

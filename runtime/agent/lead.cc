@@ -88,6 +88,18 @@ std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
   }
 }
 
+/// The end of the file that this process's standard error goes to; empty where it is none.
+std::string own_log() {
+  std::string text;
+  const UniqueFd file(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return text;
+  text.resize(static_cast<std::size_t>(std::min(info.st_size, kLogTailBytes)));
+  const auto got = ::pread(file.get(), text.data(), text.size(), info.st_size - static_cast<off_t>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
 /// A run's attempts in this start of the job, one after another.
 class RunLead {
  public:
@@ -127,6 +139,8 @@ class RunLead {
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Slurm takes the job back. False: it does not, and the run ends here.
   bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
+  /// srun refuses a step of a job that Slurm is ending: of that end, not of its own. True: the run is left open.
+  [[nodiscard]] bool blame_job(AttemptEnd& end);
   void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
   int leave(int code);
 
@@ -158,6 +172,7 @@ int RunLead::lead() {
     }
     auto& end = *led;
     if (end.code == kExitRunTaken && end.reason == "signalled") return leave(end.code);  // another's run
+    if (end.reason == "launch_failed" && blame_job(end)) return leave(end.code);
     const auto plan = plan_after(end);
     if (plan.next == Next::kEnd) {
       record_end(end);
@@ -293,6 +308,16 @@ bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes
   return true;
 }
 
+bool RunLead::blame_job(AttemptEnd& end) {
+  if (!controller_) return false;
+  const auto log = own_log();
+  ScriptTrap trap{.code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
+  if (auto facts = controller_->job(); facts && !facts->state.empty()) trap.facts = std::move(*facts);
+  const bool is_open = blame_jobs_end(end, trap);
+  if (end.is_slurms_doing) say(end.message);
+  return is_open;
+}
+
 int RunLead::leave(int code) {
   const auto until = Clock::now() + kLastWordsLimit;
   while ((out_.held_bytes() > 0 || err_.held_bytes() > 0) && Clock::now() < until) loop_.run_once(milliseconds(100));
@@ -301,18 +326,6 @@ int RunLead::leave(int code) {
     return refuse({Errc::kIo, failure->message + "; the run's record is incomplete"}, code);
   }
   return code;
-}
-
-/// The end of the file that this process's standard error goes to; empty where it is none.
-std::string own_log() {
-  std::string text;
-  const UniqueFd file(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info {};
-  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return text;
-  text.resize(static_cast<std::size_t>(std::min(info.st_size, kLogTailBytes)));
-  const auto got = ::pread(file.get(), text.data(), text.size(), info.st_size - static_cast<off_t>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  return text;
 }
 
 /// The job's script ended before its step: that is the run's end, unless Slurm has queued the job again.

@@ -69,10 +69,13 @@ std::string why_cancelled(std::string_view reason) {
   }
 }
 
-ScriptEnd judge_script_end(const ScriptTrap& trap) {
+namespace {
+
+/// How Slurm ends the job, with the reason alone as the message; nothing where the job goes on.
+std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
   auto reason = last_reason(trap.log);
   const bool is_requeued = trap.facts && trap.facts->restarts > trap.restarts;
-  if (trap.facts ? goes_on(*trap.facts) && !is_requeued : reason.empty()) return {own_end(trap)};
+  if (trap.facts ? goes_on(*trap.facts) && !is_requeued : reason.empty()) return std::nullopt;
 
   ScriptEnd result;
   if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") reason = "TIME LIMIT";
@@ -86,9 +89,31 @@ ScriptEnd judge_script_end(const ScriptTrap& trap) {
   end.is_slurms_doing = true;
   end.is_timeout = end.cause == Cause::kTimeout;
   end.is_cancelled = !end.is_timeout && end.cause != Cause::kNodeFailure;
-  end.message =
-      fmt::format("{}; the job script was at: {}; the ranks were not started", why_cancelled(reason), trap.at);
+  end.message = why_cancelled(reason);
   return result;
+}
+
+}  // namespace
+
+ScriptEnd judge_script_end(const ScriptTrap& trap) {
+  auto result = jobs_end(trap);
+  if (!result) return {own_end(trap)};
+  result->end.message += fmt::format("; the job script was at: {}; the ranks were not started", trap.at);
+  return std::move(*result);
+}
+
+bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap) {
+  const auto result = jobs_end(trap);
+  if (!result) return false;
+  const AttemptEnd& judged = result->end;
+  end.code = judged.code;
+  end.reason = judged.reason;
+  end.cause = judged.cause;
+  end.is_slurms_doing = true;
+  end.is_timeout = judged.is_timeout;
+  end.is_cancelled = judged.is_cancelled;
+  end.message = fmt::format("{}; {}", judged.message, end.message);
+  return result->comes_again;
 }
 
 }  // namespace dlrun::agent

@@ -32,4 +32,8 @@ struct ScriptEnd {
 
 [[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
 
+/// The step could not be launched (end, whose code is the trap's): where Slurm ends the job, that is why, and end says
+/// so from now on. True: the run is left open, for Slurm queues the job again, or knows better than its log.
+[[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap);
+
 }  // namespace dlrun::agent

@@ -53,6 +53,7 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     as_user touch "$dir/fail" "$dir/go"
     wait_until 60 is_state first failed
     wait_until 60 is_state second cancelled
+    [ "$(dl status second --json | jq -r .detail)" = "CANCELLED: it waited for afterok:$(job first), which can never hold any more" ]
     [ ! -e "$dir/second" ]
     run dl resubmit second
     [ "$status" -eq 2 ]

@@ -40,6 +40,8 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     [ "$status" -eq 0 ]
     [[ $output == *running*"RANK  NODE"*"93 %"*joined* ]]
     [[ $output != *$'\033'* ]]
+    output=$(as_user env TERM=dumb timeout 30 script -qec 'dlrun top last' /dev/null </dev/null) # a dumb terminal gets lines
+    [[ $output == *running*"RANK  NODE"* && $output != *$'\033'* ]]
     touch "$dir/stop"
     wait "$runner"
     run dl top last # what it was at the end

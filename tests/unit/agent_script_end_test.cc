@@ -103,5 +103,44 @@ TEST_CASE("while the controller does not answer, only what its log leaves no dou
   CHECK(judge({}, "", 3, "exit 3").end.code == 3);
 }
 
+AttemptEnd launch_failed() {
+  AttemptEnd end;
+  end.code = 77;
+  end.reason = "launch_failed";
+  end.cause = Cause::kFailure;
+  end.message = "the step could not be launched (exit code 1): srun: error: Slurm job 7 has expired";
+  return end;
+}
+
+TEST_CASE("a step that srun refuses because its job is cancelled is no failure of the run") {
+  auto end = launch_failed();
+  CHECK_FALSE(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(), .restarts = 1, .log = log_of("")}));
+  CHECK(end.is_cancelled);
+  CHECK(end.is_slurms_doing);
+  CHECK(end.code == 143);
+  CHECK(end.reason == "signalled");
+  CHECK(end.cause == Cause::kNone);
+  CHECK(end.message == "the job was cancelled; " + launch_failed().message);
+
+  end = launch_failed();
+  CHECK_FALSE(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(1, "TimeLimit"), .restarts = 1, .log = {}}));
+  CHECK(end.is_timeout);
+  CHECK(end.cause == Cause::kTimeout);
+}
+
+TEST_CASE(
+    "a step that srun refuses is the run's failure while its job goes on, and left open where the job comes again") {
+  auto end = launch_failed();
+  CHECK_FALSE(
+      blame_jobs_end(end, {.code = 77, .at = "", .facts = running(), .restarts = 1, .log = log_of("PREEMPTION")}));
+  CHECK(end.code == 77);
+  CHECK(end.reason == "launch_failed");
+  CHECK(end.message == launch_failed().message);
+  CHECK(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(2), .restarts = 1, .log = {}}));
+  CHECK(end.cause == Cause::kRequeue);
+  end = launch_failed();
+  CHECK(blame_jobs_end(end, {.code = 77, .at = "", .facts = {}, .restarts = 1, .log = log_of("PREEMPTION")}));
+}
+
 }  // namespace
 }  // namespace dlrun::agent

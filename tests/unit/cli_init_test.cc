@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "cli/cli.h"
 #include "cli/questions.h"
@@ -40,6 +41,19 @@ TEST_CASE_FIXTURE(CliFixture, "init --image needs a runtime: the site's, or the 
   CHECK(read("exp.yaml").find("  runtime: enroot\n") != std::string::npos);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "what is wrong with a flag of init names the flag, not a file that is not written") {
+  for (const char* flag : {"--nodes", "--tasks", "--cpus"}) {
+    for (const char* value : {"x", "0", "2.5", "99999999999999999999"}) {
+      CHECK(said_by({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
+            fmt::format("2\ndlrun: error: {}: '{}' is not a number from 1 on\n", flag, value));
+    }
+  }
+  const auto said = said_by({"init", "--yes", "--site", "juwels", "--gpus", "99", "--time", "soon", "-o", "exp.yaml"});
+  CHECK(said.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") != std::string::npos);
+  CHECK(said.find("--time: error: resources.time: 'soon' is not a time") != std::string::npos);
+  CHECK(said.find("exp.yaml:") == std::string::npos);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "the command comes after --, word by word") {
   CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs", "3"}) == 0);
   CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") != std::string::npos);
@@ -69,6 +83,19 @@ TEST_CASE("the questions take defaults on empty lines, ask again after a wrong a
   CHECK(out.str().find("Partition [batch]") != std::string::npos);
   CHECK(out.str().find("site 'testbed' has at most 4 GPUs per node") != std::string::npos);
   CHECK(out.str().find("Time limit") == std::string::npos);
+}
+
+TEST_CASE("a partition that is none of those listed is asked for again; where none is known any will do") {
+  InitAnswers answers;
+  std::istringstream in("lab\n2\nbatch\n");
+  std::ostringstream out;
+  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, out).has_value());  // the input ends
+  CHECK(answers.partition == "batch");
+  CHECK(out.str().find("'2' is none of batch") != std::string::npos);
+  std::istringstream any("lab\n2\n");
+  InitAnswers free;
+  CHECK_FALSE(ask_questions(free, SiteProfile{}, any, out).has_value());
+  CHECK(free.partition == "2");
 }
 
 TEST_CASE("input that ends before the last answer is an interruption") {

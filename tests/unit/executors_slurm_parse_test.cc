@@ -21,21 +21,34 @@ TEST_CASE("an answer of sbatch without a job id is an error, not job 0") {
 }
 
 TEST_CASE("squeue's lines are read; a comment may hold bars") {
-  const auto reports =
-      parse_squeue("42|RUNNING|None|n[1-2]|2026-11-21T12:00:00|dlrun:abc|x\n43|PENDING|Resources||N/A|(null)\n", "");
+  const auto reports = parse_squeue(
+      "42|RUNNING|None|n[1-2]|2026-11-21T12:00:00|(null)|dlrun:abc|x\n43|PENDING|Dependency||N/"
+      "A|afterok:42(unfulfilled)|(null)\n",
+      "");
   REQUIRE(reports.size() == 2);
   CHECK(reports[0].phase == JobPhase::kRunning);
   CHECK(reports[0].nodes == "n[1-2]");
   CHECK(reports[0].comment == "dlrun:abc|x");
   CHECK(reports[0].reason.empty());
   CHECK(reports[1].phase == JobPhase::kPending);
-  CHECK(reports[1].reason == "Resources");
+  CHECK(reports[1].reason == "Dependency");
   CHECK(reports[1].start.empty());
   CHECK(reports[1].comment.empty());
 }
 
+TEST_CASE("of a dependency that can never hold squeue's line says which") {
+  const auto reports = parse_squeue(
+      "5|CANCELLED|DependencyNeverSatisfied||N/A|afterany:3(unfulfilled),afterok:4(failed)?afterok:6_2(failed)|x\n"
+      "6|CANCELLED|DependencyNeverSatisfied||N/A||x\n",
+      "");
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0].reason == "DependencyNeverSatisfied: afterok:4, afterok:6_2");
+  CHECK(reports[0].comment == "x");
+  CHECK(reports[1].reason == "DependencyNeverSatisfied");
+}
+
 TEST_CASE("squeue's cluster headings name the jobs below them, lines of another form are passed over") {
-  const auto reports = parse_squeue("CLUSTER: inter\n42|RUNNING|None|n1|N/A|\nslurm_load: a remark\n7|x\n", "inter");
+  const auto reports = parse_squeue("CLUSTER: inter\n42|RUNNING|None|n1|N/A||\nslurm_load: a remark\n7|x\n", "inter");
   REQUIRE(reports.size() == 1);
   CHECK(reports[0].job == JobId{"inter", "42"});
 }

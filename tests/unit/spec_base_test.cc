@@ -164,6 +164,15 @@ TEST_CASE_FIXTURE(Folder, "a base that is missing, not a map or no YAML is refus
   CHECK(has(refused("exp.yaml"), "exp.yaml:1:7: error: base: ${NO_SUCH} is not set in this environment"));
 }
 
+TEST_CASE_FIXTURE(Folder, "of what a base that cannot be read may give nothing is missed") {
+  write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
+  const auto said = refused("exp.yaml");
+  CHECK(has(said, "exp.yaml:1:7: error: base: "));
+  CHECK(has(said, "nodez"));
+  CHECK_FALSE(has(said, "resources.time is not given"));
+  CHECK_FALSE(has(said, "launch.command"));
+}
+
 TEST_CASE_FIXTURE(Folder, "the limits hold for all files together") {
   const std::string filler(600'000, '#');
   write("common.yaml", filler + "\n" + std::string(kCommon));

@@ -256,6 +256,10 @@ TEST_CASE("mounts: text or maps, flags either way, the same path inside when it 
 
 TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot express it") {
   CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: ['/a,b:/c']}"), "cannot express"));
+  for (const char* mount : {"'/a:/a:ro+rw'", "{source: /a, flags: [rw, rprivate, ro]}"}) {
+    CHECK(has(refused_with(std::string("container: {runtime: pyxis, image: i, mounts: [") + mount + "]}"),
+              "the mount flags 'ro' and 'rw' exclude each other"));
+  }
   CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '/a:b', target: /c}]}"),
             "cannot express"));
 }

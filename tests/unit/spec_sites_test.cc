@@ -1,6 +1,7 @@
 // Sites as data: the shipped files, the user's, which one a job is on, what it gives and what it forbids.
 
 #include <algorithm>
+#include <fstream>
 
 #include <doctest/doctest.h>
 
@@ -170,6 +171,27 @@ TEST_CASE("a user's site that cannot be read is passed over with a warning, not 
   CHECK(spec.site.name == "testbed");
   CHECK(has(format_diagnostics(spec.warnings), "sites/a.yaml"));
   CHECK(has(format_diagnostics(spec.warnings), "the site is passed over"));
+}
+
+TEST_CASE("a folder of sites that cannot be looked into is told once, and the installed ones are used") {
+  TemporaryDirectory folder;
+  std::ofstream(folder / "sites") << "no folder\n";
+  std::ofstream(folder / "presets") << "no folder\n";
+  for (const char* spec : {"", "site: juwels\n"}) {
+    CAPTURE(spec);
+    Sites sites;
+    auto made = request("", sites, spec);
+    made.cluster_name = "testbed";
+    made.config_dirs.insert(made.config_dirs.begin(), folder.path());
+    const auto result = loaded(made);
+    CHECK(result.site.name == (*spec == 0 ? "testbed" : "juwels"));
+    const auto said = format_diagnostics(result.warnings);
+    const std::string words = (folder / "sites").string();
+    REQUIRE(has(said, words));
+    CHECK(said.find(words) == said.rfind(words));
+    CHECK(has(said, "Not a directory (ENOTDIR); the folder is passed over"));
+    CHECK(has(said, (folder / "presets").string()));
+  }
 }
 
 TEST_CASE("an unknown site is refused with the nearest name, or with all of them") {
