@@ -115,9 +115,9 @@ class Script:
     def __init__(self, text):
         self.text = text
         self.sbatch = options_of(text.splitlines(), "#SBATCH")
-        step = [line for line in array(text, "step") if line.strip() != "srun"]
+        step = [line for line in array(text, "dlrun_step") if line.strip() != "srun"]
         self.srun = options_of(step, "")
-        program = [line for line in array(text, "program") if not line.strip().startswith("#")]
+        program = [line for line in array(text, "dlrun_program") if not line.strip().startswith("#")]
         self.program = shlex.split("\n".join(program), comments=True)
         chdir = [value for name, value, _ in self.sbatch if name == "--chdir"]
         self.folder = chdir[0] if chdir else "/"
@@ -144,7 +144,7 @@ def function(script, name):
 def enroot_differences(course, script):
     """enroot's own commands: which container is made and entered, with which mounts, and why it is told anything else."""
     found = []
-    lines = [line for line in array(script.text, "enter") if line.strip().startswith("--mount ")]
+    lines = [line for line in array(script.text, "dlrun_enter") if line.strip().startswith("--mount ")]
     # enroot reads mounts as lines of an fstab: a blank is \040 there.
     mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")), comment_of(line)) for line in lines]
     asked = course["enter"]["--mount"].removeprefix("./")
@@ -154,10 +154,10 @@ def enroot_differences(course, script):
     made, entered = function(script.text, "hold_container"), function(script.text, "enter_container")
     if not any('enroot create --name "$name" "$1"' in line for line in made) or not any("local name=ubuntu " in line for line in made):
         found.append("the container ubuntu is not made")
-    if not any(line.strip() == 'exec enroot start "${options[@]}" ubuntu "${@:2}"' for line in entered):
+    if not any(line.strip() == 'exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"' for line in entered):
         found.append("the container ubuntu is not entered with what the script tells enroot, and that alone")
     for i, line in enumerate(entered):  # what enroot is told in a loop has its reason some lines above it
-        tells = re.match(r"\s*(export |options\+=|if .*options\+=|.*\) options\+=)", line)
+        tells = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) dlrun_options\+=)", line)
         if tells and not any(comment_of(above) for above in entered[max(0, i - 6) : i + 1]):
             found.append(f"'{line.strip()}' is not on the slide, and no comment says why")
     return found
@@ -223,7 +223,7 @@ class Courses(unittest.TestCase):
         script = Script(text)
         script.folder = allocation["--chdir"]
         self.assertEqual(enroot_differences(LRZ_BY_HAND, script), [])
-        self.assertRegex(text, r'(?m)^"\$\{enter\[@\]\}" .*bash -i')
+        self.assertRegex(text, r'(?m)^"\$\{dlrun_enter\[@\]\}" .*bash -i')
 
     def test_the_comparison_with_enroot_sees_what_is_missing_changed_or_unexplained(self):
         text = (SCRIPTS / "lrz-enroot.sh").read_text()
@@ -235,7 +235,7 @@ class Courses(unittest.TestCase):
             text.replace(":/mnt/data-test", ":/mnt/data"),
             text.replace("name=ubuntu ", "name=debian "),
             text.replace("enroot create --name", "enroot import --name"),
-            text.replace('"${options[@]}" ubuntu', '"${options[@]}" debian'),
+            text.replace('"${dlrun_options[@]}" ubuntu', '"${dlrun_options[@]}" debian'),
             text.replace("  --\n)", "  --mount /etc:/etc\n  --\n)"),
             re.sub(r"(?m)^  # .*\n|  # container\.mount_home.*$", "", text),
         ):
@@ -255,8 +255,8 @@ class Courses(unittest.TestCase):
             for line in course["lines"]:
                 self.assertTrue(differences(course, text.replace(line, "true")), line)
             self.assertTrue(differences(course, text.replace("#SBATCH --open-mode=append ", "#SBATCH --open-mode=append\n#")))
-            self.assertTrue(differences(course, text.replace("\nstep=(\n  srun\n", "\nstep=(\n  srun\n  --overcommit\n")))
-            self.assertTrue(differences(course, text.replace("program=(\n", "program=(\n  nice\n")))
+            self.assertTrue(differences(course, text.replace("\ndlrun_step=(\n  srun\n", "\ndlrun_step=(\n  srun\n  --overcommit\n")))
+            self.assertTrue(differences(course, text.replace("dlrun_program=(\n", "dlrun_program=(\n  nice\n")))
 
 
 if __name__ == "__main__":
