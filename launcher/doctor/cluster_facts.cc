@@ -112,8 +112,10 @@ class Doctor {
     if (!find_program(program, env_)) return {};
     const auto text = ask({program, argument});
     if (!text) return "?";
-    std::string_view line = trim(std::string_view(*text).substr(0, text->find('\n')));
-    line = line.substr(line.rfind(' ') == std::string_view::npos ? 0 : line.rfind(' ') + 1);
+    const std::string_view line = trim(std::string_view(*text).substr(0, text->find('\n')));
+    for (const std::string_view word : split(line, ' ')) {  // "apptainer version 1.1.3"
+      if (!word.empty() && word.front() >= '0' && word.front() <= '9') return printable(word);
+    }
     return line.empty() ? "?" : printable(line);
   }
 

@@ -67,7 +67,7 @@ TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   ContainerStep step = step_of("/a.sqsh");
   step.job_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
   const ContainerEntry entry = enroot_backend().entry(step);
-  CHECK(has(entry.batch, "| TOKEN_OF_MINE) options+=(--env \"$name\")"));
+  CHECK(has(entry.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
   CHECK(has(entry.session, "| TOKEN_OF_MINE)"));
   CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern has it already
 }
@@ -88,7 +88,7 @@ TEST_CASE("enroot: home, root and writing are always said, so that a site's conf
 
 TEST_CASE("enroot: the image's entry point runs only when it is asked for") {
   ContainerStep step = step_of("/a.sqsh");
-  CHECK(has(enroot_backend().entry(step).batch, "options+=(--rc \"$own/rc\")"));
+  CHECK(has(enroot_backend().entry(step).batch, "dlrun_options+=(--rc \"$dlrun_own/rc\")"));
   step.spec.entrypoint = true;
   CHECK_FALSE(has(enroot_backend().entry(step).batch, "--rc"));
 }
@@ -140,7 +140,7 @@ TEST_CASE("apptainer: options for each key, and flags that it does not know are 
   step.spec.mounts.push_back({"/d", "/in", {"ro"}});
   std::string text = words(apptainer_backend().entry(step));
   for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"}) CHECK(has(text, word));
-  CHECK(has(apptainer_backend().entry(step).batch, "for name in A B DLRUN_RUN DLRUN_JOB; do"));
+  CHECK(has(apptainer_backend().entry(step).batch, "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
   step.has_gpus = false;
   step.spec.mount_home = step.spec.writable = step.spec.remap_root = true;
   step.spec.workdir = "/w x";
