@@ -1,4 +1,4 @@
-# What the collective backends build on. Each is optional: a backend whose library is missing is not built, and says so when asked for.
+# What the collective backends and their rendezvous build on. Each is optional: what misses its library is not built, and says so when asked for.
 find_package(MPI COMPONENTS CXX)
 
 find_path(GLOO_INCLUDE_DIR gloo/rendezvous/context.h)
@@ -7,4 +7,14 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
   add_library(gloo UNKNOWN IMPORTED)
   set_target_properties(gloo PROPERTIES IMPORTED_LOCATION ${GLOO_LIBRARY})
   target_include_directories(gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
+endif()
+
+# How ranks that srun or mpirun started find each other without an agent. MPI libraries bring their own.
+pkg_check_modules(PMIX QUIET pmix)
+find_path(PMIX_INCLUDE_DIR pmix.h PATHS ${PMIX_INCLUDE_DIRS})
+find_library(PMIX_LIBRARY pmix PATHS ${PMIX_LIBRARY_DIRS})
+if(PMIX_INCLUDE_DIR AND PMIX_LIBRARY)
+  add_library(pmix UNKNOWN IMPORTED)
+  set_target_properties(pmix PROPERTIES IMPORTED_LOCATION ${PMIX_LIBRARY})
+  target_include_directories(pmix SYSTEM INTERFACE ${PMIX_INCLUDE_DIR})
 endif()

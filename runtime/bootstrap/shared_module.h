@@ -1,9 +1,8 @@
 #pragma once
-// Parts that need a library which may be missing (libmpi in a container image, libnccl and CUDA on a node without GPUs)
-// are modules: shared objects beside the program (as staged for a run) or in ../lib/dlrun (as installed), loaded when
-// asked for. The program starts
-// without those libraries, the parts are written against their ordinary headers, and a missing one is named by the
-// loader.
+// Parts that need a library which may be missing (libmpi and libpmix in a container image, libnccl and CUDA on a node
+// without GPUs) are modules: shared objects beside the program (as staged for a run) or in ../lib/dlrun (as installed),
+// loaded when asked for. The program starts without those libraries, the parts are written against their ordinary
+// headers, and a missing one is named by the loader.
 
 #include <string_view>
 

@@ -13,6 +13,10 @@ Result<> Store::report_progress(std::string_view /*json_object*/) {
   return {};
 }
 
+Result<std::string> Store::own_address() {
+  return std::string();
+}
+
 Result<std::unique_ptr<Store>> open_store(std::string_view where) {
   if (where.starts_with("fd:")) {
     const auto fd = parse_int(where.substr(3));

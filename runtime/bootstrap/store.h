@@ -32,6 +32,9 @@ class Store {
   /// object. Succeeds and does nothing where nobody keeps a record.
   [[nodiscard]] virtual Result<> report_progress(std::string_view json_object);
 
+  /// This rank's IP as ranks on other nodes reach it; empty where all are on one node, or the store does not know.
+  [[nodiscard]] virtual Result<std::string> own_address();
+
  protected:
   Store() = default;
   Store(const Store&) = default;

@@ -2,6 +2,7 @@
 
 #include "common/env.h"
 #include "common/text.h"
+#include "runtime/bootstrap/pmix_store.h"
 #include "runtime/comm/guarded.h"
 #include "runtime/comm/make_communicator.h"
 #include "runtime/comm/module.h"
@@ -45,11 +46,14 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
   return make_guarded(std::move(*connected), options.checked_calls);
 }
 
+bool is_one_node(const World& world) {
+  return world.nnodes == 1 && world.local_size == world.size;
+}
+
 /// What "auto" means here. The ranks of a world decide alike: all of this is the same for each.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
-  const bool is_one_node = options.world.nnodes == 1 && options.world.local_size == options.world.size;
-  if (is_one_node && options.store != nullptr) return "shm";
+  if (is_one_node(options.world) && options.store != nullptr) return "shm";
   if (options.has_mpi_launcher) {
     const auto mpi = load_comm_backend("mpi");
     if (mpi) return "mpi";
@@ -81,6 +85,17 @@ Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend
   return fail(
       Errc::kUsage, "no collective backend is called '{}'; {}", printable(backend),
       near ? fmt::format("did you mean '{}'?", *near) : std::string("there are auto, single, shm, mpi, gloo and nccl"));
+}
+
+Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const World& world, const Env& env) {
+  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) return open_store(*where);
+  const bool is_auto = backend == "auto";
+  if (backend == "single" || backend == "mpi" || !has_pmix(env)) return nullptr;
+  if (is_auto && (world.size == 1 || (!is_one_node(world) && load_comm_backend("mpi")))) return nullptr;
+  if (is_auto && !load_pmix()) return nullptr;
+  auto store = PmixStore::open(world);
+  if (!store) return tl::unexpected(std::move(store.error()));
+  return std::move(*store);
 }
 
 bool has_mpi_launcher(const Env& env) {

@@ -327,14 +327,17 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (options.store == nullptr) {
     return fail(
         Errc::kUnavailable,
-        "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the program through dlrun-agent, "
-        "or set it to file:DIR with a fresh folder that all ranks see");
+        "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the program through dlrun-agent "
+        "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder that all ranks see");
   }
+  const Result<std::string> address =
+      options.address.empty() ? options.store->own_address() : Result<std::string>(options.address);
+  if (!address) return tl::unexpected(address.error());
   const SigpipeBlocked sigpipe_blocked;
   StoreOfGloo store(*options.store, fmt::format("gloo/{}/", options.prefix), options.timeout);
   try {
     gloo::transport::tcp::attr attributes;
-    attributes.hostname = options.address.empty() ? "127.0.0.1" : options.address;
+    attributes.hostname = address->empty() ? "127.0.0.1" : *address;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     auto context = std::make_shared<gloo::rendezvous::Context>(options.world.rank, options.world.size);
     context->setTimeout(options.timeout);

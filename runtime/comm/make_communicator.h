@@ -26,7 +26,8 @@ struct CommunicatorOptions {
   Store* store = nullptr;
   /// Distinguishes several communicators over one store; the same on every rank.
   std::string prefix = "world";
-  /// This rank's IP literal, as other ranks reach it (DLRUN_ADDR); empty: the loopback address, for one machine (gloo).
+  /// This rank's IP literal, as other ranks reach it (DLRUN_ADDR); empty: as the store knows it, else the loopback
+  /// address, for one machine (gloo).
   std::string address;
 
   /// Bound on connecting, and on each collective (shm, gloo, nccl). An MPI rank that waits for a dead peer is ended by
@@ -51,6 +52,12 @@ struct CommunicatorOptions {
 /// options'), kTimeout or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
                                                                       const CommunicatorOptions& options);
+
+/// The store in which ranks that were started with env meet for backend: DLRUN_STORE's, else PMIx's under `srun
+/// --mpi=pmix` and mpirun; nullptr where there is none, or no need of one. "auto" goes on without where this
+/// installation has no PMIx. Fails as open_store and PmixStore::open do.
+[[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const World& world,
+                                                            const Env& env);
 
 /// True when PMIx or Open MPI's launcher started this process: MPI_Init will then find the other ranks. PMI 1 and 2
 /// (srun --mpi=pmi2, hydra) do not count, since Open MPI as packaged does not speak them and would start worlds of one:

@@ -371,8 +371,8 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (!device) return tl::unexpected(device.error());
   if (options.store == nullptr && options.world.size > 1) {
     return fail(Errc::kUnavailable,
-                "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program through dlrun-agent, "
-                "or set it to file:DIR with a fresh folder that all ranks see");
+                "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program through dlrun-agent "
+                "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder that all ranks see");
   }
   const auto id = exchange_id(options);
   if (!id) return tl::unexpected(id.error());

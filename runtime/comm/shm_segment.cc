@@ -201,7 +201,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
                 "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start the program through "
-                "dlrun-agent, or set it to file:DIR with a fresh folder that all ranks see");
+                "dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder that "
+                "all ranks see");
   }
   auto memory = options.world.rank == 0 ? make_memory(options) : ask_for_memory(options);
   if (!memory) return tl::unexpected(std::move(memory.error()));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "common/env.h"
 #include "common/files.h"
@@ -78,14 +79,16 @@ TEST_CASE("N ranks under mpirun train as one process with the whole batch does")
   const auto one = run(words({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall), folder.path());
   REQUIRE_MESSAGE(one.exit_code == 0, one.err);
   const auto expected = arrays_of(folder / "one/step-00000022/model.safetensors");
-  for (const int size : {1, 2, 4, 7}) {
+  for (const auto& [backend, size] : {std::pair("mpi", 1), {"mpi", 2}, {"mpi", 4}, {"mpi", 7}, {"gloo", 2}}) {
+    CAPTURE(backend);
     CAPTURE(size);
-    const std::string dir = "ranks" + std::to_string(size);
-    const auto many = run(
-        words(words(on_mpi(size), {"--backend", "mpi", "--batch", std::to_string(28 / size), "--checkpoint-dir", dir}),
-              kSmall),
-        folder.path());
+    const std::string dir = backend + std::to_string(size);
+    const auto many = run(words(words(on_mpi(size), {"--backend", backend, "--batch", std::to_string(28 / size),
+                                                     "--checkpoint-dir", dir}),
+                                kSmall),
+                          folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
+    CHECK(has(many.out, fmt::format("; {}; cpu", backend)));
     CHECK(has(many.out, "equal on " + std::to_string(size) + " rank"));
     const auto got = arrays_of(folder / dir / "step-00000022/model.safetensors");
     REQUIRE(got.size() == expected.size());

@@ -201,13 +201,9 @@ Result<> run_collectives(const CollectivesOptions& options, const Env& env) {
   if (options.ranks > 0) return run_here(options, env);
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return tl::unexpected(world.error());
-  std::unique_ptr<Store> store;
-  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) {
-    auto opened = open_store(*where);
-    if (!opened) return tl::unexpected(opened.error());
-    store = std::move(*opened);
-  }
-  return run_rank(options, env, *world, store.get());
+  const auto store = open_store_for(options.backend, *world, env);
+  if (!store) return tl::unexpected(store.error());
+  return run_rank(options, env, *world, store->get());
 }
 
 }  // namespace dlrun::trainer

@@ -22,11 +22,9 @@ Result<Job> Job::initialise(std::string_view backend, const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return tl::unexpected(world.error());
   job.world_ = *world;
-  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) {
-    auto opened = open_store(*where);
-    if (!opened) return tl::unexpected(opened.error());
-    job.store_ = std::move(*opened);
-  }
+  auto store = open_store_for(backend, job.world_, env);
+  if (!store) return tl::unexpected(store.error());
+  job.store_ = std::move(*store);
   CommunicatorOptions options;
   options.world = job.world_;
   options.has_mpi_launcher = has_mpi_launcher(env);
