@@ -130,7 +130,7 @@ LogFolders find_log_folders(const LogScript& script) {
   };
   constexpr std::array<Row, 2> kRows{{{"resources.output", "--output", "-o"}, {"resources.error", "--error", "-e"}}};
   LogFolders result;
-  const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or("job.sh");
+  const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or(script.job_name);
   for (const Row& row : kRows) {
     const auto given = sbatch_option(script.text, row.long_name, row.short_name);
     if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;

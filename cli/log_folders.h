@@ -24,6 +24,7 @@ struct LogScript {
   std::string file;                  ///< what messages call it
   const LoadedSpec* spec = nullptr;  ///< whose keys made its lines; nullptr where somebody wrote them
   bool has_own_output = false;       ///< --output is the user's, and not replaced by the run's own
+  std::string job_name = {};         ///< for %x where no line gives one: what sbatch is told
 };
 
 /// Looks, and makes nothing. A folder whose name only Slurm can fill in cannot be there in time where that is the job's

@@ -231,7 +231,8 @@ Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspect
 
 LogFolders log_folders_of(const Job& job) {
   const LoadedSpec* spec = job.is_script ? nullptr : &job.prepared->loaded;
-  return find_log_folders({job.script, job.source_dir, job.file, spec, job.submit.log_pattern.has_value()});
+  return find_log_folders({job.script, job.source_dir, job.file, spec, job.submit.log_pattern.has_value(),
+                           job.submit.job_name.value_or("")});
 }
 
 std::filesystem::path source_folder(const Cli& cli, const std::string& file) {

@@ -67,6 +67,10 @@ TEST_CASE_FIXTURE(ClusterFixture, "the folder that an edited script's line names
   CHECK(call({"submit", "job.sh"}) == 0);
   CHECK(has("there/nodir"));
   CHECK(has("there/some/100%"));
+  // Without a name of its own the job is called as the run.
+  std::ofstream(folder / "mine.sh") << "#!/bin/bash\n#SBATCH --output=%x-logs/x\ntrue\n";
+  CHECK(call({"submit", "mine.sh"}) == 0);
+  CHECK(has("mine-logs"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture, "a folder that cannot be made is refused with its place, and nothing is recorded") {
