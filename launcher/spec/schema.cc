@@ -30,7 +30,8 @@ constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?
 constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 
 [[nodiscard]] std::string variable_name_pattern() {
-  return fmt::format("^(?!DLRUN_|dlrun_|SLURM_)(?!({})$)[A-Za-z_][A-Za-z0-9_]*$", fmt::join(kVariablesOfBash, "|"));
+  return fmt::format("^(?!DLRUN_|dlrun_|SLURM_({}))(?!({})$)[A-Za-z_][A-Za-z0-9_]*$", fmt::join(kVariablesOfJob, "|"),
+                     fmt::join(kVariablesOfBash, "|"));
 }
 
 /// ${NAME}: what it becomes is known at submission only.

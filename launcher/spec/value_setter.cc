@@ -68,7 +68,11 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
     return "cannot be set: bash keeps it for itself";
   if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
     return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and dlrun_";
-  if (name.substr(0, 6) == "SLURM_")
+  constexpr std::string_view kOfSlurm = "SLURM_";
+  const bool is_of_job = std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
+    return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
+  });
+  if (is_of_job)
     return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say what it is to have";
   return {};
 }

@@ -17,6 +17,11 @@ inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
     "BASH_ARGC",     "BASH_ARGV",   "BASH_ALIASES", "BASH_CMDS",   "PIPESTATUS",
     "SHLVL",         "BASH_REMATCH"};
 
+/// What names of Slurm's go on with, behind SLURM_, by which srun and the job's ranks know what they are part of.
+inline constexpr std::array<std::string_view, 15> kVariablesOfJob{"ARRAY_",  "GTIDS",  "HET_", "JOB",     "LAUNCH_",
+                                                                  "LOCALID", "NNODES", "NODE", "NPROCS",  "NTASKS",
+                                                                  "PROCID",  "SRUN_",  "STEP", "SUBMIT_", "TASK"};
+
 /// row's member from node; what is wrong goes to builder.
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
                const YamlNode& node);
