@@ -62,8 +62,8 @@ launch: {preset: plain, command: [/bin/sh, $dir/show]}
 YAML
     printf 'printenv %s\n' "${names[@]}" >"$dir/show"
     for how in submit "submit --set launch.agent=false" run; do
-        # shellcheck disable=SC2086 # words
         [[ $how == run ]] && watch=() || watch=(--watch)
+        # shellcheck disable=SC2086 # words
         run dl $how names.yaml "${watch[@]}"
         echo "$output"
         [ "$status" -eq 0 ]
