@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
 #include <strings.h>
 
 #include "common/text.h"
+#include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestName = 64;
-constexpr std::string_view kStartOfAgent = "exec \"$dlrun_agent\" lead ";  ///< as render writes it
 
 std::string slug(std::string_view text) {
   std::string name;
@@ -25,10 +26,15 @@ std::string slug(std::string_view text) {
   return name.empty() ? "job" : name;
 }
 
+/// Of a rendered script: its last line, which starts the leader.
+bool starts_lead(std::string_view line) {
+  return line.starts_with(fmt::format("exec {} ", kLeadCommand));
+}
+
 /// The word behind --runs in the line that starts the leader; only a bare word, as render writes all but odd paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
-    if (!line.starts_with(kStartOfAgent)) continue;
+    if (!starts_lead(line)) continue;
     const auto words = sbatch_words_of(line);
     const auto at = std::find(words.begin(), words.end(), "--runs");
     if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
@@ -40,7 +46,7 @@ std::string runs_of(std::string_view text) {
 bool is_of_dlrun(std::string_view text) {
   if (carried_spec(text)) return true;
   const auto lines = split(text, '\n');
-  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) { return line.starts_with(kStartOfAgent); });
+  return std::any_of(lines.begin(), lines.end(), starts_lead);
 }
 
 /// ALL, alone or among others, as sbatch reads --export.

@@ -115,7 +115,7 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   if (!options.sets.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
   }
-  if (text.find("\ndlrun_sweep=${DLRUN_RUN:?") != std::string::npos) {
+  if (is_array_script(text)) {
     return fail(Errc::kUsage,
                 "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
                 options.file);

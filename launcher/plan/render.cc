@@ -14,6 +14,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestCommandLine = 100;
+/// The start of the line by which an array's script finds its points, which no other script has.
+constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options that a batch job has and an allocation has not.
 constexpr std::array<std::string_view, 11> kBatchOnly{
@@ -119,7 +121,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 
 /// The agent's words that say which run it is.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
-  std::string text = "\"$dlrun_agent\" lead";
+  std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
   text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
   return plan.lead_options.empty() ? text : text + " \"${dlrun_lead[@]}\"";
@@ -210,8 +212,9 @@ Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t task
       "own "
       "run\n# directory, which `dlrun submit` makes: a script by itself, for reading, for editing and for "
       "`dlrun resubmit`.\n"
-      "set -eo pipefail\n"
-      "dlrun_sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}\n"
+      "set -eo pipefail\n" +
+      std::string(kSweepOfArray) +
+      "is not set: dlrun submit starts this array, since it makes the points it refers to}\n"
       "export DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID\n"
       "if [[ ! -r $DLRUN_RUN/job.sh ]]; then\n"
       "  echo \"dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?\" >&2\n"
@@ -219,6 +222,10 @@ Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t task
       "fi\n"
       "exec bash \"$DLRUN_RUN/job.sh\"\n";
   return text;
+}
+
+bool is_array_script(std::string_view script) {
+  return script.find("\n" + std::string(kSweepOfArray)) != std::string_view::npos;
 }
 
 Result<std::string> render_script(const LaunchPlan& plan) {

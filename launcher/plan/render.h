@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.h"
 #include "launcher/plan/plan.h"
 
 namespace dlrun {
+
+/// What the last line of a rendered script executes; the agent's options follow.
+inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// The whole job script, in the form of runtime/ENVIRONMENT.md: deterministic, shellcheck-clean, sbatch-able by hand.
 /// Fails with kInvalid on a directive's value that sbatch's tokenizer cannot carry, naming its key.
@@ -20,6 +24,8 @@ namespace dlrun {
 /// its own. It grows neither with the points nor with what they set: a task starts job.sh in its point's run directory.
 [[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
                                                       std::optional<std::int64_t> max_parallel);
+/// Whether a script is one of those.
+[[nodiscard]] bool is_array_script(std::string_view script);
 
 /// Modules, conda, venv, variables and setup lines: the part of the script before the step.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);

@@ -39,10 +39,6 @@ constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "RO
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 /// Why the folder, which is there, cannot be looked into; 0 where it can, or is not there.
 int why_closed(const std::filesystem::path& folder) {
   return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
