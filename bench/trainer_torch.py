@@ -40,6 +40,7 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
+    torch.backends.cudnn.allow_tf32 = False  # float32 on both sides
     torch.manual_seed(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)

@@ -1,8 +1,9 @@
-# The CUDA language and NCCL, where they are installed. DLRUN_CUDA is AUTO, ON (fail without) or OFF.
-# After this: DLRUN_HAS_CUDA (nvcc works) and DLRUN_HAS_NCCL. Nothing of it is linked into a program: what needs CUDA is a module,
+# The CUDA language, NCCL and cuDNN, where they are installed. DLRUN_CUDA is AUTO, ON (fail without) or OFF.
+# After this: DLRUN_HAS_CUDA (nvcc works), DLRUN_HAS_NCCL and DLRUN_HAS_CUDNN, without which the trainer has no GPU half. Nothing of it is linked into a program: what needs CUDA is a module,
 # loaded when asked for (dlrun_module), so that the same build runs on nodes without.
 set(DLRUN_HAS_CUDA OFF)
 set(DLRUN_HAS_NCCL OFF)
+set(DLRUN_HAS_CUDNN OFF)
 if(DLRUN_CUDA STREQUAL "OFF")
   return()
 endif()
@@ -37,9 +38,20 @@ if(DLRUN_CUDA STREQUAL "ON" OR CMAKE_CUDA_COMPILER)
   elseif(DLRUN_CUDA STREQUAL "ON")
     message(FATAL_ERROR "DLRUN_CUDA is ON, but nccl.h or libnccl was not found; set NCCL_HOME")
   endif()
+
+  find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ENV CUDNN_HOME ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)  # since version 9
+  find_library(CUDNN_LIBRARY cudnn HINTS ENV CUDNN_HOME ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
+  if(CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY)
+    add_library(cudnn UNKNOWN IMPORTED)
+    set_target_properties(cudnn PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY})
+    target_include_directories(cudnn SYSTEM INTERFACE ${CUDNN_INCLUDE_DIR})
+    set(DLRUN_HAS_CUDNN ON)
+  elseif(DLRUN_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "DLRUN_CUDA is ON, but cuDNN 9 (cudnn_graph.h, libcudnn) was not found; set CUDNN_HOME")
+  endif()
 endif()
 if(DLRUN_HAS_CUDA)
-  message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, NCCL: ${DLRUN_HAS_NCCL}")
+  message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, NCCL: ${DLRUN_HAS_NCCL}, cuDNN 9: ${DLRUN_HAS_CUDNN}")
 else()
   message(STATUS "CUDA: no nvcc; built without GPUs")
 endif()

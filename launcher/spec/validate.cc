@@ -366,7 +366,6 @@ class Validator {
     if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
       error("train.layers", "train.layers is the whole network: train.model and train.hidden have no part in it");
     }
-    if (preset_.is_trainer && spec_.train.device == "cuda") check_train_on_gpu();
     if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
       error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
             "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate falls, go together");
@@ -394,26 +393,6 @@ class Validator {
       error("train.data.dataset",
             fmt::format("train.data.path is missing: where are the files of '{}'?", *spec_.train.dataset));
     }
-  }
-
-  /// What the trainer's GPU half does not have (runtime/trainer/nn/layer_kernels.h) would fail on the nodes.
-  void check_train_on_gpu() {
-    const auto refuse = [&](std::string_view what) {
-      error("train.device",
-            fmt::format("train.device: cuda trains networks of dense, relu and flatten with the loss softmax, not {}; "
-                        "use cpu",
-                        what));
-    };
-    const std::string model = spec_.train.model.value_or("mlp");
-    if (spec_.train.layers.empty() && model != "mlp") refuse(fmt::format("train.model: {}", model));
-    for (const std::string& layer : spec_.train.layers) {
-      const std::string_view text = trim(layer);
-      const std::string_view kind = text.substr(0, text.find_first_of(" :"));
-      if (kind == "dense" || kind == "relu" || kind == "flatten") continue;
-      refuse(fmt::format("'{}'", printable(layer)));
-      break;
-    }
-    if (spec_.train.loss == "sigmoid") refuse("train.loss: sigmoid");
   }
 
   void check_sweep() {

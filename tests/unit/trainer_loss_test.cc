@@ -23,7 +23,7 @@ void check_against_reference(double epsilon) {
   const std::vector<std::uint8_t> labels(kLabels.begin(), kLabels.end());
   std::vector<T> gradient(logits.size());
   T totals[2] = {0, 0};
-  kernels->layers()->sigmoid_cross_entropy(logits.data(), labels.data(), kSamples, kClasses, T{1} / kSamples,
+  kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), kSamples, kClasses, T{1} / kSamples,
                                            gradient.data(), totals);
   CHECK(static_cast<double>(totals[0]) / kSamples == doctest::Approx(kSigmoidLoss[0]).epsilon(epsilon));
   CHECK(static_cast<double>(totals[1]) == doctest::Approx(0 + 2.0 / 4 + 2.0 / 4));
@@ -47,7 +47,7 @@ TEST_CASE("the sigmoid loss's gradient is its derivative, by central differences
   std::vector<double> gradient(logits.size());
   const auto loss = [&](double* slope) {
     double totals[2] = {0, 0};
-    kernels->layers()->sigmoid_cross_entropy(logits.data(), labels.data(), 2, 3, 0.5, slope, totals);
+    kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), 2, 3, 0.5, slope, totals);
     return totals[0] / 2;
   };
   static_cast<void>(loss(gradient.data()));

@@ -117,8 +117,8 @@ TEST_CASE("float gradients are the double ones up to float's precision, and no c
     }
     REQUIRE(single.kernels->synchronise().has_value());
     const bool has_convolutions = single.network.description().find("conv2d") != std::string::npos;
-    CHECK(single.kernels->layers()->implementations().empty() != has_convolutions);
-    for (const std::string& name : single.kernels->layers()->implementations()) {
+    CHECK(single.kernels->layers().implementations().empty() != has_convolutions);
+    for (const std::string& name : single.kernels->layers().implementations()) {
       CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
     }
   }
@@ -180,7 +180,7 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
       Network<T> network(*kernels, layers_of<T>(words, kLarge), kLarge.size(), kMany, 0);
       CAPTURE(network.description());
       CAPTURE(threads);
-      REQUIRE(kernels->layers()->samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);  // else this tests nothing
+      REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);  // else this tests nothing
       network.initialise(3);
       Random random(9, Purpose::kShuffle);
       std::vector<T> images(kMany * kLarge.size());
@@ -233,9 +233,9 @@ TEST_CASE("a convolution that takes its ReLU along gives the bits of the two one
     const auto bias = drawn(window.output.channels);
     std::vector<float> apart(kImages * window.output.size());
     std::vector<float> together(apart.size());
-    kernels->layers()->convolve(window, kImages, x.data(), w.data(), bias.data(), false, apart.data());
+    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), false, apart.data());
     kernels->relu(apart.data(), apart.data(), apart.size());
-    kernels->layers()->convolve(window, kImages, x.data(), w.data(), bias.data(), true, together.data());
+    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), true, together.data());
     CHECK(apart == together);
     CHECK(std::ranges::count(together, 0.0F) > 0);
     CHECK(std::ranges::any_of(together, [](float value) { return value > 0; }));
@@ -332,7 +332,7 @@ TEST_CASE("resnet18 is the published one, for small images") {
 
 TEST_CASE("convolution and pooling give numbers worked out by hand") {
   auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = *kernels->layers();
+  LayerKernels<float>& layers = kernels->layers();
   const Window window{{3, 3, 1}, {2, 2, 1}, 2, 1, 0};
   const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::vector<float> w{1, 10, 100, 1000};

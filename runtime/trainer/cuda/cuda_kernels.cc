@@ -1,5 +1,5 @@
-// The GPU's half of the device seam: cuBLAS, the kernels of elementwise.cu, one stream. The module
-// dlrun-trainer-cuda.so.
+// The GPU's half of the device seam: cuBLAS, the kernels of elementwise.cu, one stream; cuda_layer_kernels.h has what
+// convolutional networks need. The module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -7,6 +7,8 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include "runtime/trainer/cuda/cuda_layer_kernels.h"
+#include "runtime/trainer/cuda/device_status.h"
 #include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
@@ -18,11 +20,12 @@ namespace {
 
 class CudaKernels final : public Kernels<float> {
  public:
-  explicit CudaKernels(int device) : device_(device) {}
+  explicit CudaKernels(int device) : device_(device), status_(device) {}
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+    layers_.reset();
     if (blas_ != nullptr) cublasDestroy(blas_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
@@ -32,20 +35,22 @@ class CudaKernels final : public Kernels<float> {
     keep(cudaSetDevice(device_), "cudaSetDevice");
     keep(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     keep(cublasCreate(&blas_), "cublasCreate");
-    if (status_) keep(cublasSetStream(blas_, stream_), "cublasSetStream");
+    if (status_.first()) keep(cublasSetStream(blas_, stream_), "cublasSetStream");
     cudaDeviceProp properties{};
     keep(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     name_ = properties.name;
-    return status_;
+    layers_ = cuda::make_cuda_layer_kernels(*this, status_);
+    return status_.first();
   }
 
   [[nodiscard]] std::string description() const override { return fmt::format("cuda {} ({})", device_, name_); }
   [[nodiscard]] bool uses_host_memory() const override { return false; }
   [[nodiscard]] void* stream() const override { return stream_; }
+  [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
 
   [[nodiscard]] Result<> synchronise() override {
     keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    return status_;
+    return status_.first();
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -70,7 +75,7 @@ class CudaKernels final : public Kernels<float> {
       if (memory != nullptr) copy_from_host(memory.get(), bytes.data(), bytes.size());
       return memory;
     };
-    return {copy(data.images), copy(data.labels), data.size(), data.features, data.classes};
+    return {copy(data.images), copy(data.labels), data.size(), data.features, data.classes, data.label_width};
   }
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, float scale, float* x,
@@ -81,8 +86,8 @@ class CudaKernels final : public Kernels<float> {
     }
     if (samples_ == nullptr) return;  // allocate() has kept the error
     copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
-    cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(), data.features, scale, x, labels,
-                 stream_);
+    cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(), data.features, data.label_width,
+                 scale, x, labels, stream_);
     launched("gather");
   }
 
@@ -181,16 +186,11 @@ class CudaKernels final : public Kernels<float> {
   }
 
  private:
-  void keep(cudaError_t code, const char* what) {
-    if (code != cudaSuccess && status_)
-      status_ = fail(Errc::kInternal, "cuda {}: {}: {}", device_, what, cudaGetErrorString(code));
+  template <typename Code>
+  void keep(Code code, const char* what) {
+    status_.keep(code, what);
   }
-  void keep(cublasStatus_t code, const char* what) {
-    if (code != CUBLAS_STATUS_SUCCESS && status_) {
-      status_ = fail(Errc::kInternal, "cuda {}: {}: {}", device_, what, cublasGetStatusString(code));
-    }
-  }
-  void launched(const char* what) { keep(cudaGetLastError(), what); }
+  void launched(const char* what) { status_.launched(what); }
 
   int device_;
   std::string name_;
@@ -201,7 +201,8 @@ class CudaKernels final : public Kernels<float> {
   std::shared_ptr<std::size_t> ranges_;  // of sums_of_squares(), as the next two
   std::shared_ptr<double> sums_;
   std::size_t sums_size_ = 0;
-  Result<> status_;
+  cuda::DeviceStatus status_;
+  std::unique_ptr<LayerKernels<float>> layers_;
 };
 
 Result<std::unique_ptr<Kernels<float>>> make(int local_rank) {

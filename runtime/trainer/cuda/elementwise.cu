@@ -1,33 +1,20 @@
 #include "runtime/trainer/cuda/elementwise.h"
+#include "runtime/trainer/cuda/launch.h"
 
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;
-constexpr unsigned kMostBlocks = 4096;  // loops take the rest
-
-unsigned blocks_for(std::size_t count) {
-  const std::size_t blocks = (count + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-}
-
-/// This thread's elements of 0..count-1: for (size_t i = first(); i < count; i += stride()).
-__device__ std::size_t first() {
-  return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-}
-__device__ std::size_t stride() {
-  return std::size_t{gridDim.x} * blockDim.x;
-}
-
 /// One block a sample.
 __global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
-                              std::size_t features, float scale, float* x, std::uint8_t* out_labels) {
+                              std::size_t features, std::size_t label_width, float scale, float* x,
+                              std::uint8_t* out_labels) {
   const std::size_t row = blockIdx.x;
   const std::size_t sample = samples[row];
   for (std::size_t j = threadIdx.x; j < features; j += blockDim.x) {
     x[row * features + j] = static_cast<float>(images[sample * features + j]) * scale;
   }
-  if (threadIdx.x == 0) out_labels[row] = labels[sample];
+  for (std::size_t j = threadIdx.x; j < label_width; j += blockDim.x)
+    out_labels[row * label_width + j] = labels[sample * label_width + j];
 }
 
 __global__ void add_bias_kernel(float* y, const float* bias, std::size_t count, std::size_t width) {
@@ -54,8 +41,6 @@ __global__ void relu_backward_kernel(const float* y, const float* dy, float* dx,
 /// One block in all, a thread a row: totals are then added up in a fixed order, and a run repeats to the bit.
 __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels, std::size_t n,
                                              std::size_t classes, float scale, float* gradient, float* totals) {
-  __shared__ float losses[kThreads];
-  __shared__ float corrects[kThreads];
   float loss = 0;
   float correct = 0;
   for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
@@ -73,19 +58,7 @@ __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uin
       gradient[i * classes + j] = (expf(row[j] - row[largest]) / sum - (j == labels[i] ? 1.0F : 0.0F)) * scale;
     }
   }
-  losses[threadIdx.x] = loss;
-  corrects[threadIdx.x] = correct;
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) {
-      losses[threadIdx.x] += losses[threadIdx.x + half];
-      corrects[threadIdx.x] += corrects[threadIdx.x + half];
-    }
-  }
-  if (threadIdx.x == 0) {
-    totals[0] += losses[0];
-    totals[1] += corrects[0];
-  }
+  add_to_totals(loss, correct, totals);
 }
 
 __global__ void adam_kernel(float* p, const float* g, float* m, float* v, std::size_t count,
@@ -143,10 +116,11 @@ __global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges
 // An empty grid is an error of CUDA's: nothing to do is left out here.
 
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
-            std::size_t features, float scale, float* x, std::uint8_t* out_labels, cudaStream_t stream) {
+            std::size_t features, std::size_t label_width, float scale, float* x, std::uint8_t* out_labels,
+            cudaStream_t stream) {
   if (n == 0) return;
-  gather_kernel<<<static_cast<unsigned>(n), kThreads, 0, stream>>>(images, labels, samples, features, scale, x,
-                                                                   out_labels);
+  gather_kernel<<<static_cast<unsigned>(n), kThreads, 0, stream>>>(images, labels, samples, features, label_width,
+                                                                   scale, x, out_labels);
 }
 
 void add_bias(float* y, const float* bias, std::size_t n, std::size_t width, cudaStream_t stream) {

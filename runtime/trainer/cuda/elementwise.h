@@ -14,9 +14,10 @@
 
 namespace dlrun::trainer::cuda {
 
-/// samples: device memory, [n]. x: [n x features]. out_labels: [n].
+/// samples: device memory, [n]. x: [n x features]. out_labels: [n x label_width].
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
-            std::size_t features, float scale, float* x, std::uint8_t* out_labels, cudaStream_t stream);
+            std::size_t features, std::size_t label_width, float scale, float* x, std::uint8_t* out_labels,
+            cudaStream_t stream);
 void add_bias(float* y, const float* bias, std::size_t n, std::size_t width, cudaStream_t stream);
 void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width, cudaStream_t stream);
 void relu(const float* x, float* y, std::size_t count, cudaStream_t stream);

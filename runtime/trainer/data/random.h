@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include "runtime/trainer/host_device.h"
+
 namespace dlrun::trainer {
 
 /// One mixing step of SplitMix64 (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators").
-[[nodiscard]] constexpr std::uint64_t mix(std::uint64_t x) {
+[[nodiscard]] DLRUN_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
@@ -20,7 +22,7 @@ enum class Purpose : std::uint64_t { kInit = 1, kShuffle = 2, kTrainDigits = 3, 
 /// A stream: SplitMix64 keyed by (seed, purpose, index). index: the layer, the epoch, the sample.
 class Random {
  public:
-  Random(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)
+  DLRUN_HOST_DEVICE Random(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)
       : state_(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(purpose)) ^ index)) {}
 
   [[nodiscard]] std::uint64_t next() {
@@ -30,6 +32,11 @@ class Random {
 
   /// Uniform in [0, 1), 53 bits.
   [[nodiscard]] double uniform() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
+
+  /// What the (i + 1)-th uniform() from here on will be.
+  [[nodiscard]] DLRUN_HOST_DEVICE double uniform_at(std::uint64_t i) const {
+    return static_cast<double>(mix(state_ + (i + 1) * 0x9e3779b97f4a7c15U) >> 11U) * 0x1p-53;
+  }
 
   /// Uniform in [low, high).
   [[nodiscard]] double uniform(double low, double high) { return low + (high - low) * uniform(); }

@@ -93,8 +93,6 @@ Result<> Trainer::build() {
                     ? "its samples have a label of 0 or 1 for each class: they need --loss sigmoid"
                     : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 for each class");
   }
-  if (is_multiple && session_.kernels.layers() == nullptr)
-    return fail(Errc::kUsage, "--loss sigmoid needs --device cpu");
   const auto words = options_.layers.empty() ? named_model(options_.model, options_.hidden, classes_)
                                              : Result<std::vector<std::string>>(options_.layers);
   if (!words) return tl::unexpected(words.error());
@@ -102,12 +100,6 @@ Result<> Trainer::build() {
                          data_.train.features / (data_.train.height * data_.train.width)};
   auto layers = make_layers<float>(*words, image, classes_);
   if (!layers) return tl::unexpected(layers.error());
-  for (std::size_t i = 0; i < layers->size() && session_.kernels.layers() == nullptr; ++i) {
-    if ((*layers)[i]->needs_layer_kernels()) {
-      return fail(Errc::kUsage, "--device cuda trains dense layers and relu only, not {}; use --device cpu",
-                  (*layers)[i]->description());
-    }
-  }
   for (const auto& layer : *layers) {
     if (layer->joins_ranks() && at_once(options_) < options_.batch) {
       return fail(Errc::kUsage,

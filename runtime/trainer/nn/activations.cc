@@ -33,7 +33,6 @@ template <typename T>
 class Relu final : public Activation<T> {
  public:
   explicit Relu(std::size_t width) : Activation<T>("relu", width) {}
-  [[nodiscard]] bool needs_layer_kernels() const override { return false; }
   [[nodiscard]] bool is_relu() const override { return true; }
 
  private:
@@ -50,10 +49,10 @@ class Tanh final : public Activation<T> {
 
  private:
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
-    kernels.layers()->hyperbolic_tangent(x, y, count);
+    kernels.layers().hyperbolic_tangent(x, y, count);
   }
   void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx, std::size_t count) const override {
-    kernels.layers()->hyperbolic_tangent_backward(y, dy, dx, count);
+    kernels.layers().hyperbolic_tangent_backward(y, dy, dx, count);
   }
 };
 
@@ -64,10 +63,10 @@ class Sigmoid final : public Activation<T> {
 
  private:
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
-    kernels.layers()->logistic(x, y, count);
+    kernels.layers().logistic(x, y, count);
   }
   void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx, std::size_t count) const override {
-    kernels.layers()->logistic_backward(y, dy, dx, count);
+    kernels.layers().logistic_backward(y, dy, dx, count);
   }
 };
 

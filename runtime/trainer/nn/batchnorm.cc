@@ -1,15 +1,11 @@
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
 #include "runtime/trainer/nn/layer.h"
 
 namespace dlrun::trainer {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
-
-/// Its workspace holds mean and 1 / sqrt(variance + epsilon) of the batch, [2 x channels].
+/// Its workspace holds the batch's statistics, [2 x channels], and on the way back the means of the gradients, as many.
 template <typename T>
 class BatchNorm final : public Layer<T> {
  public:
@@ -18,7 +14,7 @@ class BatchNorm final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return is_synchronised_ ? "batchnorm sync" : "batchnorm"; }
   [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
-  [[nodiscard]] std::size_t workspace() const override { return 2 * channels_; }
+  [[nodiscard]] std::size_t workspace() const override { return 4 * channels_; }
   [[nodiscard]] bool joins_ranks() const override { return is_synchronised_; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
@@ -32,61 +28,34 @@ class BatchNorm final : public Layer<T> {
   void initialise_statistics(std::span<T> running) const override { ones_and_zeros(running, T{0}); }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    T* const mean = call.workspace;
-    T* const scale = call.workspace + channels_;
+    LayerKernels<T>& kernels = call.kernels.layers();
+    const std::size_t rows = call.n * places_;
     if (call.batch.is_training) {
-      // Sums about the running mean, which all ranks share: the variance is no difference of two large numbers.
-      std::vector<double> sums(2 * channels_ + 1);
-      call.kernels.layers()->channel_sums(x, call.running, call.n * places_, channels_, sums.data());
-      const double rows = add_up(call, sums);
-      if (call.n == 0) return;
-      const double share = static_cast<double>(call.n) /
-                           static_cast<double>(call.batch.global_samples > 0 ? call.batch.global_samples : call.n);
-      for (std::size_t k = 0; k < channels_; ++k) {
-        const double offset = sums[k] / rows;
-        const double variance = std::max(0.0, sums[channels_ + k] / rows - offset * offset);
-        mean[k] = static_cast<T>(call.running[k] + offset);
-        scale[k] = static_cast<T>(1 / std::sqrt(variance + kEpsilon));
-        if (call.observed == nullptr) continue;
-        call.observed[k] += static_cast<T>(share * (call.running[k] + offset));
-        call.observed[channels_ + k] += static_cast<T>(share * variance * (rows > 1 ? rows / (rows - 1) : 1));
-      }
+      const std::size_t samples = call.batch.global_samples > 0 ? call.batch.global_samples : call.n;
+      const double share = static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
+      kernels.batch_statistics(x, rows, channels_, all_ranks(call), share, call.running, call.workspace, call.observed);
     } else {
-      for (std::size_t k = 0; k < channels_; ++k) {
-        mean[k] = call.running[k];
-        scale[k] = static_cast<T>(1 / std::sqrt(call.running[channels_ + k] + kEpsilon));
-      }
+      kernels.running_statistics(call.running, channels_, call.workspace);
     }
-    call.kernels.layers()->normalise(x, mean, scale, call.parameters, call.parameters + channels_, call.n * places_,
-                                     channels_, y);
+    if (rows > 0) kernels.normalise(x, call.workspace, call.parameters, rows, channels_, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
     // With z = (x - mean) scale: dgamma = sum dy z, dbeta = sum dy, of this rank's samples: the ranks' gradients are
     // added later. dx = gamma scale (dy - mean of dy - z mean of dy z), the means over all samples that were normalised
     // together.
-    const T* const mean = call.workspace;
-    const T* const scale = call.workspace + channels_;
-    std::vector<double> sums(2 * channels_ + 1);
-    call.kernels.layers()->normalise_backward_sums(x, dy, mean, scale, call.n * places_, channels_, sums.data());
-    for (std::size_t k = 0; k < channels_; ++k) {
-      gradients[k] = static_cast<T>(sums[channels_ + k]);
-      gradients[channels_ + k] = static_cast<T>(sums[k]);
-    }
-    const double rows = add_up(call, sums);
-    if (call.n == 0 || dx == nullptr) return;
-    std::vector<T> means(2 * channels_);
-    for (std::size_t k = 0; k < means.size(); ++k) means[k] = static_cast<T>(sums[k] / rows);
-    call.kernels.layers()->normalise_backward_input(x, dy, mean, scale, call.parameters, means.data(), call.n * places_,
-                                                    channels_, dx);
+    LayerKernels<T>& kernels = call.kernels.layers();
+    const std::size_t rows = call.n * places_;
+    T* const means = call.workspace + 2 * channels_;
+    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, all_ranks(call), gradients, means);
+    if (rows == 0 || dx == nullptr) return;
+    kernels.normalise_backward_input(x, dy, call.workspace, call.parameters, means, rows, channels_, dx);
   }
 
  private:
-  /// Puts the number of rows behind sums and adds up both over what is normalised together. Returns the rows.
-  double add_up(const LayerCall<T>& call, std::vector<double>& sums) const {
-    sums.back() = static_cast<double>(call.n * places_);
-    if (is_synchronised_ && call.batch.sum_over_ranks != nullptr) (*call.batch.sum_over_ranks)(sums);
-    return sums.back();
+  /// What adds up over the ranks that are normalised together; nullptr: this one alone.
+  [[nodiscard]] const SumOverRanks* all_ranks(const LayerCall<T>& call) const {
+    return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }
 
   void ones_and_zeros(std::span<T> values, T first) const {

@@ -79,8 +79,8 @@ class CpuKernels final : public Kernels<T> {
   [[nodiscard]] Result<> synchronise() override {
     return status_ ? layers_->status() : status_;
   }
-  [[nodiscard]] LayerKernels<T>* layers() override {
-    return layers_.get();
+  [[nodiscard]] LayerKernels<T>& layers() override {
+    return *layers_;
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {

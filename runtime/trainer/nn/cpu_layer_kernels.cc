@@ -4,8 +4,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/convolution.h"
 #include "runtime/trainer/nn/cpu_loops.h"
+#include "runtime/trainer/nn/layer_elements.h"
 #include "runtime/trainer/nn/layer_kernels.h"
 
 namespace dlrun::trainer {
@@ -195,66 +197,79 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void channel_sums(const T* x, const T* shift, std::size_t rows, std::size_t channels, double* sums) override {
-    sum_blocks(rows, channels, sums, [&](std::size_t row, double* block) {
+  void batch_statistics(const T* x, std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks,
+                        double share, const T* running, T* statistics, T* observed) override {
+    sum_blocks(rows, channels, [&](std::size_t row, double* block) {
       const T* from = x + row * channels;
       for (std::size_t k = 0; k < channels; ++k) {
-        const double value = double{from[k]} - double{shift[k]};
+        const double value = double{from[k]} - double{running[k]};
         block[k] += value;
         block[channels + k] += value * value;
       }
     });
+    const double all_rows = add_up(rows, sum_over_ranks);
+    if (rows == 0) return;
+    for (std::size_t k = 0; k < channels; ++k)
+      batch_statistics_element(k, channels, sums_.data(), all_rows, share, running, statistics, observed);
   }
 
-  void normalise(const T* x, const T* mean, const T* scale, const T* gamma, const T* beta, std::size_t rows,
-                 std::size_t channels, T* y) override {
+  void running_statistics(const T* running, std::size_t channels, T* statistics) override {
+    for (std::size_t k = 0; k < channels; ++k) running_statistics_element(k, channels, running, statistics);
+  }
+
+  void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows, std::size_t channels,
+                 T* y) override {
     for_each_of(rows, [&](std::size_t row) {
       const T* from = x + row * channels;
       T* to = y + row * channels;
-      for (std::size_t k = 0; k < channels; ++k) to[k] = (from[k] - mean[k]) * scale[k] * gamma[k] + beta[k];
+      for (std::size_t k = 0; k < channels; ++k) to[k] = normalised(from[k], k, channels, statistics, parameters);
     });
   }
 
-  void normalise_backward_sums(const T* x, const T* dy, const T* mean, const T* scale, std::size_t rows,
-                               std::size_t channels, double* sums) override {
-    sum_blocks(rows, channels, sums, [&](std::size_t row, double* block) {
+  void normalise_backward_sums(const T* x, const T* dy, const T* statistics, std::size_t rows, std::size_t channels,
+                               const SumOverRanks* sum_over_ranks, T* gradients, T* means) override {
+    sum_blocks(rows, channels, [&](std::size_t row, double* block) {
       const T* from = x + row * channels;
       const T* delta = dy + row * channels;
       for (std::size_t k = 0; k < channels; ++k) {
         block[k] += double{delta[k]};
-        block[channels + k] += double{delta[k]} * double{(from[k] - mean[k]) * scale[k]};
+        block[channels + k] += double{delta[k]} * double{(from[k] - statistics[k]) * statistics[channels + k]};
       }
     });
+    for (std::size_t k = 0; k < channels; ++k) {
+      gradients[k] = static_cast<T>(sums_[channels + k]);
+      gradients[channels + k] = static_cast<T>(sums_[k]);
+    }
+    const double all_rows = add_up(rows, sum_over_ranks);
+    for (std::size_t k = 0; k < 2 * channels && rows > 0; ++k) means[k] = static_cast<T>(sums_[k] / all_rows);
   }
 
-  void normalise_backward_input(const T* x, const T* dy, const T* mean, const T* scale, const T* gamma, const T* means,
+  void normalise_backward_input(const T* x, const T* dy, const T* statistics, const T* gamma, const T* means,
                                 std::size_t rows, std::size_t channels, T* dx) override {
     for_each_of(rows, [&](std::size_t row) {
       const T* from = x + row * channels;
       const T* delta = dy + row * channels;
       T* to = dx + row * channels;
-      for (std::size_t k = 0; k < channels; ++k) {
-        to[k] = gamma[k] * scale[k] * (delta[k] - means[k] - (from[k] - mean[k]) * scale[k] * means[channels + k]);
-      }
+      for (std::size_t k = 0; k < channels; ++k)
+        to[k] = normalised_backward(from[k], delta[k], k, channels, statistics, gamma, means);
+    });
+  }
+
+  void dropout_factors(std::uint64_t seed, std::uint64_t key, std::span<const std::uint32_t> samples, std::size_t n,
+                       std::size_t width, double rate, T* factors) override {
+    const T kept = static_cast<T>(1 / (1 - rate));
+    for_each_of(n, [&](std::size_t i) {
+      const Random random(seed, Purpose::kDropout, key ^ (i < samples.size() ? samples[i] : i));
+      for (std::size_t j = 0; j < width; ++j) factors[i * width + j] = random.uniform_at(j) < rate ? T{0} : kept;
     });
   }
 
   void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes, T scale,
                              T* gradient, T* totals) override {
-    const T part = T{1} / static_cast<T>(classes);
     for (std::size_t i = 0; i < n; ++i) {
-      T loss = 0;
-      T right = 0;
-      for (std::size_t j = i * classes; j < (i + 1) * classes; ++j) {
-        const T x = logits[j];
-        const T y = labels[j] == 0 ? T{0} : T{1};
-        const T small = std::exp(-std::abs(x));
-        loss += std::max(x, T{0}) - x * y + std::log1p(small);
-        right += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
-        if (gradient != nullptr) gradient[j] = ((x >= 0 ? 1 : small) / (1 + small) - y) * scale * part;
-      }
-      totals[0] += loss * part;
-      totals[1] += right * part;
+      T* const slope = gradient == nullptr ? nullptr : gradient + i * classes;
+      sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope, totals[0],
+                                totals[1]);
     }
   }
 
@@ -265,7 +280,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * (1 - y[i] * y[i]);
   }
   void logistic(const T* x, T* y, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) y[i] = 1 / (1 + std::exp(-x[i]));
+    for (std::size_t i = 0; i < count; ++i) y[i] = logistic_of(x[i]);
   }
   void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * y[i] * (1 - y[i]);
@@ -276,6 +291,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void add(const T* a, const T* b, T* sum, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
   }
+  void copy(const T* x, T* y, std::size_t count) override { std::copy_n(x, count, y); }
 
   [[nodiscard]] std::vector<std::string> implementations() const override { return convolutions_.implementations(); }
   [[nodiscard]] Result<> status() const override { return status_; }
@@ -299,10 +315,10 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  /// sums = what add(row, block) adds up to over all rows, 2 x channels numbers: block by block, a thread takes whole
+  /// sums_ = what add(row, block) adds up to over all rows, 2 x channels numbers: block by block, a thread takes whole
   /// blocks, and blocks are added in order.
   template <typename Add>
-  void sum_blocks(std::size_t rows, std::size_t channels, double* sums, const Add& add) {
+  void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {
     constexpr std::size_t kRows = 512;
     const std::size_t width = 2 * channels;
     const std::size_t blocks = (rows + kRows - 1) / kRows;
@@ -311,8 +327,15 @@ class CpuLayerKernels final : public LayerKernels<T> {
       for (std::size_t row = block * kRows; row < std::min(rows, (block + 1) * kRows); ++row)
         add(row, block_sums_.data() + block * width);
     });
-    std::fill_n(sums, width, 0.0);
-    for (std::size_t i = 0; i < block_sums_.size(); ++i) sums[i % width] += block_sums_[i];
+    sums_.assign(width, 0);
+    for (std::size_t i = 0; i < block_sums_.size(); ++i) sums_[i % width] += block_sums_[i];
+  }
+
+  /// sums_ of all ranks that are normalised together. Returns their rows.
+  double add_up(std::size_t rows, const SumOverRanks* sum_over_ranks) {
+    sums_.push_back(static_cast<double>(rows));
+    if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);
+    return sums_.back();
   }
 
   void keep(Result<> result) {
@@ -322,6 +345,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   int threads_;
   std::conditional_t<std::is_same_v<T, float>, OnednnConvolutions, PlainConvolutions> convolutions_;
   std::vector<double> block_sums_;
+  std::vector<double> sums_;
   Result<> status_;
 };
 

@@ -15,7 +15,6 @@ class Dense final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return fmt::format("dense {}", outputs_); }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
-  [[nodiscard]] bool needs_layer_kernels() const override { return false; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {inputs_, outputs_}}, {"bias", {outputs_}}};

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "runtime/trainer/nn/layer.h"
@@ -20,22 +18,17 @@ class Dropout final : public Layer<T> {
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     if (!call.batch.is_training) {
-      if (x != y) std::copy_n(x, call.n * width_, y);
+      if (x != y) call.kernels.layers().copy(x, y, call.n * width_);
       return;
     }
-    const T kept = static_cast<T>(1 / (1 - rate_));
-    for (std::size_t i = 0; i < call.n; ++i) {
-      const std::uint64_t sample = i < call.batch.samples.size() ? call.batch.samples[i] : i;
-      Random random(call.batch.seed, Purpose::kDropout, mix(mix(call.batch.step) ^ index_) ^ sample);
-      T* factors = call.workspace + i * width_;
-      for (std::size_t j = 0; j < width_; ++j) factors[j] = random.uniform() < rate_ ? T{0} : kept;
-    }
-    call.kernels.layers()->multiply(x, call.workspace, y, call.n * width_);
+    call.kernels.layers().dropout_factors(call.batch.seed, mix(mix(call.batch.step) ^ index_), call.batch.samples,
+                                          call.n, width_, rate_, call.workspace);
+    call.kernels.layers().multiply(x, call.workspace, y, call.n * width_);
   }
 
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy, T* /*gradients*/,
                 T* dx) const override {
-    if (dx != nullptr) call.kernels.layers()->multiply(dy, call.workspace, dx, call.n * width_);
+    if (dx != nullptr) call.kernels.layers().multiply(dy, call.workspace, dx, call.n * width_);
   }
 
  private:

@@ -37,7 +37,7 @@ struct DeviceData {
   std::size_t samples = 0;
   std::size_t features = 0;
   std::size_t classes = 0;
-  std::size_t label_width = 1;  ///< more than 1 only on a device with LayerKernels
+  std::size_t label_width = 1;
 };
 
 enum class Transpose : bool { kNo, kYes };
@@ -58,8 +58,8 @@ class Kernels {
   /// The queue of operations as its runtime knows it (cudaStream_t); nullptr on the CPU.
   [[nodiscard]] virtual void* stream() const { return nullptr; }
 
-  /// What convolutional networks need beyond this; nullptr on a device that has dense networks only.
-  [[nodiscard]] virtual LayerKernels<T>* layers() { return nullptr; }
+  /// What convolutional networks need beyond this.
+  [[nodiscard]] virtual LayerKernels<T>& layers() = 0;
 
   /// bytes of zeroed memory, aligned to 64; nullptr when there is not so much (then synchronise() fails, too).
   [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,9 +29,6 @@ struct ParameterShape {
     return product;
   }
 };
-
-/// Replaces each number by its sum over all ranks; every rank calls it alike.
-using SumOverRanks = std::function<void(std::span<double>)>;
 
 /// What a layer may want to know about the batch.
 struct BatchInfo {
@@ -80,8 +76,6 @@ class Layer {
   /// Forward and backward of a batch are those of its parts one after another, the parts' gradients added up, and
   /// nothing is gained by a larger part. Neither looks at the BatchInfo or has a workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
-  /// Needs Kernels::layers(), which not every device has.
-  [[nodiscard]] virtual bool needs_layer_kernels() const { return true; }
 
   /// Its parameters in the order of its view.
   [[nodiscard]] virtual std::vector<ParameterShape> parameters() const { return {}; }

@@ -1,39 +1,25 @@
 #pragma once
-// What the layers of convolutional networks need of a device beyond kernels.h. The CPU has it, through oneDNN; a device
-// without it trains dense networks only.
+// What the layers of convolutional networks need of a device beyond kernels.h: on the CPU through oneDNN, on a GPU
+// through cuDNN and kernels of our own. Pointers are to memory of the device, unless they are said to be the host's.
 //
 // Images lie row by row, a pixel's channels together: [n x height x width x channels] (NHWC), so that a byte image of
 // one channel needs no reordering, and a pooling loop runs over neighbouring channels.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
+#include "runtime/trainer/nn/window.h"
 
 namespace dlrun::trainer {
 
-struct ImageShape {
-  std::size_t height = 1;
-  std::size_t width = 1;
-  std::size_t channels = 1;
-
-  [[nodiscard]] std::size_t size() const { return height * width * channels; }
-  friend bool operator==(const ImageShape&, const ImageShape&) = default;
-};
-
-/// A square window that moves over images. output = (input + 2 padding - size) / stride + 1, in either direction.
-struct Window {
-  ImageShape input;
-  ImageShape output;
-  std::size_t size = 1;
-  std::size_t stride = 1;
-  std::size_t padding = 0;  ///< zeros on each side; 0 for pooling
-
-  friend bool operator==(const Window&, const Window&) = default;
-};
+/// Replaces each number by its sum over all ranks; every rank calls it alike. Host memory.
+using SumOverRanks = std::function<void(std::span<double>)>;
 
 template <typename T>
 class LayerKernels {
@@ -66,18 +52,33 @@ class LayerKernels {
   virtual void average_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
 
-  // Batch normalisation of [rows x channels]; all other arrays are [channels], pairs of them [2 x channels].
-  /// sums = the sum over rows of x - shift, then that of its square; in double, in an order that threads do not change.
-  virtual void channel_sums(const T* x, const T* shift, std::size_t rows, std::size_t channels, double* sums) = 0;
+  // Batch normalisation of [rows x channels]. statistics, parameters, gradients, running, observed, means: pairs of
+  // channels, [2 x channels]. Sums are taken in double, in an order that threads do not change; sum_over_ranks adds
+  // them up over what is normalised together, nullptr: this rank's rows are all.
+  /// statistics = the rows' mean, then 1 / sqrt(variance + epsilon), from sums about running's mean, which all ranks
+  /// share: the variance is no difference of two large numbers. Unless it is nullptr, observed += share times mean and
+  /// unbiased variance. Without rows of its own a rank takes part in the sum, and nothing else happens.
+  virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks,
+                                double share, const T* running, T* statistics, T* observed) = 0;
+  /// statistics of running mean and variance.
+  virtual void running_statistics(const T* running, std::size_t channels, T* statistics) = 0;
   /// y = (x - mean) scale gamma + beta.
-  virtual void normalise(const T* x, const T* mean, const T* scale, const T* gamma, const T* beta, std::size_t rows,
-                         std::size_t channels, T* y) = 0;
-  /// sums = the sum over rows of dy, then that of dy (x - mean) scale; as channel_sums.
-  virtual void normalise_backward_sums(const T* x, const T* dy, const T* mean, const T* scale, std::size_t rows,
-                                       std::size_t channels, double* sums) = 0;
+  virtual void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows, std::size_t channels,
+                         T* y) = 0;
+  /// gradients = the sum over this rank's rows of dy (x - mean) scale, then that of dy; means = of all rows' dy, then
+  /// of their dy (x - mean) scale.
+  virtual void normalise_backward_sums(const T* x, const T* dy, const T* statistics, std::size_t rows,
+                                       std::size_t channels, const SumOverRanks* sum_over_ranks, T* gradients,
+                                       T* means) = 0;
   /// dx = gamma scale (dy - means[0] - (x - mean) scale means[1]).
-  virtual void normalise_backward_input(const T* x, const T* dy, const T* mean, const T* scale, const T* gamma,
-                                        const T* means, std::size_t rows, std::size_t channels, T* dx) = 0;
+  virtual void normalise_backward_input(const T* x, const T* dy, const T* statistics, const T* gamma, const T* means,
+                                        std::size_t rows, std::size_t channels, T* dx) = 0;
+
+  /// factors[i, j] = 0 where number j of the stream (seed, Purpose::kDropout, key ^ sample i) is below rate, else
+  /// 1 / (1 - rate); to the bit the same on every device. samples: host memory; behind its end sample i is i. factors:
+  /// [n x width].
+  virtual void dropout_factors(std::uint64_t seed, std::uint64_t key, std::span<const std::uint32_t> samples,
+                               std::size_t n, std::size_t width, double rate, T* factors) = 0;
 
   /// Binary cross-entropy of each logit's logistic function against a label of 0 or 1, a sample's mean over its
   /// classes, in the form that neither overflows nor cancels: max(x, 0) - x y + log(1 + exp(-|x|)). logits, labels: [n
@@ -93,6 +94,7 @@ class LayerKernels {
   virtual void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
   virtual void multiply(const T* a, const T* b, T* product, std::size_t count) = 0;
   virtual void add(const T* a, const T* b, T* sum, std::size_t count) = 0;
+  virtual void copy(const T* x, T* y, std::size_t count) = 0;
 
   /// The implementations that the library chose for the convolutions so far, such as "jit:avx512_core".
   [[nodiscard]] virtual std::vector<std::string> implementations() const = 0;

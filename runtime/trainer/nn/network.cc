@@ -55,7 +55,6 @@ bool Network<T>::is_in_place(std::size_t layer) const {
 
 template <typename T>
 void Network<T>::plan_parts() {
-  if (kernels_.layers() == nullptr) return;
   std::size_t widest = 0;
   std::size_t parameters = 0;
   for (const auto& layer : layers_) {
@@ -67,7 +66,7 @@ void Network<T>::plan_parts() {
     widest = std::max(widest, layer->outputs());
     ++parts_;
   }
-  part_samples_ = kernels_.layers()->samples_at_once(widest * sizeof(T));
+  part_samples_ = kernels_.layers().samples_at_once(widest * sizeof(T));
   if (part_samples_ >= max_batch_) parts_ = 0;
   if (parts_ == 0) return;
   part_gradients_ = Array<T>(kernels_, parameters);

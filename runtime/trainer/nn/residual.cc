@@ -14,6 +14,12 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
   return count;
 }
 
+/// Elements a sample, so that what lies behind the arrays of any number of samples is aligned to 16 bytes: cuDNN reads
+/// images in vectors.
+constexpr std::size_t aligned(std::size_t elements) {
+  return (elements + 3) / 4 * 4;
+}
+
 /// One of a block's two ways: layers one after another. Where their things lie in what the block was given, elements a
 /// sample of the workspace and elements of the rest: each layer's output, its gradient and its own workspace.
 template <typename T>
@@ -28,9 +34,9 @@ class Way {
     for (const auto& layer : layers_) {
       Place place = at;
       place.output = at.workspace;
-      place.gradient = place.output + layer->outputs();
-      place.workspace = place.gradient + layer->outputs();
-      at.workspace = place.workspace + layer->workspace();
+      place.gradient = place.output + aligned(layer->outputs());
+      place.workspace = place.gradient + aligned(layer->outputs());
+      at.workspace = place.workspace + aligned(layer->workspace());
       at.parameters += count_of(layer->parameters());
       at.statistics += count_of(layer->statistics());
       places_.push_back(place);
@@ -93,7 +99,7 @@ class Residual final : public Layer<T> {
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   /// The layers', and the gradients of both ways' inputs.
-  [[nodiscard]] std::size_t workspace() const override { return taken_.workspace + 2 * inputs_; }
+  [[nodiscard]] std::size_t workspace() const override { return taken_.workspace + 2 * aligned(inputs_); }
   [[nodiscard]] bool joins_ranks() const override {
     const auto joins = [](const auto& layer) { return layer->joins_ranks(); };
     return std::ranges::any_of(inner_.layers(), joins) || std::ranges::any_of(shortcut_.layers(), joins);
@@ -120,14 +126,14 @@ class Residual final : public Layer<T> {
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     const T* a = shortcut_.forward(call, x);
     const T* b = inner_.forward(call, x);
-    call.kernels.layers()->add(a, b, y, call.n * outputs_);
+    call.kernels.layers().add(a, b, y, call.n * outputs_);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
     T* const inputs = call.workspace + call.n * taken_.workspace;
     const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
-    const T* b = inner_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs + call.n * inputs_);
-    if (dx != nullptr) call.kernels.layers()->add(a, b, dx, call.n * inputs_);
+    const T* b = inner_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs + call.n * aligned(inputs_));
+    if (dx != nullptr) call.kernels.layers().add(a, b, dx, call.n * inputs_);
   }
 
  private:

@@ -1,7 +1,5 @@
 // The layers that move a window over an image: convolution and pooling.
 
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "runtime/trainer/nn/layer.h"
@@ -33,17 +31,16 @@ class Conv2d final : public Layer<T> {
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers()->convolve(window_, call.n, x, call.parameters, call.parameters + weights(), call.with_relu,
-                                    y);
+    call.kernels.layers().convolve(window_, call.n, x, call.parameters, call.parameters + weights(), call.with_relu, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
     if (call.n == 0) {
-      std::fill_n(gradients, weights() + window_.output.channels, T{0});
+      call.kernels.zero(gradients, weights() + window_.output.channels);
       return;
     }
-    call.kernels.layers()->convolve_backward_weights(window_, call.n, x, dy, gradients, gradients + weights());
-    if (dx != nullptr) call.kernels.layers()->convolve_backward_input(window_, call.n, call.parameters, dy, dx);
+    call.kernels.layers().convolve_backward_weights(window_, call.n, x, dy, gradients, gradients + weights());
+    if (dx != nullptr) call.kernels.layers().convolve_backward_input(window_, call.n, call.parameters, dy, dx);
   }
 
  private:
@@ -66,10 +63,10 @@ class MaxPool final : public Layer<T> {
   [[nodiscard]] bool reads_output() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers()->max_pool(window_, call.n, x, y);
+    call.kernels.layers().max_pool(window_, call.n, x, y);
   }
   void backward(const LayerCall<T>& call, const T* x, const T* y, const T* dy, T* /*gradients*/, T* dx) const override {
-    if (dx != nullptr) call.kernels.layers()->max_pool_backward(window_, call.n, x, y, dy, dx);
+    if (dx != nullptr) call.kernels.layers().max_pool_backward(window_, call.n, x, y, dy, dx);
   }
 
  private:
@@ -86,11 +83,11 @@ class AveragePool final : public Layer<T> {
   [[nodiscard]] bool goes_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers()->average_pool(window_, call.n, x, y);
+    call.kernels.layers().average_pool(window_, call.n, x, y);
   }
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy, T* /*gradients*/,
                 T* dx) const override {
-    if (dx != nullptr) call.kernels.layers()->average_pool_backward(window_, call.n, dy, dx);
+    if (dx != nullptr) call.kernels.layers().average_pool_backward(window_, call.n, dy, dx);
   }
 
  private:

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/trainer/optim/host_device.h"
+#include "runtime/trainer/host_device.h"
 
 namespace dlrun::trainer {
 

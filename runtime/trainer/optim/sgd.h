@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "runtime/trainer/optim/host_device.h"
+#include "runtime/trainer/host_device.h"
 
 namespace dlrun::trainer {
 

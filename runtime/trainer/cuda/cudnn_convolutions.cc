@@ -1,0 +1,277 @@
+#include "runtime/trainer/cuda/cudnn_convolutions.h"
+
+#include <algorithm>
+#include <array>
+
+#include <cudnn.h>
+
+#include "runtime/trainer/cuda/layer_loops.h"
+
+namespace dlrun::trainer::cuda {
+namespace {
+
+/// Algorithms that want more memory than this beside their arrays are left out.
+constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30U;
+
+Result<> checked(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return {};
+  std::array<char, 256> detail{};
+  cudnnGetLastErrorString(detail.data(), detail.size() - 1);
+  return fail(Errc::kInternal, "{}: {}{}{}", call, cudnnGetErrorString(status), detail[0] == '\0' ? "" : ": ",
+              detail.data());
+}
+
+template <auto kDestroy>
+struct Destroy {
+  template <typename Object>
+  void operator()(Object* object) const {
+    kDestroy(object);
+  }
+};
+/// A descriptor of cuDNN's, and its end.
+template <typename Handle, auto kDestroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<kDestroy>>;
+using TensorDescriptor = Owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
+using FilterDescriptor = Owned<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
+using ConvolutionDescriptor = Owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
+
+template <typename Handle, typename Owner>
+Result<> create(cudnnStatus_t (*make)(Handle*), Owner& owner, const char* call) {
+  Handle handle = nullptr;
+  DLRUN_TRY(checked(make(&handle), call));
+  owner.reset(handle);
+  return {};
+}
+
+/// A window at a batch size, in cuDNN's words. Its dimensions are named in the order n, c, h, w, whatever the layout.
+struct Shapes {
+  TensorDescriptor x, y;
+  FilterDescriptor w;
+  ConvolutionDescriptor convolution;
+
+  Result<> make(const Window& window, std::size_t n) {
+    const auto size = [](std::size_t value) { return static_cast<int>(value); };
+    const auto image = [&](TensorDescriptor& to, const ImageShape& shape) -> Result<> {
+      DLRUN_TRY(create(cudnnCreateTensorDescriptor, to, "cudnnCreateTensorDescriptor"));
+      return checked(cudnnSetTensor4dDescriptor(to.get(), CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, size(n),
+                                                size(shape.channels), size(shape.height), size(shape.width)),
+                     "cudnnSetTensor4dDescriptor");
+    };
+    DLRUN_TRY(image(x, window.input));
+    DLRUN_TRY(image(y, window.output));
+    DLRUN_TRY(create(cudnnCreateFilterDescriptor, w, "cudnnCreateFilterDescriptor"));
+    DLRUN_TRY(
+        checked(cudnnSetFilter4dDescriptor(w.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, size(window.output.channels),
+                                           size(window.input.channels), size(window.size), size(window.size)),
+                "cudnnSetFilter4dDescriptor"));
+    DLRUN_TRY(create(cudnnCreateConvolutionDescriptor, convolution, "cudnnCreateConvolutionDescriptor"));
+    DLRUN_TRY(checked(cudnnSetConvolution2dDescriptor(convolution.get(), size(window.padding), size(window.padding),
+                                                      size(window.stride), size(window.stride), 1, 1,
+                                                      CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+                      "cudnnSetConvolution2dDescriptor"));
+    // Its default takes float32 through TF32, of 10 bits.
+    return checked(cudnnSetConvolutionMathType(convolution.get(), CUDNN_FMA_MATH), "cudnnSetConvolutionMathType");
+  }
+};
+
+/// One of the three passes of a window at a batch size.
+template <typename Algorithm>
+struct Pass {
+  struct Candidate {
+    Algorithm algorithm;
+    std::size_t workspace_bytes = 0;
+  };
+  const char* call;
+  std::vector<Candidate> candidates{};  // the first is used; those that prove unsupported go
+  bool is_searched = false;
+  bool has_run = false;
+
+  /// Those that cuDNN found, in its order, the fastest first. needs(algorithm, &bytes) asks for the workspace.
+  template <typename Found, typename Needs>
+  void keep(const Found* found, int count, const Needs& needs) {
+    is_searched = true;
+    for (const Found* one = found; one != found + count; ++one) {
+      std::size_t bytes = 0;
+      if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
+      if (needs(one->algo, &bytes) != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
+      candidates.push_back({one->algo, bytes});
+    }
+  }
+};
+
+struct Entry {
+  Window window;
+  std::size_t n = 0;
+  Shapes shapes;
+  Pass<cudnnConvolutionFwdAlgo_t> forward{"cudnnConvolutionForward"};
+  Pass<cudnnConvolutionBwdDataAlgo_t> backward_input{"cudnnConvolutionBackwardData"};
+  Pass<cudnnConvolutionBwdFilterAlgo_t> backward_weights{"cudnnConvolutionBackwardFilter"};
+};
+
+std::size_t places(const Window& window) {
+  return window.size * window.size * window.input.channels;
+}
+
+}  // namespace
+
+struct CudnnConvolutions::Parts {
+  explicit Parts(Kernels<float>& kernels) : device(kernels), stream(static_cast<cudaStream_t>(kernels.stream())) {}
+
+  Kernels<float>& device;
+  cudaStream_t stream;
+  Owned<cudnnHandle_t, cudnnDestroy> handle;
+  std::vector<std::unique_ptr<Entry>> entries;  // a handful: layers times batch sizes
+  Array<std::byte> workspace;
+  Array<float> weights;  // in cuDNN's order
+  std::vector<std::string> implementations;
+
+  /// The entry of window and n; at first the handle, too: it costs a dense network nothing.
+  Result<Entry*> entry(const Window& window, std::size_t n) {
+    if (handle == nullptr) {
+      DLRUN_TRY(create(cudnnCreate, handle, "cudnnCreate"));
+      DLRUN_TRY(checked(cudnnSetStream(handle.get(), stream), "cudnnSetStream"));
+    }
+    for (const auto& known : entries) {
+      if (known->n == n && known->window == window) return known.get();
+    }
+    auto made = std::make_unique<Entry>();
+    made->window = window;
+    made->n = n;
+    DLRUN_TRY(made->shapes.make(window, n));
+    const std::size_t count = places(window) * window.output.channels;
+    if (count > weights.size()) {
+      weights = Array<float>(device, count);
+      if (weights.data() == nullptr) return tl::unexpected(device.synchronise().error());
+    }
+    entries.push_back(std::move(made));
+    return entries.back().get();
+  }
+
+  /// execute(algorithm, workspace, bytes) with the fastest algorithm that takes it. cuDNN's word that it supports one
+  /// is not its last: what it then refuses goes, and the next is tried.
+  template <typename Algorithm, typename Execute>
+  Result<> run(Pass<Algorithm>& pass, const Entry& entry, const Execute& execute) {
+    while (!pass.candidates.empty()) {
+      const auto& candidate = pass.candidates.front();
+      if (candidate.workspace_bytes > workspace.size()) {
+        workspace = Array<std::byte>(device, candidate.workspace_bytes);
+        if (workspace.data() == nullptr) return device.synchronise();  // allocate() has kept the error
+      }
+      const cudnnStatus_t status = execute(candidate.algorithm, workspace.data(), candidate.workspace_bytes);
+      if (status == CUDNN_STATUS_SUCCESS) {
+        if (!pass.has_run)
+          implementations.push_back(fmt::format("{} {}", pass.call, static_cast<int>(candidate.algorithm)));
+        pass.has_run = true;
+        return {};
+      }
+      if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) return checked(status, pass.call);
+      pass.candidates.erase(pass.candidates.begin());
+    }
+    const Window& w = entry.window;
+    return fail(Errc::kInternal,
+                "{}: cuDNN {} has no algorithm in float32 that repeats to the bit for {} images of {} x {} x {}, "
+                "{} windows of {} x {}, stride {}, padding {}",
+                pass.call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
+                w.output.channels, w.size, w.size, w.stride, w.padding);
+  }
+};
+
+CudnnConvolutions::CudnnConvolutions(Kernels<float>& device) : parts_(std::make_unique<Parts>(device)) {}
+CudnnConvolutions::~CudnnConvolutions() = default;
+
+namespace {
+
+constexpr float kOne = 1;
+constexpr float kZero = 0;
+
+}  // namespace
+
+Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const float* x, const float* w, float* y) {
+  Parts& p = *parts_;
+  const auto found = p.entry(window, n);
+  if (!found) return tl::unexpected(found.error());
+  Entry& entry = **found;
+  const Shapes& s = entry.shapes;
+  cudnnHandle_t const handle = p.handle.get();
+  if (!entry.forward.is_searched) {
+    std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> list{};
+    int count = 0;
+    DLRUN_TRY(
+        checked(cudnnGetConvolutionForwardAlgorithm_v7(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
+                                                       static_cast<int>(list.size()), &count, list.data()),
+                "cudnnGetConvolutionForwardAlgorithm_v7"));
+    entry.forward.keep(list.data(), count, [&](cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
+      return cudnnGetConvolutionForwardWorkspaceSize(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
+                                                     algorithm, bytes);
+    });
+  }
+  transpose(w, places(window), window.output.channels, p.weights.data(), p.stream);
+  return p.run(entry.forward, entry, [&](cudnnConvolutionFwdAlgo_t algorithm, void* workspace, std::size_t bytes) {
+    return cudnnConvolutionForward(handle, &kOne, s.x.get(), x, s.w.get(), p.weights.data(), s.convolution.get(),
+                                   algorithm, workspace, bytes, &kZero, s.y.get(), y);
+  });
+}
+
+Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
+                                           float* dx) {
+  Parts& p = *parts_;
+  const auto found = p.entry(window, n);
+  if (!found) return tl::unexpected(found.error());
+  Entry& entry = **found;
+  const Shapes& s = entry.shapes;
+  cudnnHandle_t const handle = p.handle.get();
+  if (!entry.backward_input.is_searched) {
+    std::array<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT> list{};
+    int count = 0;
+    DLRUN_TRY(checked(
+        cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, s.w.get(), s.y.get(), s.convolution.get(), s.x.get(),
+                                                    static_cast<int>(list.size()), &count, list.data()),
+        "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
+    entry.backward_input.keep(list.data(), count, [&](cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
+      return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, s.w.get(), s.y.get(), s.convolution.get(), s.x.get(),
+                                                          algorithm, bytes);
+    });
+  }
+  transpose(w, places(window), window.output.channels, p.weights.data(), p.stream);
+  return p.run(
+      entry.backward_input, entry, [&](cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace, std::size_t bytes) {
+        return cudnnConvolutionBackwardData(handle, &kOne, s.w.get(), p.weights.data(), s.y.get(), dy,
+                                            s.convolution.get(), algorithm, workspace, bytes, &kZero, s.x.get(), dx);
+      });
+}
+
+Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
+                                             float* dw) {
+  Parts& p = *parts_;
+  const auto found = p.entry(window, n);
+  if (!found) return tl::unexpected(found.error());
+  Entry& entry = **found;
+  const Shapes& s = entry.shapes;
+  cudnnHandle_t const handle = p.handle.get();
+  if (!entry.backward_weights.is_searched) {
+    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT> list{};
+    int count = 0;
+    DLRUN_TRY(checked(
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, s.x.get(), s.y.get(), s.convolution.get(), s.w.get(),
+                                                      static_cast<int>(list.size()), &count, list.data()),
+        "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
+    entry.backward_weights.keep(list.data(), count, [&](cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
+      return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, s.x.get(), s.y.get(), s.convolution.get(),
+                                                            s.w.get(), algorithm, bytes);
+    });
+  }
+  DLRUN_TRY(p.run(entry.backward_weights, entry,
+                  [&](cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace, std::size_t bytes) {
+                    return cudnnConvolutionBackwardFilter(handle, &kOne, s.x.get(), x, s.y.get(), dy,
+                                                          s.convolution.get(), algorithm, workspace, bytes, &kZero,
+                                                          s.w.get(), p.weights.data());
+                  }));
+  transpose(p.weights.data(), window.output.channels, places(window), dw, p.stream);
+  return {};
+}
+
+const std::vector<std::string>& CudnnConvolutions::implementations() const {
+  return parts_->implementations;
+}
+
+}  // namespace dlrun::trainer::cuda

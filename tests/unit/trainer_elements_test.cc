@@ -1,0 +1,108 @@
+// What the GPU computes for one element, here by the CPU: against the CPU's own loops, which go about it another way.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer_elements.h"
+#include "runtime/trainer/nn/layer_kernels.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kImages = 3;
+
+/// Windows that tile the image, overlap, leave gaps, leave a rest, and are the whole of it.
+std::vector<Window> windows() {
+  constexpr ImageShape kImage{7, 6, 3};
+  std::vector<Window> all;
+  for (const auto& [size, stride] :
+       std::array<std::array<std::size_t, 2>, 7>{{{1, 1}, {2, 2}, {3, 3}, {3, 1}, {3, 2}, {2, 3}, {6, 1}}}) {
+    all.push_back({kImage,
+                   {(kImage.height - size) / stride + 1, (kImage.width - size) / stride + 1, kImage.channels},
+                   size,
+                   stride,
+                   0});
+  }
+  return all;
+}
+
+/// From -2 to 2 in halves: most windows hold their largest number more than once.
+std::vector<float> few_values(std::size_t count, std::uint64_t seed) {
+  Random random(seed, Purpose::kInit);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.below(9)) / 2 - 2;
+  return values;
+}
+
+/// value(image, row, column, k) of images of this shape.
+template <typename Value>
+std::vector<float> each(const ImageShape& shape, const Value& value) {
+  std::vector<float> all;
+  for (std::size_t image = 0; image < kImages; ++image) {
+    for (std::size_t row = 0; row < shape.height; ++row) {
+      for (std::size_t column = 0; column < shape.width; ++column) {
+        for (std::size_t k = 0; k < shape.channels; ++k) {
+          REQUIRE(element_at(shape, image, row, column, k) == all.size());
+          all.push_back(value(image, row, column, k));
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the windows over a place are those that hold it") {
+  for (std::size_t size = 1; size <= 5; ++size) {
+    for (std::size_t stride = 1; stride <= 6; ++stride) {
+      for (std::size_t inputs = size; inputs <= 14; ++inputs) {
+        const std::size_t outputs = (inputs - size) / stride + 1;
+        const Window window{{}, {}, size, stride, 0};
+        for (std::size_t place = 0; place < inputs; ++place) {
+          const Places found = windows_over(place, window, outputs);
+          for (std::size_t i = 0; i < outputs; ++i) {
+            const bool holds = i * stride <= place && place < i * stride + size;
+            CHECK((found.first <= i && i < found.end) == holds);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("pooling element by element is the CPU's, to the bit, with equal numbers in a window, too") {
+  const auto kernels = make_cpu_kernels<float>(1);
+  LayerKernels<float>& layers = kernels->layers();
+  for (const Window& w : windows()) {
+    CAPTURE(w.size);
+    CAPTURE(w.stride);
+    const std::vector<float> x = few_values(kImages * w.input.size(), w.size);
+    const std::vector<float> dy = few_values(kImages * w.output.size(), 100 + w.stride);
+    std::vector<float> y(dy.size());
+    std::vector<float> dx(x.size(), -1);
+    layers.max_pool(w, kImages, x.data(), y.data());
+    CHECK(y == each(w.output, [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
+    layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(dx == each(w.input,
+                     [&](auto... at) { return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...); }));
+    layers.average_pool(w, kImages, x.data(), y.data());
+    CHECK(y == each(w.output, [&](auto... at) { return average_pool_element(w, x.data(), at...); }));
+    layers.average_pool_backward(w, kImages, dy.data(), dx.data());
+    CHECK(dx == each(w.input, [&](auto... at) { return average_pool_backward_element(w, dy.data(), at...); }));
+  }
+}
+
+TEST_CASE("a stream's numbers can be had in any order") {
+  Random random(7, Purpose::kDropout, 3);
+  const Random start = random;
+  for (std::uint64_t i = 0; i < 1000; ++i) CHECK(start.uniform_at(i) == random.uniform());
+  CHECK(random.uniform_at(5) == start.uniform_at(1005));
+}
+
+}  // namespace dlrun::trainer
