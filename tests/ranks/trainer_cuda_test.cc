@@ -1,16 +1,13 @@
 // The GPU against the CPU, operation by operation and over a whole training; without a GPU its refusal.
 
 #include <array>
-#include <cmath>
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "runtime/comm/make_communicator.h"
-#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/optim/adam.h"
@@ -18,49 +15,9 @@
 #include "runtime/trainer/optim/optimizer.h"
 #include "runtime/trainer/optim/rmsprop.h"
 #include "runtime/trainer/optim/sgd.h"
+#include "tests/ranks/on_gpu.h"
 
 namespace dlrun::trainer {
-namespace {
-
-/// Host arrays go to a device, an operation runs there, and the first array comes back.
-using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
-
-std::vector<float> result_of(Kernels<float>& kernels, const std::vector<std::vector<float>>& arrays,
-                             const Operation& operation) {
-  std::vector<Array<float>> memory;
-  std::vector<float*> pointers;
-  for (const auto& array : arrays) {
-    memory.emplace_back(kernels, array.size());
-    kernels.copy_from_host(memory.back().data(), array.data(), array.size() * sizeof(float));
-    pointers.push_back(memory.back().data());
-  }
-  operation(kernels, pointers);
-  std::vector<float> result(arrays[0].size());
-  kernels.copy_to_host(result.data(), pointers[0], result.size() * sizeof(float));
-  const auto done = kernels.synchronise();
-  REQUIRE_MESSAGE(done.has_value(), done.error().message);
-  return result;
-}
-
-std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
-  Random random(seed, Purpose::kInit);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
-  return values;
-}
-
-std::unique_ptr<Kernels<float>> gpu() {
-  auto kernels = make_cuda_kernels(0);
-  if (kernels) return std::move(*kernels);
-  REQUIRE(kernels.error().code == Errc::kUnavailable);
-  CHECK(kernels.error().message.find("no GPU") != std::string::npos);
-  CHECK(kernels.error().message.find("resources.gpus_per_node") != std::string::npos);
-  MESSAGE("no comparison: " << kernels.error().message);
-  return nullptr;
-}
-
-}  // namespace
-
 TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GPU is named") {
   const auto device = gpu();
   if (device == nullptr) return;
@@ -73,10 +30,7 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
     CAPTURE(what);
     const auto expected = result_of(*host, arrays, operation);
     const auto got = result_of(*device, arrays, operation);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      CAPTURE(i);
-      CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-5).scale(1));  // sums of up to 53 floats in another order
-    }
+    check_close(got, expected, 1e-5, 1);  // sums of up to 53 floats in another order
   };
   const auto x = numbers(kN * kWidth, 1);
   const auto y = numbers(kN * kWidth, 2);
@@ -111,6 +65,20 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
               CHECK(done.has_value());
             });
   }
+  Dataset data;
+  data.features = 5;
+  data.classes = data.label_width = 3;
+  for (std::uint8_t i = 0; i < 20; ++i) data.images.push_back(static_cast<std::uint8_t>(i * 12));
+  data.labels = {0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1};
+  const std::vector<std::uint32_t> samples{3, 0, 3};
+  compare("gather", {std::vector<float>(15)}, [&](auto& kernels, const auto& p) {
+    const DeviceData there = kernels.upload(data);
+    Array<std::uint8_t> labels(kernels, 9);
+    kernels.gather(there, samples, 0.5F, p[0], labels.data());
+    std::vector<std::uint8_t> got(9);
+    kernels.copy_to_host(got.data(), labels.data(), got.size());
+    CHECK(got == std::vector<std::uint8_t>{1, 0, 1, 0, 1, 0, 1, 0, 1});
+  });
   compare("adam", {x, y, numbers(kN * kWidth, 11), std::vector<float>(kN * kWidth, 0.3F)},
           [](auto& kernels, const auto& p) {
             kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth,
@@ -169,9 +137,7 @@ TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the miss
     REQUIRE_MESSAGE(outcome.has_value(), outcome.error().message);
     parameters.push_back(trainer.parameters());
   }
-  for (std::size_t i = 0; i < parameters[0].size(); ++i) {
-    CHECK(parameters[0][i] == doctest::Approx(parameters[1][i]).epsilon(1e-4).scale(1));  // 20 steps of rounding
-  }
+  check_close(parameters[0], parameters[1], 1e-4, 1);  // 20 steps of rounding
 }
 
 }  // namespace dlrun::trainer

@@ -1,5 +1,6 @@
 #include "runtime/trainer/cuda/cuda_layer_kernels.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"

@@ -1,7 +1,7 @@
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
-#include <algorithm>
 #include <array>
+#include <string>
 
 #include <cudnn.h>
 
@@ -82,7 +82,7 @@ struct Pass {
     std::size_t workspace_bytes = 0;
   };
   const char* call;
-  std::vector<Candidate> candidates{};  // the first is used; those that prove unsupported go
+  std::vector<Candidate> candidates{};  // the first is used; those that are refused at first go
   bool is_searched = false;
   bool has_run = false;
 
@@ -147,32 +147,41 @@ struct CudnnConvolutions::Parts {
     return entries.back().get();
   }
 
+  /// to = from [rows x columns] the other way round.
+  Result<> turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
+    transpose(from, rows, columns, to, stream);
+    const cudaError_t launched = cudaGetLastError();
+    return launched == cudaSuccess ? Result<>() : fail(Errc::kInternal, "transpose: {}", cudaGetErrorString(launched));
+  }
+
   /// execute(algorithm, workspace, bytes) with the fastest algorithm that takes it. cuDNN's word that it supports one
-  /// is not its last: what it then refuses goes, and the next is tried.
+  /// is not its last: what it refuses at first goes, and the next is tried.
   template <typename Algorithm, typename Execute>
   Result<> run(Pass<Algorithm>& pass, const Entry& entry, const Execute& execute) {
+    std::string refused;
     while (!pass.candidates.empty()) {
       const auto& candidate = pass.candidates.front();
       if (candidate.workspace_bytes > workspace.size()) {
         workspace = Array<std::byte>(device, candidate.workspace_bytes);
         if (workspace.data() == nullptr) return device.synchronise();  // allocate() has kept the error
       }
-      const cudnnStatus_t status = execute(candidate.algorithm, workspace.data(), candidate.workspace_bytes);
-      if (status == CUDNN_STATUS_SUCCESS) {
-        if (!pass.has_run)
-          implementations.push_back(fmt::format("{} {}", pass.call, static_cast<int>(candidate.algorithm)));
+      const auto done = checked(execute(candidate.algorithm, workspace.data(), candidate.workspace_bytes), pass.call);
+      if (pass.has_run) return done;
+      if (done) {
+        implementations.push_back(fmt::format("{} {}", pass.call, static_cast<int>(candidate.algorithm)));
         pass.has_run = true;
-        return {};
+        return done;
       }
-      if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) return checked(status, pass.call);
+      refused = done.error().message;
       pass.candidates.erase(pass.candidates.begin());
     }
     const Window& w = entry.window;
     return fail(Errc::kInternal,
                 "{}: cuDNN {} has no algorithm in float32 that repeats to the bit for {} images of {} x {} x {}, "
-                "{} windows of {} x {}, stride {}, padding {}",
+                "{} windows of {} x {}, stride {}, padding {}{}{}",
                 pass.call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
-                w.output.channels, w.size, w.size, w.stride, w.padding);
+                w.output.channels, w.size, w.size, w.stride, w.padding,
+                refused.empty() ? "" : "; the last one: ", refused);
   }
 };
 
@@ -205,7 +214,7 @@ Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const f
                                                      algorithm, bytes);
     });
   }
-  transpose(w, places(window), window.output.channels, p.weights.data(), p.stream);
+  DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
   return p.run(entry.forward, entry, [&](cudnnConvolutionFwdAlgo_t algorithm, void* workspace, std::size_t bytes) {
     return cudnnConvolutionForward(handle, &kOne, s.x.get(), x, s.w.get(), p.weights.data(), s.convolution.get(),
                                    algorithm, workspace, bytes, &kZero, s.y.get(), y);
@@ -232,7 +241,7 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
                                                           algorithm, bytes);
     });
   }
-  transpose(w, places(window), window.output.channels, p.weights.data(), p.stream);
+  DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
   return p.run(
       entry.backward_input, entry, [&](cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace, std::size_t bytes) {
         return cudnnConvolutionBackwardData(handle, &kOne, s.w.get(), p.weights.data(), s.y.get(), dy,
@@ -266,8 +275,7 @@ Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n
                                                           s.convolution.get(), algorithm, workspace, bytes, &kZero,
                                                           s.w.get(), p.weights.data());
                   }));
-  transpose(p.weights.data(), window.output.channels, places(window), dw, p.stream);
-  return {};
+  return p.turn(p.weights.data(), window.output.channels, places(window), dw);
 }
 
 const std::vector<std::string>& CudnnConvolutions::implementations() const {

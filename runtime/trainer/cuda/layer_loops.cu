@@ -32,8 +32,9 @@ constexpr unsigned kTileRows = 8;
 /// than it: its columns lie in 32 banks.
 __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t columns, float* y) {
   __shared__ float tile[kTile][kTile + 1];
-  const std::size_t row = std::size_t{blockIdx.y} * kTile;
-  const std::size_t column = std::size_t{blockIdx.x} * kTile;
+  const auto across = static_cast<unsigned>((columns + kTile - 1) / kTile);
+  const std::size_t row = std::size_t{blockIdx.x / across} * kTile;
+  const std::size_t column = std::size_t{blockIdx.x % across} * kTile;
   for (unsigned i = threadIdx.y; i < kTile; i += kTileRows) {
     if (row + i < rows && column + threadIdx.x < columns)
       tile[i][threadIdx.x] = x[(row + i) * columns + column + threadIdx.x];
@@ -165,9 +166,8 @@ __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uin
 
 void transpose(const float* x, std::size_t rows, std::size_t columns, float* y, cudaStream_t stream) {
   if (rows * columns == 0) return;
-  const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
-                  static_cast<unsigned>((rows + kTile - 1) / kTile));
-  transpose_kernel<<<grid, dim3(kTile, kTileRows), 0, stream>>>(x, rows, columns, y);
+  const std::size_t tiles = ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
+  transpose_kernel<<<static_cast<unsigned>(tiles), dim3(kTile, kTileRows), 0, stream>>>(x, rows, columns, y);
 }
 
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels, bool with_relu,

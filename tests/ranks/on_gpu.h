@@ -1,0 +1,67 @@
+#pragma once
+// An operation on the GPU and on the CPU; without a GPU its refusal.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/nn/kernels.h"
+
+namespace dlrun::trainer {
+
+/// Host arrays go to a device, an operation runs there, and the first array comes back.
+using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
+
+inline std::vector<float> result_of(Kernels<float>& kernels, const std::vector<std::vector<float>>& arrays,
+                                    const Operation& operation) {
+  std::vector<Array<float>> memory;
+  std::vector<float*> pointers;
+  for (const auto& array : arrays) {
+    memory.emplace_back(kernels, array.size());
+    kernels.copy_from_host(memory.back().data(), array.data(), array.size() * sizeof(float));
+    pointers.push_back(memory.back().data());
+  }
+  operation(kernels, pointers);
+  std::vector<float> result(arrays[0].size());
+  kernels.copy_to_host(result.data(), pointers[0], result.size() * sizeof(float));
+  const auto done = kernels.synchronise();
+  REQUIRE_MESSAGE(done.has_value(), done.error().message);
+  return result;
+}
+
+/// From -1 to 1.
+inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
+  Random random(seed, Purpose::kInit);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+/// The first GPU; nullptr where there is none, which is then told as it should be.
+inline std::unique_ptr<Kernels<float>> gpu() {
+  auto kernels = make_cuda_kernels(0);
+  if (kernels) return std::move(*kernels);
+  REQUIRE(kernels.error().code == Errc::kUnavailable);
+  CHECK(kernels.error().message.find("no GPU") != std::string::npos);
+  CHECK(kernels.error().message.find("resources.gpus_per_node") != std::string::npos);
+  MESSAGE("no comparison: " << kernels.error().message);
+  return nullptr;
+}
+
+/// Each number of got is expected's within tolerance times (scale + the number).
+inline void check_close(const std::vector<float>& got, const std::vector<float>& expected, double tolerance,
+                        double scale) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(got[i] == doctest::Approx(expected[i]).epsilon(tolerance).scale(scale));
+  }
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,320 @@
+// Convolutional networks on the GPU against the CPU: operation by operation, layer by layer, and over some steps.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/nn/layer_kernels.h"
+#include "runtime/trainer/nn/model.h"
+#include "runtime/trainer/nn/network.h"
+#include "runtime/trainer/optim/sgd.h"
+#include "tests/ranks/on_gpu.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr std::size_t kImages = 4;
+
+/// A window over an image of height x width x channels.
+Window window_of(ImageShape image, std::size_t channels, std::size_t size, std::size_t stride, std::size_t padding) {
+  return {image,
+          {(image.height + 2 * padding - size) / stride + 1, (image.width + 2 * padding - size) / stride + 1, channels},
+          size,
+          stride,
+          padding};
+}
+
+/// operation's first array on both devices. Within tolerance of (scale + the number); 0: to the bit.
+struct Comparison {
+  Kernels<float>& device;
+  std::unique_ptr<Kernels<float>> host = make_cpu_kernels<float>(1);
+
+  void operator()(const char* what, const std::vector<std::vector<float>>& arrays, const Operation& operation,
+                  double tolerance, double scale = 1) const {
+    CAPTURE(what);
+    const auto expected = result_of(*host, arrays, operation);
+    const auto got = result_of(device, arrays, operation);
+    if (tolerance == 0) {
+      CHECK(got == expected);
+    } else {
+      check_close(got, expected, tolerance, scale);
+    }
+  }
+};
+
+/// What a network has become after some steps of SGD, and what it makes of its last images then.
+struct Trained {
+  std::vector<float> output;     // in the first step
+  std::vector<float> gradients;  // of the first step
+  std::vector<float> parameters;
+  std::vector<float> running;
+  std::vector<float> evaluated;
+};
+
+/// On random images, in batches of kBatch; as Trainer::step has it.
+template <typename T>
+Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, int steps) {
+  constexpr std::size_t kBatch = 12;
+  constexpr std::size_t kClasses = 10;
+  auto layers = make_layers<T>(words, image, kClasses);
+  REQUIRE_MESSAGE(layers.has_value(), layers.error().message);
+  Network<T> network(kernels, std::move(*layers), image.size(), kBatch, 2);
+  network.initialise(3);
+  Array<std::uint8_t> labels(kernels, kBatch);
+  std::vector<std::uint32_t> samples(kBatch);
+  Trained result;
+  const auto to_host = [&](const T* data, std::size_t count, std::vector<float>& to) {
+    std::vector<T> values(count);
+    kernels.copy_to_host(values.data(), data, count * sizeof(T));
+    to.assign(values.begin(), values.end());
+  };
+  for (int step = 0; step < steps; ++step) {
+    Random random(static_cast<std::uint64_t>(step), Purpose::kShuffle);
+    std::vector<T> images(kBatch * image.size());
+    for (T& pixel : images) pixel = static_cast<T>(random.uniform());
+    std::vector<std::uint8_t> classes(kBatch);
+    for (std::uint8_t& label : classes) label = static_cast<std::uint8_t>(random.below(kClasses));
+    for (std::uint32_t& sample : samples) sample = static_cast<std::uint32_t>(random.below(1000));
+    kernels.copy_from_host(network.input(), images.data(), images.size() * sizeof(T));
+    kernels.copy_from_host(labels.data(), classes.data(), classes.size());
+    kernels.zero(network.observed().data(), network.observed().size());
+    network.forward(kBatch,
+                    {.is_training = true, .seed = 5, .step = static_cast<std::uint64_t>(step), .samples = samples});
+    kernels.softmax_cross_entropy(network.output(), labels.data(), kBatch, kClasses, T{1} / kBatch,
+                                  network.output_gradient(), network.extra().data());
+    if (step == 0) to_host(network.output(), kBatch * kClasses, result.output);
+    network.backward(kBatch, [](std::size_t) {});
+    if (step == 0) to_host(network.gradients().data(), network.gradients().size(), result.gradients);
+    kernels.sgd(network.parameters().data(), network.gradients().data(), nullptr, network.parameters().size(),
+                SgdCoefficients<T>{T(0.05), 0, 0});
+    network.keep_observed();
+  }
+  network.forward(kBatch);
+  to_host(network.output(), kBatch * kClasses, result.evaluated);
+  to_host(network.parameters().data(), network.parameters().size(), result.parameters);
+  to_host(network.running().data(), network.running().size(), result.running);
+  const auto done = kernels.synchronise();
+  REQUIRE_MESSAGE(done.has_value(), done.error().message);
+  return result;
+}
+
+/// Each number within tolerance of the largest of its array.
+void compare(const Trained& got, const Trained& expected, double tolerance) {
+  for (const auto array :
+       {&Trained::output, &Trained::gradients, &Trained::parameters, &Trained::running, &Trained::evaluated}) {
+    double largest = 0;
+    for (const float number : expected.*array) largest = std::max(largest, std::abs(double{number}));
+    check_close(got.*array, expected.*array, tolerance, largest);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("convolutions of the GPU give the CPU's numbers in float32, and the same bits each time") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const Comparison compare{*device};
+  // Of cnn, of resnet18 and of neither: one channel, odd ones, strides that leave a rest, a padded 5 x 5.
+  for (const Window& w :
+       {window_of({28, 28, 1}, 32, 3, 1, 0), window_of({26, 26, 32}, 64, 3, 1, 0), window_of({32, 32, 3}, 64, 3, 1, 1),
+        window_of({16, 16, 64}, 128, 3, 2, 1), window_of({16, 16, 64}, 128, 1, 2, 0),
+        window_of({7, 7, 64}, 64, 3, 2, 1), window_of({9, 6, 5}, 7, 5, 1, 2), window_of({8, 5, 2}, 3, 2, 3, 0),
+        window_of({1, 1, 6}, 4, 1, 1, 0)}) {
+    CAPTURE(w.input.height);
+    CAPTURE(w.input.channels);
+    CAPTURE(w.output.channels);
+    CAPTURE(w.size);
+    CAPTURE(w.stride);
+    const std::size_t weights = w.size * w.size * w.input.channels * w.output.channels;
+    const auto x = numbers(kImages * w.input.size(), 1);
+    const auto dy = numbers(kImages * w.output.size(), 2);
+    const auto kernel = numbers(weights, 3);
+    const auto bias = numbers(w.output.channels, 4);
+    // Sums of up to 3136 products of numbers below 1, of 20 or so; their rounding is 1e-5, TF32's would be 1e-3.
+    constexpr double kTolerance = 1e-5;
+    constexpr double kScale = 20;
+    for (const bool with_relu : {false, true}) {
+      compare(
+          "convolve", {dy, x, kernel, bias},
+          [&](auto& kernels, const auto& p) {
+            kernels.layers().convolve(w, kImages, p[1], p[2], p[3], with_relu, p[0]);
+          },
+          kTolerance, kScale);
+    }
+    compare(
+        "convolve_backward_input", {x, kernel, dy},
+        [&](auto& kernels, const auto& p) { kernels.layers().convolve_backward_input(w, kImages, p[1], p[2], p[0]); },
+        kTolerance, kScale);
+    const Operation of_weights = [&](auto& kernels, const auto& p) {
+      kernels.layers().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
+    };
+    compare("convolve_backward_weights", {kernel, x, dy, bias}, of_weights, kTolerance, kScale);
+    compare(
+        "of the biases", {bias, x, dy, kernel},
+        [&](auto& kernels, const auto& p) {
+          kernels.layers().convolve_backward_weights(w, kImages, p[1], p[2], p[3], p[0]);
+        },
+        kTolerance, kScale);
+    CHECK(result_of(*device, {kernel, x, dy, bias}, of_weights) ==
+          result_of(*device, {kernel, x, dy, bias}, of_weights));
+  }
+  for (const std::string& name : device->layers().implementations()) MESSAGE(name);
+}
+
+TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const Comparison compare{*device};
+  for (const auto& [size, stride] : std::array<std::array<std::size_t, 2>, 4>{{{2, 2}, {3, 1}, {3, 2}, {2, 3}}}) {
+    const Window w = window_of({9, 8, 37}, 37, size, stride, 0);
+    CAPTURE(size);
+    CAPTURE(stride);
+    auto x = numbers(kImages * w.input.size(), 1);
+    for (float& value : x) value = std::round(value * 4);  // windows with their largest number more than once
+    const auto dy = numbers(kImages * w.output.size(), 2);
+    compare(
+        "max_pool", {dy, x}, [&](auto& kernels, const auto& p) { kernels.layers().max_pool(w, kImages, p[1], p[0]); },
+        0);
+    compare(
+        "max_pool_backward", {x, x, dy, dy},
+        [&](auto& kernels, const auto& p) {
+          kernels.layers().max_pool(w, kImages, p[1], p[2]);
+          kernels.layers().max_pool_backward(w, kImages, p[1], p[2], p[3], p[0]);
+        },
+        1e-6);  // of four at most, contracted or not
+    compare(
+        "average_pool", {dy, x},
+        [&](auto& kernels, const auto& p) { kernels.layers().average_pool(w, kImages, p[1], p[0]); }, 1e-6);
+    compare(
+        "average_pool_backward", {x, dy},
+        [&](auto& kernels, const auto& p) { kernels.layers().average_pool_backward(w, kImages, p[1], p[0]); }, 1e-6);
+  }
+  const std::vector<std::uint32_t> samples{7, 11, 60000};
+  compare(
+      "dropout_factors", {numbers(5 * 700, 1)},
+      [&](auto& kernels, const auto& p) { kernels.layers().dropout_factors(5, 9, samples, 5, 700, 0.3, p[0]); }, 0);
+  const std::vector<std::uint8_t> labels{0, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1};
+  for (const bool totals : {false, true}) {
+    compare(
+        "sigmoid_cross_entropy", {numbers(15, 1), numbers(15, 2), numbers(15, 3)},
+        [&](auto& kernels, const auto& p) {
+          Array<std::uint8_t> there(kernels, labels.size());
+          kernels.copy_from_host(there.data(), labels.data(), labels.size());
+          kernels.layers().sigmoid_cross_entropy(p[1], there.data(), 5, 3, 0.5F, totals ? p[2] : p[0],
+                                                 totals ? p[0] : p[2]);
+          CHECK(kernels.synchronise().has_value());  // before the labels go
+        },
+        1e-5);
+  }
+}
+
+TEST_CASE("batch normalisation of the GPU gives the CPU's numbers, alone and with sums of other ranks") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const Comparison compare{*device};
+  // Sums of one block and of many, over channels of part of a warp and of several.
+  for (const auto& [rows, channels] :
+       std::array<std::array<std::size_t, 2>, 4>{{{1, 3}, {50, 1}, {3000, 70}, {70000, 5}}}) {
+    CAPTURE(rows);
+    CAPTURE(channels);
+    auto x = numbers(rows * channels, 1);
+    for (float& value : x) value = 3 + value / 4;
+    const auto dy = numbers(rows * channels, 2);
+    std::vector<float> running(2 * channels, 2.5F);
+    int asked = 0;
+    const SumOverRanks others = [&](std::span<double> sums) {
+      ++asked;
+      for (double& sum : sums) sum += 1;
+    };
+    for (const SumOverRanks* sum_over_ranks : {static_cast<const SumOverRanks*>(nullptr), &others}) {
+      const auto statistics = [&, rows = rows, channels = channels](Kernels<float>& kernels, const float* of,
+                                                                    const float* at, float* to, float* observed) {
+        kernels.layers().batch_statistics(of, rows, channels, sum_over_ranks, 0.25, at, to, observed);
+      };
+      // Sums are in double: what differs is the rounding of the results.
+      compare(
+          "statistics", {running, x, running, running},
+          [&](auto& kernels, const auto& p) { statistics(kernels, p[1], p[2], p[0], p[3]); }, 1e-6);
+      compare(
+          "observed", {running, x, running, running},
+          [&](auto& kernels, const auto& p) { statistics(kernels, p[1], p[2], p[3], p[0]); }, 1e-6);
+      compare(
+          "normalise", {dy, x, running, running, numbers(2 * channels, 3)},
+          [&, rows = rows, channels = channels](auto& kernels, const auto& p) {
+            statistics(kernels, p[1], p[2], p[3], nullptr);
+            kernels.layers().normalise(p[1], p[3], p[4], rows, channels, p[0]);
+          },
+          1e-5);
+      for (const bool is_input : {false, true}) {
+        compare(
+            is_input ? "normalise_backward_input" : "gradients",
+            {is_input ? x : running, x, running, running, dy, numbers(2 * channels, 3), running},
+            [&, rows = rows, channels = channels](auto& kernels, const auto& p) {
+              auto& layers = kernels.layers();
+              statistics(kernels, p[1], p[2], p[3], nullptr);
+              layers.normalise_backward_sums(p[1], p[4], p[3], rows, channels, sum_over_ranks, is_input ? p[2] : p[0],
+                                             p[6]);
+              if (is_input) layers.normalise_backward_input(p[1], p[4], p[3], p[5], p[6], rows, channels, p[0]);
+            },
+            1e-5, 10);
+      }
+    }
+    CHECK(asked > 0);
+  }
+}
+
+TEST_CASE("every layer's forward and backward on the GPU are the CPU's") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const auto host = make_cpu_kernels<float>(1);
+  const std::vector<Words> models{
+      {"dense 24", "relu", "dense 10"},
+      {"conv2d 6 3", "tanh", "conv2d 5 3 same", "sigmoid", "flatten", "dense 10"},
+      {"conv2d 4 3 stride 2 same", "relu", "dense 10"},
+      {"conv2d 6 3 same", "relu", "maxpool 2", "relu", "dense 10"},
+      {"conv2d 3 3 same", "maxpool 3 stride 1", "tanh", "conv2d 2 2", "avgpool 2 stride 1", "dense 10"},
+      {"dense 32", "dropout 0.3", "tanh", "dropout 0.5", "dense 10"},
+      {"conv2d 3 3 same", "relu", "residual: conv2d 3 3 same; tanh; dropout 0.2; conv2d 3 3 same", "tanh", "dense 10"},
+      {"conv2d 3 3 same", "batchnorm", "tanh", "dense 20", "batchnorm sync", "tanh", "dense 10"},
+      {"residual: conv2d 4 3 stride 2 same; batchnorm; tanh; conv2d 4 3 same; batchnorm; shortcut; conv2d 4 1 stride 2",
+       "tanh", "residual: batchnorm; shortcut; tanh; dropout 0.2; batchnorm", "dense 10"},
+  };
+  for (const Words& words : models) {
+    CAPTURE(words.front());
+    constexpr ImageShape kImage{9, 7, 2};
+    // On the CPU float differs from double by 2e-6 at most.
+    compare(train(*device, words, kImage, 1), train(*host, words, kImage, 1), 2e-5);
+  }
+}
+
+TEST_CASE("cnn and a residual network trained on the GPU are those trained on the CPU") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const auto host = make_cpu_kernels<float>(1);
+  const Words residual{"conv2d 16 3 same",
+                       "batchnorm",
+                       "relu",
+                       "residual: conv2d 16 3 same; batchnorm; relu; conv2d 16 3 same; batchnorm",
+                       "relu",
+                       "residual: conv2d 32 3 stride 2 same; batchnorm; relu; conv2d 32 3 same; batchnorm; shortcut; "
+                       "conv2d 32 1 stride 2; batchnorm",
+                       "relu",
+                       "avgpool 8",
+                       "dense 10"};
+  // On the CPU float differs from double by 8e-7. But of a million numbers one or the other lies so near to a ReLU's 0,
+  // or to the largest of its window, that rounding decides where its gradient goes.
+  constexpr double kTolerance = 1e-3;
+  const Words cnn = *named_model("cnn", {}, 10);
+  compare(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5), kTolerance);
+  compare(train(*device, residual, {16, 16, 3}, 5), train(*host, residual, {16, 16, 3}, 5), kTolerance);
+}
+
+}  // namespace dlrun::trainer
