@@ -238,7 +238,7 @@ void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
   Parts& p = *parts_;
   if (options_.loss == Loss::kSigmoid) {
     session_.kernels.layers().sigmoid_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale, gradient,
-                                                     totals);
+                                                    totals);
   } else {
     session_.kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale, gradient, totals);
   }
