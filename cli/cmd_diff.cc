@@ -10,6 +10,7 @@
 #include "cli/select.h"
 #include "cli/sweep.h"
 #include "common/files.h"
+#include "common/sha256.h"
 #include "common/subprocess.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"

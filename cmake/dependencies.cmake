@@ -19,7 +19,7 @@ dlrun_static_library(sodium_static sodium sodium.h)
 dlrun_static_library(zlib_static z zlib.h)
 dlrun_static_library(libyaml_static yaml yaml.h)
 
-# Loaded when slurmrestd is asked (launcher/executors/http_client.cc), so its headers are all that is needed.
+# Loaded when slurmrestd or a download is asked for (launcher/executors/curl_library.cc), so its headers are all that is needed.
 find_path(DLRUN_CURL_INCLUDE curl/curl.h REQUIRED)
 add_library(curl_headers INTERFACE)
 target_include_directories(curl_headers SYSTEM INTERFACE ${DLRUN_CURL_INCLUDE})

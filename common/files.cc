@@ -66,8 +66,6 @@ Result<> write_all(int fd, std::string_view bytes) {
   return {};
 }
 
-namespace {
-
 Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some network file systems refuse fsync of a folder; their rename is durable by their own rules.
@@ -76,6 +74,8 @@ Result<> sync_directory(const fs::path& directory) {
   }
   return {};
 }
+
+namespace {
 
 /// name: the file that a message is about.
 Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode, const fs::path& name) {

@@ -52,6 +52,9 @@ class UniqueFd {
 /// Creates path and the missing directories above it with mode 0700. An existing directory is left as it is.
 [[nodiscard]] Result<> make_private_directories(const std::filesystem::path& path);
 
+/// What was renamed or made in it stays after a power loss.
+[[nodiscard]] Result<> sync_directory(const std::filesystem::path& directory);
+
 /// All of bytes, whatever write(2) takes at a time. Retries EINTR; fails with kIo otherwise.
 [[nodiscard]] Result<> write_all(int fd, std::string_view bytes);
 

@@ -3,10 +3,8 @@
 #include <array>
 #include <thread>
 
-#include <curl/curl.h>
-#include <dlfcn.h>
-
 #include "common/text.h"
+#include "launcher/executors/curl_library.h"
 
 namespace dlrun {
 namespace {
@@ -16,44 +14,6 @@ constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 /// Before a request is sent again whose connection was lost. (slurmrestd 22.05 resets one in some thousands.)
 constexpr std::array kPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                              std::chrono::milliseconds{1000}};
-
-/// The functions of libcurl that are used, by its own types. Loaded once and kept: the library is not unloaded.
-struct Curl {
-  decltype(&curl_global_init) global_init = nullptr;
-  decltype(&::curl_easy_init) easy_init = nullptr;
-  decltype(&::curl_easy_cleanup) easy_cleanup = nullptr;
-  CURLcode (*easy_setopt)(CURL*, CURLoption, ...) = nullptr;
-  CURLcode (*easy_getinfo)(CURL*, CURLINFO, ...) = nullptr;
-  decltype(&::curl_easy_perform) easy_perform = nullptr;
-  decltype(&::curl_easy_strerror) easy_strerror = nullptr;
-  decltype(&::curl_slist_append) slist_append = nullptr;
-  decltype(&::curl_slist_free_all) slist_free_all = nullptr;
-
-  static Result<Curl> load() {
-    void* library = nullptr;
-    for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
-      library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-      if (library != nullptr) break;
-    }
-    if (library == nullptr)
-      return fail(Errc::kNotFound,
-                  "slurmrestd is asked through libcurl, which is not installed here (Debian: libcurl4, Red Hat: "
-                  "libcurl); submit.via: sbatch needs none");
-    Curl curl;
-    const auto get = [&](const char* name, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-      return function != nullptr;
-    };
-    const bool has_all = get("curl_global_init", curl.global_init) && get("curl_easy_init", curl.easy_init) &&
-                         get("curl_easy_cleanup", curl.easy_cleanup) && get("curl_easy_setopt", curl.easy_setopt) &&
-                         get("curl_easy_getinfo", curl.easy_getinfo) && get("curl_easy_perform", curl.easy_perform) &&
-                         get("curl_easy_strerror", curl.easy_strerror) && get("curl_slist_append", curl.slist_append) &&
-                         get("curl_slist_free_all", curl.slist_free_all);
-    if (!has_all || curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-      return fail(Errc::kInternal, "libcurl could not be set up");
-    return curl;
-  }
-};
 
 std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
   std::string& body = *static_cast<std::string*>(into);
@@ -70,7 +30,7 @@ std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into)
 }  // namespace
 
 struct HttpClient::State {
-  Curl curl;
+  CurlLibrary curl;
   CURL* handle = nullptr;
   RestAddress address;
   std::array<char, CURL_ERROR_SIZE> words{};
@@ -86,7 +46,7 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
 Result<HttpClient> HttpClient::to(const RestAddress& address) {
-  auto curl = Curl::load();
+  auto curl = CurlLibrary::load("slurmrestd is asked through", "submit.via: sbatch needs none");
   if (!curl) return tl::unexpected(curl.error());
   auto state = std::make_unique<State>();
   state->curl = *curl;
@@ -97,7 +57,7 @@ Result<HttpClient> HttpClient::to(const RestAddress& address) {
 }
 
 Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
-  const Curl& curl = state_->curl;
+  const CurlLibrary& curl = state_->curl;
   CURL* const handle = state_->handle;
   HttpResponse response;
   const std::string url = state_->address.base + request.path;

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include <sodium.h>
-
+#include "common/sha256.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
 
@@ -21,12 +20,6 @@ constexpr std::string_view kLine = "#| ";
 }
 
 }  // namespace
-
-std::string sha256_of_text(std::string_view text) {
-  std::array<std::uint8_t, crypto_hash_sha256_BYTES> digest{};
-  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size());
-  return to_hex(digest);
-}
 
 std::string with_spec(std::string_view script, CarriedSpec carried) {
   nlohmann::ordered_json facts;

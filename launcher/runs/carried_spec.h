@@ -37,6 +37,4 @@ struct CarriedFault {
 [[nodiscard]] std::string carried_lines(std::string_view script);
 [[nodiscard]] std::string without_carried(std::string_view script);
 
-[[nodiscard]] std::string sha256_of_text(std::string_view text);
-
 }  // namespace dlrun

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "common/sha256.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/tools.h"

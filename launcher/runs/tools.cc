@@ -11,35 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include <sodium.h>
-
 #include "common/files.h"
+#include "common/sha256.h"
 #include "common/text.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::string_view kTemporary = ".tmp-";
-
-/// Reads from's bytes to their end, gives each block to sink, and returns their SHA-256.
-template <typename Sink>
-Result<std::string> hash_stream(int from, const std::string& name, Sink&& sink) {
-  crypto_hash_sha256_state state;
-  crypto_hash_sha256_init(&state);
-  std::vector<char> block(1U << 20U);
-  for (;;) {
-    const ssize_t got = ::read(from, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", name, errno_text(errno));
-    if (got == 0) break;
-    crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char*>(block.data()),
-                              static_cast<unsigned long long>(got));
-    DLRUN_TRY(sink(std::string_view(block.data(), static_cast<std::size_t>(got))));
-  }
-  std::array<std::uint8_t, crypto_hash_sha256_BYTES> digest{};
-  crypto_hash_sha256_final(&state, digest.data());
-  return to_hex(digest);
-}
 
 Result<> copy_verified(const std::filesystem::path& from, const std::filesystem::path& to,
                        const std::string& expected) {
@@ -52,7 +31,7 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   UniqueFd target(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
   if (!target.is_open()) return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
   const auto copy = [&]() -> Result<> {
-    const auto hash = hash_stream(source.get(), from.string(), [&](std::string_view bytes) -> Result<> {
+    const auto hash = sha256_of_stream(source.get(), from.string(), [&](std::string_view bytes) -> Result<> {
       if (auto written = write_all(target.get(), bytes); !written) return within(temporary.string(), written.error());
       return {};
     });
@@ -134,13 +113,6 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }
   return {};
-}
-
-Result<std::string> sha256_of_file(const std::filesystem::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open())
-    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  return hash_stream(fd.get(), path.string(), [](std::string_view) -> Result<> { return {}; });
 }
 
 }  // namespace dlrun

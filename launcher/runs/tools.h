@@ -32,7 +32,4 @@ struct ToolSet {
 [[nodiscard]] Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir,
                                    const ToolSet& tools);
 
-/// SHA-256 of a file, hex.
-[[nodiscard]] Result<std::string> sha256_of_file(const std::filesystem::path& path);
-
 }  // namespace dlrun

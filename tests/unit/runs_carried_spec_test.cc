@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/sha256.h"
 #include "launcher/runs/carried_spec.h"
 
 namespace dlrun {

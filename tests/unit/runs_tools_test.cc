@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "common/sha256.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/tools.h"
 #include "tests/temporary_directory.h"
