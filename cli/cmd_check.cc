@@ -8,6 +8,7 @@
 
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
+#include "cli/downloads.h"
 #include "cli/expectations.h"
 #include "cli/log_folders.h"
 #include "cli/output.h"
@@ -17,6 +18,7 @@
 #include "cli/slurm_options.h"
 #include "cli/sweep.h"
 #include "common/subprocess.h"
+#include "common/text.h"
 #include "launcher/executors/executor.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_conf.h"
@@ -64,6 +66,8 @@ Result<int> check(Cli& cli, const Options& options) {
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
   DLRUN_TRY(check_slurm_options(cli, prepared->loaded));
+  const auto to_fetch = missing_downloads(cli, prepared->loaded);
+  if (!to_fetch) return tl::unexpected(to_fetch.error());
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
   for (const std::string& one : scripts) {
@@ -101,6 +105,7 @@ Result<int> check(Cli& cli, const Options& options) {
     json["name"] = plan.name;
     json["site"] = prepared->loaded.site.name;
     json["warnings"] = prepared->loaded.warnings.size() + missing.size();
+    json["downloads"] = *to_fetch;
     json["slurm"] = has_slurm ? nlohmann::ordered_json(slurm_says) : nlohmann::ordered_json(nullptr);
     const auto gpus = sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(plan.requested);
     const auto cores = sweep ? sum_of_hours(*sweep, core_hours) : core_hours(plan.requested);
@@ -121,6 +126,9 @@ Result<int> check(Cli& cli, const Options& options) {
   if (const auto limits = partition_text(prepared->loaded.site, prepared->loaded.spec.resources.partition.value_or(""));
       !limits.empty())
     fmt::print("  partition {}\n", limits);
+  if (!to_fetch->empty())
+    fmt::print("  data      not there yet, submit fetches {}: {}\n", to_fetch->size() == 1 ? "it" : "them",
+               printable(join(*to_fetch, ", ")));
   if (*dependency) fmt::print("  waits     {}\n", **dependency);
   fmt::print("  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
   return kExitOk;

@@ -37,12 +37,6 @@ struct Options {
           {"imported", stored.imported}};
 }
 
-[[nodiscard]] std::string size_text(std::uintmax_t bytes) {
-  constexpr double kMebi = 1U << 20U;
-  const double mebibytes = static_cast<double>(bytes) / kMebi;
-  return mebibytes < 1024 ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.1f} GiB", mebibytes / 1024);
-}
-
 /// What the registry says the name is now. Empty where this enroot cannot ask, or nobody answers.
 [[nodiscard]] std::string digest_of(const Cli& cli, const std::string& uri) {
   Command command;
@@ -120,8 +114,8 @@ Result<int> import_image(Cli& cli, const Options& options) {
     return kExitOk;
   }
   fmt::print("{}\n", image->file.string());
-  print_note(cli, fmt::format("{} {}, {}; give it as container.image",
-                              is_new ? "imported" : "already here:", image->image, size_text(image->bytes)));
+  print_note(cli, fmt::format("{} {}, {}; give it as container.image", is_new ? "imported" : "already here:",
+                              image->image, bytes_text(static_cast<double>(image->bytes))));
   return kExitOk;
 }
 
@@ -142,8 +136,8 @@ Result<int> list_images(Cli& cli, const Options& options) {
   }
   std::vector<std::vector<std::string>> rows = {{"IMAGE", "SIZE", "AGE", "FILE"}};
   for (const auto& image : *images) {
-    rows.push_back({image.image.substr(image.image.find("://") + 3), size_text(image.bytes), age(image.imported),
-                    image.file.string()});
+    rows.push_back({image.image.substr(image.image.find("://") + 3), bytes_text(static_cast<double>(image.bytes)),
+                    age(image.imported), image.file.string()});
   }
   fmt::print("{}", table(rows, cli.colour_out));
   return kExitOk;

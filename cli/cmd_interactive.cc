@@ -10,6 +10,7 @@
 
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
+#include "cli/downloads.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/secrets.h"
@@ -77,6 +78,7 @@ Result<int> interact(Cli& cli, const Options& options) {
   RunInspector inspector(cli.env);
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
+  DLRUN_TRY(fetch_downloads(cli, prepared->loaded));
   const auto folder = SessionFolder::make(prepared->plan.runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";

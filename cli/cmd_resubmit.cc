@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
+#include "cli/downloads.h"
 #include "cli/output.h"
 #include "cli/script_file.h"
 #include "cli/secrets.h"
@@ -90,6 +91,7 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);
   if (!*prepared) return job;
+  DLRUN_TRY(fetch_downloads(cli, (*prepared)->loaded));
   auto dependency = wait_of(cli, inspector, **prepared, job);
   if (!dependency) return tl::unexpected(dependency.error());
   job.submit.dependency = std::move(*dependency);

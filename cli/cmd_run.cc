@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/downloads.h"
 #include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/recording.h"
@@ -68,6 +69,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
   print_diagnostics(cli, check_files(prepared->loaded));
+  DLRUN_TRY(fetch_downloads(cli, prepared->loaded));
   DLRUN_TRY(stage(cli, prepared->plan.runs_dir));
   const auto run = record_run(cli, *prepared, script);
   if (!run) return tl::unexpected(run.error());

@@ -94,6 +94,13 @@ void print_diagnostics(const Cli&, const std::vector<Diagnostic>& diagnostics) {
   fmt::print(stderr, "{}", format_diagnostics(diagnostics));
 }
 
+std::string bytes_text(double bytes) {
+  constexpr double kStep = 1024;
+  if (bytes < kStep * kStep) return fmt::format("{:.1f} KiB", bytes / kStep);
+  const double mebibytes = bytes / kStep / kStep;
+  return mebibytes < kStep ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.1f} GiB", mebibytes / kStep);
+}
+
 std::string shortened(const std::string& text, std::size_t columns) {
   std::size_t seen = 0, at = 0;
   for (; at < text.size(); ++at) {

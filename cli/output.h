@@ -34,6 +34,9 @@ void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostic
 [[nodiscard]] std::optional<double> gpu_hours(const Requested& requested);
 [[nodiscard]] std::optional<double> core_hours(const Requested& requested);
 
+/// "9.2 MiB", "1.5 GiB"
+[[nodiscard]] std::string bytes_text(double bytes);
+
 /// "epoch 2/4, step 350/938, loss 0.123, accuracy 0.981, 84.3k samples/s"
 [[nodiscard]] std::string progress_text(const Progress& progress);
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dependencies.h"
+#include "cli/downloads.h"
 #include "cli/expectations.h"
 #include "cli/interrupt.h"
 #include "cli/json_or_null.h"
@@ -205,7 +206,8 @@ Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::fi
   if (!text) return tl::unexpected(text.error());
   const bool has_secrets = script.find("--secret ") != std::string_view::npos;
   const bool waits = text->starts_with("after:") || text->find("\nafter:") != std::string::npos;
-  if (!has_secrets && !waits) return std::optional<Prepared>();
+  const bool downloads = text->find("\n    download: ") != std::string::npos;  // of train.data
+  if (!has_secrets && !waits && !downloads) return std::optional<Prepared>();
   PlanInputs inputs;
   inputs.runs_dir = run.parent_path().string();
   inputs.agent_path = cli.bin_dir / "dlrun-agent";
@@ -216,7 +218,7 @@ Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::fi
   return fail(
       prepared.error().code,
       "{}: this dlrun or this site refuses the spec, which says what its script does not: the runs that the job "
-      "waits for, the files of its secrets. `dlrun submit` of the corrected file submits it",
+      "waits for, the files of its secrets, those that it downloads. `dlrun submit` of the corrected file submits it",
       file.string());
 }
 
@@ -256,6 +258,7 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
   DLRUN_TRY(check_before_recording(cli, job, executor));
   const LogFolders logs = log_folders_of(job);
   DLRUN_TRY(check_log_folders(cli, logs));
+  if (job.prepared) DLRUN_TRY(fetch_downloads(cli, job.prepared->loaded));
   const bool is_agentless = job.prepared && job.prepared->plan.agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(cli, job.runs_dir));
   const auto run = record(cli, job);

@@ -32,7 +32,7 @@ struct Job {
 [[nodiscard]] Result<Job> make_job(const Cli& cli, const SpecOptions& options);
 
 /// What a recorded run was planned as, where its script alone does not say all: which runs it waits for, where its
-/// secrets lie. Nothing where the script says it all. A sweep is its first point.
+/// secrets lie, what it downloads. Nothing where the script says it all. A sweep is its first point.
 [[nodiscard]] Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::filesystem::path& run,
                                                                  std::string_view script);
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dependencies.h"
+#include "cli/downloads.h"
 #include "cli/expectations.h"
 #include "cli/json_or_null.h"
 #include "cli/output.h"
@@ -275,6 +276,7 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
   }
   DLRUN_TRY(
       test_and_order(cli, std::filesystem::path(prepared.plan.runs_dir) / prepared.plan.name, arrays, plan, executor));
+  DLRUN_TRY(fetch_downloads(cli, prepared.loaded));
   if (!prepared.plan.agent.empty()) DLRUN_TRY(stage(cli, prepared.plan.runs_dir));
   const auto run = record_sweep(cli, prepared, *sweep, plan.secrets);
   if (!run) return tl::unexpected(run.error());
@@ -345,6 +347,7 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
     const auto prepared = plan_beside_script(cli, run.path, *script);
     if (!prepared) return tl::unexpected(prepared.error());
     if (*prepared) {
+      DLRUN_TRY(fetch_downloads(cli, (*prepared)->loaded));
       auto secrets = secrets_of_script(cli, *script, (*prepared)->plan.secrets);
       if (!secrets) return tl::unexpected(secrets.error());
       plan->secrets = std::move(*secrets);

@@ -89,7 +89,9 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   check("environment.venv", spec.environment.venv ? *spec.environment.venv + "/bin/activate" : "", "the script");
   check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
   for (const std::string& path : spec.environment.modules_use) check("environment.modules.use", path, "the folder");
-  if (loaded.preset.is_trainer) check("train.data.path", spec.train.data_path.value_or(""), "the folder");
+  // What is downloaded has its folder made.
+  if (loaded.preset.is_trainer && spec.train.downloads.empty())
+    check("train.data.path", spec.train.data_path.value_or(""), "the folder");
   if (!spec.container.image && !spec.launch.command.empty()) {
     check("launch.command", spec.launch.command[0], "the program");
     const std::string script = script_of(spec.launch.command);

@@ -69,6 +69,7 @@ struct TypeOf {
     return "map of keys and lists of values; for random also {min, max, log}";
   }
   std::string operator()(Access<std::vector<SweepPoint>>) const { return "list of maps of keys and values"; }
+  std::string operator()(Access<std::vector<Download>>) const { return "list of {url, sha256[, file][, bytes]}"; }
   std::string operator()(Access<std::vector<Mount>>) const {
     return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
   }

@@ -90,6 +90,16 @@ class YamlWriter {
   return "[" + text + "]";
 }
 
+[[nodiscard]] std::string flow_downloads(const std::vector<Download>& downloads) {
+  std::string text;
+  for (const Download& one : downloads) {
+    text += fmt::format("{}{{\"url\": {}, \"sha256\": {}, \"file\": {}", text.empty() ? "" : ", ", yaml_string(one.url),
+                        yaml_string(one.sha256), yaml_string(one.file));
+    text += one.bytes ? fmt::format(", \"bytes\": {}}}", *one.bytes) : "}";
+  }
+  return "[" + text + "]";
+}
+
 }  // namespace
 
 std::vector<EffectiveValue> effective_values(const JobSpec& of) {
@@ -107,6 +117,8 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
       if (!(*mounts)(spec).empty()) add(key, flow_mounts((*mounts)(spec)));
     } else if (const auto* secrets = std::get_if<Access<std::vector<SecretSource>>>(&row.field)) {
       if (!(*secrets)(spec).empty()) add(key, flow_secrets((*secrets)(spec)));
+    } else if (const auto* downloads = std::get_if<Access<std::vector<Download>>>(&row.field)) {
+      if (!(*downloads)(spec).empty()) add(key, flow_downloads((*downloads)(spec)));
     } else if (const auto* variables = std::get_if<Access<NamedValues>>(&row.field)) {
       for (const auto& [name, value] : (*variables)(spec)) add(key + "." + name, yaml_string(value));
     } else if (const auto* options = std::get_if<Access<std::vector<SlurmOption>>>(&row.field)) {

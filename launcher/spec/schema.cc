@@ -27,6 +27,8 @@ constexpr std::string_view kTimePattern =
 constexpr std::string_view kHostsPattern = R"(^[A-Za-z0-9._,\[\]-]+$)";
 constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
 constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";
+constexpr std::string_view kUrlPattern = R"(^(https?://[^@/?#]+/[!-~]+|.*\$\{.*)$)";
+constexpr std::string_view kFilePattern = R"(^[^./\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,199}$)";
 constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 
 [[nodiscard]] std::string variable_name_pattern() {
@@ -181,6 +183,17 @@ struct SchemaOf {
     return {{"type", "array"},
             {"minItems", 1},
             {"items", {{"type", "object"}, {"minProperties", 1}, {"propertyNames", swept_name()}}}};
+  }
+  Json operator()(Access<std::vector<Download>>) const {
+    const Json map{{"type", "object"},
+                   {"properties",
+                    {{"url", text(kUrlPattern)},
+                     {"sha256", any_of({text("^[0-9A-Fa-f]{64}$"), variable()})},
+                     {"file", text(kFilePattern)},
+                     {"bytes", any_of({whole_number(0, 0), text(kWholePattern), variable()})}}},
+                   {"required", {"url", "sha256"}},
+                   {"additionalProperties", false}};
+    return {{"type", "array"}, {"items", map}};
   }
   Json operator()(Access<std::vector<Mount>>) const {
     const Json flag = scalar("^[A-Za-z0-9=_-]+$");

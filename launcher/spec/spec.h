@@ -84,6 +84,14 @@ struct Launch {
   std::vector<SlurmOption> srun;
 };
 
+/// A file that a login node fetches before the job is queued.
+struct Download {
+  std::string url;     ///< https:// or http://, without user and password
+  std::string sha256;  ///< 64 small hex digits
+  std::string file;    ///< its name in train.data.path
+  std::optional<std::int64_t> bytes;
+};
+
 /// The bundled trainer's settings; an absent one is the trainer's own default.
 struct TrainSpec {
   std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state, compression, lr_scaling,
@@ -93,6 +101,7 @@ struct TrainSpec {
   std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples, test_samples, local_steps,
       trace_steps;                                    ///< batches of a rank
   std::vector<std::string> hidden, layers, lr_steps;  ///< numbers, as text
+  std::vector<Download> downloads;
 };
 
 struct CheckpointSpec {

@@ -50,6 +50,7 @@ class SpecBuilder {
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
 
  private:
+  friend struct ItemReader;
   friend struct ValueSetter;
   friend struct SweepSetter;
   struct Layer {

@@ -44,7 +44,7 @@ using Field =
                  Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
                  Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
                  Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
-                 Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
+                 Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
 struct KeyRow {
   std::string_view path = {};

@@ -123,6 +123,13 @@ std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
   return points;
 }
 
+bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
+  const auto is_it = [&](const auto& swept) { return swept.key == key; };
+  return std::any_of(sweep.parameters.begin(), sweep.parameters.end(), is_it) ||
+         std::any_of(sweep.points.begin(), sweep.points.end(),
+                     [&](const SweepPoint& point) { return std::any_of(point.begin(), point.end(), is_it); });
+}
+
 std::string describe(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) text += fmt::format("{}{}={}", text.empty() ? "" : " ", value.key, value.text);

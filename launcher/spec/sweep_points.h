@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/spec/spec.h"
@@ -24,6 +25,9 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// alike. Expects a sweep that was checked: count_points() at most kMostSweepPoints, random at most grid_size(). A
 /// range too narrow for that many different points gives fewer.
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
+
+/// Whether some point sets this key.
+[[nodiscard]] bool sweeps_over(const SweepSpec& sweep, std::string_view key);
 
 /// "train.lr=0.1 train.batch=32"
 [[nodiscard]] std::string describe(const SweepPoint& point);

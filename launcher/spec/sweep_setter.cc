@@ -44,12 +44,13 @@ namespace {
 
 std::string why_not_swept(std::string_view path) {
   using Reason = std::pair<std::string_view, std::string_view>;
-  constexpr std::array<Reason, 7> kNot{{
+  constexpr std::array<Reason, 8> kNot{{
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
       {"resources.clusters", "a sweep is submitted to one cluster"},
       {"base", "what a spec inherits is read before its sweep"},
       {"environment.secrets", "all points of a sweep have the same secrets"},
+      {"train.data.download", "all points of a sweep have the same files"},
       {"code.snapshot", "all points of a sweep run the same code"},
       {"checkpoint.dir", "every point has checkpoints of its own, in its own run"},
   }};

@@ -393,6 +393,19 @@ class Validator {
       error("train.data.dataset",
             fmt::format("train.data.path is missing: where are the files of '{}'?", *spec_.train.dataset));
     }
+    if (preset_.is_trainer && !spec_.train.downloads.empty()) check_downloads();
+  }
+
+  void check_downloads() {
+    const std::string_view key = "train.data.download";
+    if (!has("train.data.path"))
+      error(key, "train.data.download: train.data.path is missing: in which folder are the files to lie?");
+    if (spec_.train.dataset.value_or("digits") == "digits" && !refused_.contains("train.data.dataset"))
+      error(key,
+            "train.data.download: train.data.dataset says digits, or nothing, which need no files: mnist, idx, "
+            "cifar10 and arrays are read from files");
+    if (sweeps_over(spec_.sweep, "train.data.path"))
+      error(key, "train.data.download: the sweep gives its points several train.data.path, and the files go into one");
   }
 
   void check_sweep() {

@@ -8,6 +8,7 @@
 
 #include "common/hostlist.h"
 #include "common/text.h"
+#include "launcher/spec/item_reader.h"
 #include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/units.h"
 
@@ -60,22 +61,6 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
     {"version", "it starts nothing"},
     {"test-only", "use dlrun check"},
 }};
-
-/// Variables that bash does not let anyone set, or that belong to dlrun.
-[[nodiscard]] std::string_view why_not_variable(std::string_view name) {
-  if (!is_variable_name(name)) return "is not a variable's name: letters, digits and '_', not starting with a digit";
-  if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
-    return "cannot be set: bash keeps it for itself";
-  if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
-    return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and dlrun_";
-  constexpr std::string_view kOfSlurm = "SLURM_";
-  const bool is_of_job = std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
-    return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
-  });
-  if (is_of_job)
-    return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say what it is to have";
-  return {};
-}
 
 [[nodiscard]] std::string why_not_option(const KeyRow& row, std::string_view name) {
   const bool fine = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
@@ -217,14 +202,21 @@ struct ValueSetter {
 
   void operator()(Access<std::vector<Mount>> member) const {
     each_item(member, "a list of mounts", [this](const YamlNode& item, const std::vector<Mount>&) {
-      return item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
+      return ItemReader{builder, layer, row}.mount(item);
     });
   }
 
   void operator()(Access<std::vector<SecretSource>> member) const {
-    each_item(
-        member, "a list of variables' names",
-        [this](const YamlNode& item, const std::vector<SecretSource>& before) { return secret_of(item, before); });
+    each_item(member, "a list of variables' names",
+              [this](const YamlNode& item, const std::vector<SecretSource>& before) {
+                return ItemReader{builder, layer, row}.secret(item, before);
+              });
+  }
+
+  void operator()(Access<std::vector<Download>> member) const {
+    each_item(member, "a list of {url, sha256}", [this](const YamlNode& item, const std::vector<Download>& before) {
+      return ItemReader{builder, layer, row}.download(item, before);
+    });
   }
 
   void operator()(Access<std::vector<SweptKey>> member) const {
@@ -297,6 +289,14 @@ struct ValueSetter {
     builder.error(layer, at != nullptr ? *at : node, row.path, fmt::format("{}: {}", row.path, why.message));
   }
 
+  /// Without the line that it is about, which holds a password.
+  void refuse_unshown(const Error& why, const YamlNode& at) const {
+    Origin where = builder.origin(layer, at);
+    if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
+    builder.refused_.emplace(row.path);
+    builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message), "(not shown)"});
+  }
+
   template <typename Member, typename Value>
   void put(Access<Member> member, Result<Value> value, const YamlNode& at) const {
     if (!value) return refuse(value.error(), &at);
@@ -332,124 +332,15 @@ struct ValueSetter {
         builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, i), builder.origin(layer, node_of_item));
         found.push_back(std::move(*item));
       } else {
-        refuse(item.error(), &node_of_item);
+        if (item.error().code == Errc::kRefused) {
+          refuse_unshown(item.error(), node_of_item);
+        } else {
+          refuse(item.error(), &node_of_item);
+        }
         is_fine = false;
       }
     }
     if (is_fine) put(member, Result<std::vector<Item>>(std::move(found)), node);
-  }
-
-  [[nodiscard]] Result<SecretSource> secret_of(const YamlNode& item, const std::vector<SecretSource>& before) const {
-    SecretSource secret;
-    if (item.kind == YamlNode::Kind::kMap) {
-      for (const auto& [name, value] : builder.entries(layer, item, key())) {
-        auto text = builder.text(layer, row, *value, "text");
-        if (!text) return tl::unexpected(text.error());
-        if (name->text == "name") {
-          secret.name = *text;
-        } else if (name->text == "file") {
-          auto path = absolute_path(*text, layer.source.base_dir, builder.env_);
-          if (!path) return tl::unexpected(path.error());
-          secret.file = std::move(*path);
-        } else {
-          return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file", printable(name->text));
-        }
-      }
-      if (secret.name.empty() || secret.file.empty())
-        return fail(Errc::kInvalid, "a secret from a file is {{name: NAME, file: PATH}}");
-    } else {
-      auto text = builder.text(layer, row, item, "a variable's name, or {name, file}");
-      if (!text) return tl::unexpected(text.error());
-      secret.name = std::move(*text);
-    }
-    // A value given here by mistake must not be repeated.
-    if (!is_variable_name(secret.name))
-      return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
-    if (const auto why = why_not_variable(secret.name); !why.empty())
-      return fail(Errc::kInvalid, "'{}' {}", secret.name, why);
-    for (const SecretSource& other : before) {
-      if (other.name == secret.name) return fail(Errc::kInvalid, "'{}' is given twice", secret.name);
-    }
-    return secret;
-  }
-
-  [[nodiscard]] Result<Mount> checked(Mount mount) const {
-    if (mount.source.empty()) return fail(Errc::kInvalid, "the source is empty");
-    auto source = absolute_path(mount.source, layer.source.base_dir, builder.env_);
-    if (!source) return tl::unexpected(source.error());
-    const bool is_relative = mount.source[0] != '/';
-    if (mount.target.empty() && is_relative)
-      return fail(Errc::kInvalid, "'{}' needs a target: SOURCE:TARGET", printable(mount.source));
-    mount.source = *source;
-    if (mount.target.empty()) mount.target = mount.source;
-    if (mount.target[0] != '/')
-      return fail(Errc::kInvalid, "the target '{}' must start with '/'", printable(mount.target));
-    for (const std::string& flag : mount.flags) {
-      const bool is_word = !flag.empty() && std::all_of(flag.begin(), flag.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-               c == '=';
-      });
-      if (!is_word) return fail(Errc::kInvalid, "'{}' is not a mount flag", printable(flag));
-    }
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{{{"ro", "rw"},
-                                                                                       {"exec", "noexec"},
-                                                                                       {"suid", "nosuid"},
-                                                                                       {"dev", "nodev"},
-                                                                                       {"private", "shared"},
-                                                                                       {"private", "slave"},
-                                                                                       {"rprivate", "rshared"},
-                                                                                       {"rprivate", "rslave"}}};
-    for (const auto& [one, other] : kOpposites) {
-      const auto has = [&mount](std::string_view flag) {
-        return std::find(mount.flags.begin(), mount.flags.end(), flag) != mount.flags.end();
-      };
-      if (has(one) && has(other))
-        return fail(Errc::kInvalid, "the mount flags '{}' and '{}' exclude each other", one, other);
-    }
-    return mount;
-  }
-
-  [[nodiscard]] Result<Mount> mount_of_text(const YamlNode& item) const {
-    const auto text = builder.text(layer, row, item, "SOURCE:TARGET, or a map of source and target");
-    if (!text) return tl::unexpected(text.error());
-    const auto parts = split(*text, ':');
-    if (parts.size() > 3)
-      return fail(Errc::kInvalid, "'{}' has more than SOURCE:TARGET:FLAGS; a ':' in a path cannot be expressed",
-                  printable(*text));
-    Mount mount{std::string(parts[0]), parts.size() > 1 ? std::string(parts[1]) : "", {}};
-    if (parts.size() > 1 && parts[1].empty()) return fail(Errc::kInvalid, "the target is empty");
-    if (parts.size() > 2) {
-      std::string flags(parts[2]);
-      std::replace(flags.begin(), flags.end(), ',', '+');
-      for (std::string_view flag : split(flags, '+')) mount.flags.emplace_back(flag);
-    }
-    return checked(std::move(mount));
-  }
-
-  [[nodiscard]] Result<Mount> mount_of_map(const YamlNode& item) const {
-    Mount mount;
-    for (const auto& [name, value] : builder.entries(layer, item, key())) {
-      if (name->text == "flags" && value->kind == YamlNode::Kind::kSequence) {
-        for (YamlId id : value->items) {
-          auto flag = builder.text(layer, row, layer.document.at(id), "a word");
-          if (!flag) return tl::unexpected(flag.error());
-          mount.flags.push_back(std::move(*flag));
-        }
-        continue;
-      }
-      auto text = builder.text(layer, row, *value, "text");
-      if (!text) return tl::unexpected(text.error());
-      if (name->text == "source") {
-        mount.source = *text;
-      } else if (name->text == "target") {
-        mount.target = *text;
-      } else if (name->text == "flags") {
-        mount.flags.push_back(*text);
-      } else {
-        return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags", printable(name->text));
-      }
-    }
-    return checked(std::move(mount));
   }
 };
 

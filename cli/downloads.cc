@@ -1,0 +1,144 @@
+#include "cli/downloads.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <span>
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "common/text.h"
+#include "launcher/executors/downloader.h"
+#include "launcher/spec/diagnostic.h"
+
+namespace dlrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Of a spec whose job is not the trainer's, none: the key has no effect, which a warning has said.
+std::span<const Download> downloads_of(const LoadedSpec& loaded) {
+  if (!loaded.preset.is_trainer) return {};
+  return loaded.spec.train.downloads;
+}
+
+Diagnostic about(const LoadedSpec& loaded, std::size_t index, const Error& error) {
+  const auto origin = loaded.spec.origins.find(fmt::format("train.data.download[{}]", index));
+  const Origin where =
+      origin != loaded.spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
+  return {Diagnostic::Severity::kError, where, "train.data.download: " + error.message, line_under(loaded, where)};
+}
+
+/// The line on the terminal that tells how far a file is; there is none where stderr is something else.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const Cli& cli)
+      : is_shown_(::isatty(STDERR_FILENO) == 1 && cli.env.get_or("TERM", "") != "dumb") {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() { clear(); }
+
+  void start(const std::string& what) {
+    what_ = what;
+    began_ = Clock::now();
+  }
+
+  void show(const DownloadProgress& progress) {
+    if (!is_shown_) return;
+    std::string text = "waiting for another dlrun that downloads into the same folder";
+    if (!progress.is_waiting) {
+      const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+      text = fmt::format("{}: {}", what_, bytes_text(static_cast<double>(progress.bytes)));
+      if (progress.total && *progress.total > 0)
+        text += fmt::format(" of {} ({:.0f} %)", bytes_text(static_cast<double>(*progress.total)),
+                            100.0 * static_cast<double>(progress.bytes) / static_cast<double>(*progress.total));
+      if (seconds > 0) text += fmt::format(", {}/s", bytes_text(static_cast<double>(progress.bytes) / seconds));
+    }
+    fmt::print(stderr, "\r{}\x1b[K", text);
+    std::fflush(stderr);
+    is_drawn_ = true;
+  }
+
+  void clear() {
+    if (is_drawn_) fmt::print(stderr, "\r\x1b[K");
+    is_drawn_ = false;
+  }
+
+ private:
+  bool is_shown_, is_drawn_ = false;
+  std::string what_;
+  Clock::time_point began_;
+};
+
+/// Which of them are not there, by index. What is there and another file is printed, all of it.
+template <typename Has>
+Result<std::vector<std::size_t>> find_missing(const Cli& cli, const LoadedSpec& loaded, Has&& has) {
+  const auto downloads = downloads_of(loaded);
+  std::vector<std::size_t> missing;
+  std::vector<Diagnostic> wrong;
+  Errc code = Errc::kInvalid;
+  for (std::size_t i = 0; i < downloads.size(); ++i) {
+    const Result<bool> found = has(downloads[i]);
+    if (!found) {
+      wrong.push_back(about(loaded, i, found.error()));
+      code = found.error().code;
+    } else if (!*found) {
+      missing.push_back(i);
+    }
+  }
+  print_diagnostics(cli, wrong);
+  if (!wrong.empty()) return fail(code, "");
+  return missing;
+}
+
+}  // namespace
+
+Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
+  const auto downloads = downloads_of(loaded);
+  if (downloads.empty()) return {};
+  const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
+  if (are_verified(folder, downloads)) return {};
+
+  const Interrupt interrupt;
+  ProgressLine line(cli);
+  DownloadOptions options;
+  options.go_on = [&](const DownloadProgress& progress) {
+    line.show(progress);
+    return !interrupt.requested();
+  };
+  auto downloader = Downloader::in(folder, std::move(options));
+  line.clear();
+  if (!downloader) return tl::unexpected(downloader.error());
+  const auto missing = find_missing(cli, loaded, [&](const Download& one) { return downloader->has(one); });
+  if (!missing) return tl::unexpected(missing.error());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < missing->size(); ++i) {
+    const Download& one = downloads[(*missing)[i]];
+    if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted; {} was not fetched", one.url);
+    line.start(fmt::format("{} ({} of {})", printable(one.file), i + 1, missing->size()));
+    const auto fetched = downloader->fetch(one);
+    line.clear();
+    if (!fetched && fetched.error().code == Errc::kInterrupted) return tl::unexpected(fetched.error());
+    if (!fetched) {
+      print_diagnostics(cli, {about(loaded, (*missing)[i], fetched.error())});
+      return fail(fetched.error().code, "");
+    }
+    bytes += *fetched;
+  }
+  if (!missing->empty())
+    print_note(cli, fmt::format("downloaded {} file{}, {}, into {}", missing->size(), missing->size() == 1 ? "" : "s",
+                                bytes_text(static_cast<double>(bytes)), printable(folder.string())));
+  return {};
+}
+
+Result<std::vector<std::string>> missing_downloads(const Cli& cli, const LoadedSpec& loaded) {
+  const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
+  const auto missing = find_missing(cli, loaded, [&](const Download& one) { return is_downloaded(folder, one); });
+  if (!missing) return tl::unexpected(missing.error());
+  std::vector<std::string> names;
+  for (const std::size_t index : *missing) names.push_back(downloads_of(loaded)[index].file);
+  return names;
+}
+
+}  // namespace dlrun

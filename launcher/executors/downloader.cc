@@ -1,0 +1,349 @@
+#include "launcher/executors/downloader.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "common/sha256.h"
+#include "common/text.h"
+#include "launcher/executors/curl_library.h"
+#include "launcher/executors/verified_files.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kUnfinished = ".part";
+constexpr milliseconds kLockPause{100};
+constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
+/// Before a download whose connection is lost goes on.
+constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
+
+[[nodiscard]] bool is_lost(CURLcode code) {
+  return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
+         code == CURLE_PARTIAL_FILE;
+}
+
+/// A file that is being written beside its final name; removed unless it is adopted.
+class UnfinishedFile {
+ public:
+  explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
+    path_ = final_.parent_path() / fmt::format(".{}.{}{}", final_.filename().string(), random_hex(6), kUnfinished);
+    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  }
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+  ~UnfinishedFile() {
+    if (!is_adopted_) ::unlink(path_.c_str());
+  }
+
+  [[nodiscard]] bool is_open() const { return fd_.is_open(); }
+  [[nodiscard]] Result<> write(std::string_view bytes) const { return write_all(fd_.get(), bytes); }
+  [[nodiscard]] Result<> start_over() const {
+    if (::ftruncate(fd_.get(), 0) != 0 || ::lseek(fd_.get(), 0, SEEK_SET) != 0)
+      return fail(Errc::kIo, "{}", errno_text(errno));
+    return {};
+  }
+
+  /// On disk under its final name. Fails with kRefused where something bears that name by now.
+  [[nodiscard]] Result<> adopt() {
+    if (::fsync(fd_.get()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
+    // close() reports what NFS could not store.
+    if (::close(fd_.release()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
+    int renamed = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE);
+    // A network file system may know rename alone.
+    if (renamed != 0 && (errno == EINVAL || errno == ENOSYS) && ::access(final_.c_str(), F_OK) != 0)
+      renamed = ::rename(path_.c_str(), final_.c_str());
+    if (renamed != 0) {
+      const int error = errno;
+      return fail(error == EEXIST || error == EINVAL ? Errc::kRefused : Errc::kIo, "{}", errno_text(error));
+    }
+    is_adopted_ = true;
+    return sync_directory(final_.parent_path());
+  }
+
+ private:
+  fs::path final_, path_;
+  UniqueFd fd_;
+  bool is_adopted_ = false;
+};
+
+/// What downloads that were killed have left. Only for one who holds the lock: nobody writes them any more.
+void remove_unfinished(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with('.') && name.ends_with(kUnfinished)) fs::remove(entry.path(), ignored);
+  }
+}
+
+/// One file on its way: what libcurl's callbacks see.
+struct Transfer {
+  const CurlLibrary& curl;
+  CURL* handle = nullptr;
+  const Download& download;
+  const DownloadOptions& options;
+  UnfinishedFile& file;
+  Sha256 hash = {};
+  std::int64_t bytes = 0;
+  std::optional<std::int64_t> total = {};
+  std::optional<Error> error = {};  ///< of our own: a disk, or a size
+  bool is_stopped = false;
+  std::chrono::steady_clock::time_point told = {};
+
+  [[nodiscard]] Result<> take(std::string_view piece) {
+    if (!total) {
+      curl_off_t length = -1;  // of this answer, which may be the file's rest
+      curl.easy_getinfo(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+      if (length >= 0) total = bytes + length;
+    }
+    bytes += static_cast<std::int64_t>(piece.size());
+    const std::int64_t coming = std::max(bytes, total.value_or(0));
+    if (download.bytes && coming > *download.bytes)
+      return fail(Errc::kInvalid, "has {}{} bytes, but the spec says {}", total ? "" : "more than ",
+                  total ? coming : *download.bytes, *download.bytes);
+    hash.update(piece);
+    return file.write(piece);
+  }
+
+  [[nodiscard]] bool goes_on() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told < milliseconds{100}) return true;
+    told = now;
+    is_stopped = !options.go_on({bytes, download.bytes ? download.bytes : total, false});
+    return !is_stopped;
+  }
+};
+
+std::size_t take_piece(char* data, std::size_t size, std::size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (auto taken = transfer.take({data, size * count}); !taken) {
+    transfer.error = std::move(taken.error());
+    return 0;
+  }
+  return size * count;
+}
+
+int tell_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<Transfer*>(user)->goes_on() ? 0 : 1;
+}
+
+[[nodiscard]] std::string how_far(const Transfer& transfer) {
+  const auto total = transfer.download.bytes ? transfer.download.bytes : transfer.total;
+  return total ? fmt::format("after {} of {} bytes", transfer.bytes, *total)
+               : fmt::format("after {} bytes", transfer.bytes);
+}
+
+}  // namespace
+
+struct Downloader::State {
+  fs::path folder;
+  DownloadOptions options;
+  VerifiedFiles verified;
+  UniqueFd lock;  ///< of .dlrun-downloads; not open where it cannot be had
+  std::optional<CurlLibrary> curl;
+  CURL* handle = nullptr;
+  std::array<char, CURL_ERROR_SIZE> words{};
+
+  State(fs::path where, DownloadOptions how) : folder(std::move(where)), options(std::move(how)), verified(folder) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (handle != nullptr) curl->easy_cleanup(handle);
+  }
+
+  [[nodiscard]] Result<> take_lock();
+  [[nodiscard]] Result<> load_curl();
+  [[nodiscard]] CURLcode set_up(Transfer& transfer);
+  [[nodiscard]] CURLcode perform(Transfer& transfer);
+  [[nodiscard]] Result<> judge(const Transfer& transfer, CURLcode code);
+};
+
+Result<> Downloader::State::take_lock() {
+  lock.reset(::open((folder / kVerifiedFiles).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!lock.is_open()) return {};  // a folder of others, which may have all that is asked for
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      lock.reset();
+      return {};
+    }
+    if (!options.go_on({0, std::nullopt, true})) return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
+    std::this_thread::sleep_for(kLockPause);
+  }
+  remove_unfinished(folder);
+  return {};
+}
+
+Result<> Downloader::State::load_curl() {
+  if (handle != nullptr) return {};
+  auto loaded =
+      CurlLibrary::load("downloads go through", fmt::format("fetch the files into {} by other means", folder.string()));
+  if (!loaded) return tl::unexpected(loaded.error());
+  curl = *loaded;
+  handle = curl->easy_init();
+  if (handle == nullptr) return fail(Errc::kInternal, "libcurl could not be set up");
+  return {};
+}
+
+CURLcode Downloader::State::set_up(Transfer& transfer) {
+  CURLcode code = CURLE_OK;
+  const auto set = [&](CURLoption option, auto value) {
+    if (code == CURLE_OK) code = curl->easy_setopt(handle, option, value);
+  };
+  const bool is_https = transfer.download.url.starts_with("https://");
+  set(CURLOPT_URL, transfer.download.url.c_str());
+  set(CURLOPT_ERRORBUFFER, words.data());
+  set(CURLOPT_USERAGENT, "dlrun");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_FAILONERROR, 1L);
+  set(CURLOPT_FOLLOWLOCATION, 1L);
+  set(CURLOPT_MAXREDIRS, kMostRedirections);
+  set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  set(CURLOPT_LOW_SPEED_LIMIT, kSlowestBytesPerSecond);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall.count()));
+  set(CURLOPT_WRITEFUNCTION, &take_piece);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &tell_progress);
+  set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+  // By numbers: the names are deprecated since 7.85, and what replaces them older libraries do not know.
+  constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
+  constexpr auto kRedirProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
+  set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  set(kRedirProtocols, static_cast<long>(is_https ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  return code;
+}
+
+CURLcode Downloader::State::perform(Transfer& transfer) {
+  words.front() = '\0';
+  curl->easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.bytes));
+  return curl->easy_perform(handle);
+}
+
+/// What libcurl's end means. The url is the spec's; where it was redirected to may hold what nobody is to see.
+Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) {
+  const std::string url = printable(transfer.download.url);
+  long status = 0;
+  curl->easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  if (transfer.is_stopped) return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
+  if (transfer.error) {
+    const std::string where =
+        transfer.error->code == Errc::kInvalid
+            ? url
+            : fmt::format("{}, {}", (folder / transfer.download.file).string(), how_far(transfer));
+    return within(where, *transfer.error);
+  }
+  switch (code) {
+    case CURLE_OK:
+      if (status == 200 || status == 206) return {};
+      return fail(Errc::kIo, "{}: the server answers {}, which is no file", url, status);
+    case CURLE_HTTP_RETURNED_ERROR:
+      return fail(status == 404 || status == 410 ? Errc::kNotFound : Errc::kIo, "{}: the server answers {}{}", url,
+                  status,
+                  status == 404   ? " (not found)"
+                  : status == 403 ? " (forbidden)"
+                                  : "");
+    case CURLE_OPERATION_TIMEDOUT:
+      if (transfer.bytes == 0 && status == 0) return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
+      return fail(Errc::kIo, "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
+                  kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      return fail(Errc::kIo, "{}: is redirected to something other than {}, which is not followed", url,
+                  transfer.download.url.starts_with("https://") ? "https" : "http and https");
+    default:
+      break;
+  }
+  const std::string said = words.front() != '\0' ? words.data() : curl->easy_strerror(code);
+  return fail(Errc::kIo, "{}: {}{}", url, printable(trim(said)),
+              transfer.bytes > 0 ? fmt::format(", {}", how_far(transfer)) : "");
+}
+
+Downloader::Downloader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Downloader::Downloader(Downloader&&) noexcept = default;
+Downloader& Downloader::operator=(Downloader&&) noexcept = default;
+Downloader::~Downloader() = default;
+
+Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions options) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail(Errc::kIo, "cannot make the folder {}: {}", folder.string(), error.message());
+  auto state = std::make_unique<State>(folder, std::move(options));
+  DLRUN_TRY(state->take_lock());
+  state->verified = VerifiedFiles(folder);  // as it is now that nobody else writes it
+  return Downloader(std::move(state));
+}
+
+Result<bool> Downloader::has(const Download& download) {
+  auto found = state_->verified.check(download);
+  if (found && *found && state_->lock.is_open()) state_->verified.write(state_->lock.get());
+  return found;
+}
+
+Result<std::int64_t> Downloader::fetch(const Download& download) {
+  State& s = *state_;
+  const fs::path path = s.folder / download.file;
+  DLRUN_TRY(s.load_curl());
+  UnfinishedFile file(path);
+  if (!file.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  Transfer transfer{*s.curl, s.handle, download, s.options, file};
+  CURLcode code = s.set_up(transfer);
+  if (code == CURLE_OK) code = s.perform(transfer);
+  for (auto pause = kPauses.begin(); pause != kPauses.end() && !transfer.is_stopped && !transfer.error; ++pause) {
+    if (code == CURLE_RANGE_ERROR) {  // a server that cannot send the rest alone
+      if (auto done = file.start_over(); !done) return within(path.string(), done.error());
+      transfer.hash = Sha256();
+      transfer.bytes = 0;
+      transfer.total.reset();
+    } else if (is_lost(code)) {
+      std::this_thread::sleep_for(*pause);
+    } else {
+      break;
+    }
+    code = s.perform(transfer);
+  }
+  DLRUN_TRY(s.judge(transfer, code));
+  if (download.bytes && transfer.bytes != *download.bytes)
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url, transfer.bytes,
+                *download.bytes);
+  if (const std::string found = transfer.hash.hex(); found != download.sha256)
+    return fail(Errc::kInvalid, "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
+                download.url, transfer.bytes, found, download.sha256);
+  if (auto adopted = file.adopt(); !adopted && adopted.error().code == Errc::kRefused) {
+    // Somebody who has no part in the lock was faster.
+    const auto here = has(download);
+    if (!here) return tl::unexpected(here.error());
+  } else if (!adopted) {
+    return within(path.string(), adopted.error());
+  }
+  s.verified.note(download);
+  if (s.lock.is_open()) s.verified.write(s.lock.get());
+  return transfer.bytes;
+}
+
+Result<bool> is_downloaded(const fs::path& folder, const Download& download) {
+  return VerifiedFiles(folder).check(download);
+}
+
+bool are_verified(const fs::path& folder, std::span<const Download> downloads) {
+  const VerifiedFiles verified(folder);
+  return std::all_of(downloads.begin(), downloads.end(),
+                     [&](const Download& download) { return verified.knows(download); });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,95 @@
+#include "launcher/executors/verified_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "common/sha256.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLimit = 4U << 20U;
+constexpr std::int64_t kNanoseconds = 1'000'000'000;
+
+/// "SHA256 SIZE CTIME NAME": four parts, of which the last may hold blanks.
+[[nodiscard]] std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (int i = 0; i < 3; ++i) {
+    const auto blank = line.find(' ');
+    if (blank == std::string_view::npos) return {};
+    fields.push_back(line.substr(0, blank));
+    line.remove_prefix(blank + 1);
+  }
+  fields.push_back(line);
+  return fields;
+}
+
+}  // namespace
+
+VerifiedFiles::VerifiedFiles(std::filesystem::path folder) : folder_(std::move(folder)) {
+  const auto text = read_file(folder_ / kVerifiedFiles, kLimit);
+  if (!text) return;
+  for (std::string_view line : split(*text, '\n')) {
+    const auto fields = fields_of(line);
+    if (fields.empty()) continue;
+    const auto size = parse_int(fields[1]), ctime_ns = parse_int(fields[2]);
+    if (size && ctime_ns) known_[std::string(fields[3])] = {std::string(fields[0]), {*size, *ctime_ns}};
+  }
+}
+
+Result<std::optional<VerifiedFiles::Stamp>> VerifiedFiles::stamp_of(const std::string& name) const {
+  struct stat status {};
+  const auto path = folder_ / name;
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return std::optional<Stamp>();
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  }
+  if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: is not a file", path.string());
+  return std::optional(Stamp{status.st_size, status.st_ctim.tv_sec * kNanoseconds + status.st_ctim.tv_nsec});
+}
+
+bool VerifiedFiles::knows(const Download& download) const {
+  const auto known = known_.find(download.file);
+  if (known == known_.end() || known->second.sha256 != download.sha256) return false;
+  const auto stamp = stamp_of(download.file);
+  return stamp && *stamp == known->second.stamp;
+}
+
+Result<bool> VerifiedFiles::check(const Download& download) {
+  if (knows(download)) return true;
+  const auto path = folder_ / download.file;
+  const auto stamp = stamp_of(download.file);  // before it is read: a change while it is read is seen later
+  if (!stamp) return tl::unexpected(stamp.error());
+  if (!*stamp) return false;
+  constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
+  if (download.bytes && (*stamp)->size != *download.bytes)
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(), (*stamp)->size,
+                *download.bytes, kAdvice);
+  const auto found = sha256_of_file(path);
+  if (!found) return tl::unexpected(found.error());
+  if (*found != download.sha256)
+    return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}", path.string(), *found,
+                download.sha256, kAdvice);
+  known_[download.file] = {download.sha256, **stamp};
+  return true;
+}
+
+void VerifiedFiles::note(const Download& download) {
+  if (const auto stamp = stamp_of(download.file); stamp && *stamp) known_[download.file] = {download.sha256, **stamp};
+}
+
+void VerifiedFiles::write(int fd) const {
+  std::string text;
+  for (const auto& [name, known] : known_)
+    text += fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
+  if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) return;
+  (void)write_all(fd, text);
+}
+
+}  // namespace dlrun

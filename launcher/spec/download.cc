@@ -1,0 +1,79 @@
+#include "launcher/spec/download.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kDigits = 64, kLongestName = 200, kLongestUrl = 4096;
+
+/// A url's parts that matter here, as views into it.
+struct UrlParts {
+  std::string_view scheme, authority, path;  ///< "https", "example.org:8080", "/a/b.gz"; no query
+};
+
+[[nodiscard]] UrlParts parts_of(std::string_view url) {
+  UrlParts parts;
+  if (const auto colon = url.find("://"); colon != std::string_view::npos) {
+    parts.scheme = url.substr(0, colon);
+    url.remove_prefix(colon + 3);
+  }
+  const auto end = std::min(url.find_first_of("/?#\\"), url.size());
+  parts.authority = url.substr(0, end);
+  url.remove_prefix(end);
+  parts.path = url.substr(0, url.find_first_of("?#"));
+  return parts;
+}
+
+[[nodiscard]] bool is_file_name(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestName && name.front() != '.' && is_utf8(name) &&
+         std::none_of(name.begin(), name.end(), [](char c) { return c == '/' || is_control(c); });
+}
+
+[[nodiscard]] Result<> check_url(std::string_view url) {
+  const UrlParts parts = parts_of(url);
+  if (parts.authority.find('@') != std::string_view::npos) {
+    return fail(Errc::kRefused,
+                "this url has a user or a password in it, which the record of every run would show; fetch that file "
+                "into train.data.path by other means");
+  }
+  if (parts.scheme != "https" && parts.scheme != "http")
+    return fail(Errc::kInvalid, "'{}' is no https:// or http:// url", printable(url));
+  const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (parts.authority.empty() || !parts.path.starts_with('/') || !is_plain || url.size() > kLongestUrl)
+    return fail(Errc::kInvalid, "'{}' is not a url that a file can be fetched from: https://HOST[:PORT]/PATH/FILE",
+                printable(url));
+  return {};
+}
+
+}  // namespace
+
+Result<Download> checked_download(Download download) {
+  if (download.url.empty()) return fail(Errc::kInvalid, "url is missing: where is the file to be fetched from?");
+  DLRUN_TRY(check_url(download.url));
+  if (download.sha256.empty())
+    return fail(Errc::kInvalid, "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it");
+  std::transform(download.sha256.begin(), download.sha256.end(), download.sha256.begin(),
+                 [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (download.sha256.size() != kDigits || !from_hex(download.sha256))
+    return fail(Errc::kInvalid, "sha256 is '{}', expected {} hexadecimal digits", printable(download.sha256), kDigits);
+  if (download.file.empty()) {
+    const std::string_view path = parts_of(download.url).path;
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    if (!is_file_name(name) || name.find('%') != std::string_view::npos)
+      return fail(Errc::kInvalid, "'{}' does not end with a file's name; give one with file: NAME",
+                  printable(download.url));
+    download.file = name;
+  }
+  if (!is_file_name(download.file)) {
+    return fail(Errc::kInvalid,
+                "file is '{}', expected a name of at most {} bytes, without '/' and not starting with '.'",
+                printable(download.file), kLongestName);
+  }
+  return download;
+}
+
+}  // namespace dlrun

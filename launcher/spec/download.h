@@ -1,0 +1,14 @@
+#pragma once
+// What train.data.download may name.
+
+#include "common/result.h"
+#include "launcher/spec/spec.h"
+
+namespace dlrun {
+
+/// The download with its file's name, taken from the url where it is not given, and a checksum in small letters. Fails
+/// with kInvalid on what is missing or malformed; with kRefused, and a message without the url, where that holds a user
+/// or password: it would stand in the record of every run.
+[[nodiscard]] Result<Download> checked_download(Download download);
+
+}  // namespace dlrun

@@ -1,0 +1,178 @@
+#include "launcher/spec/item_reader.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/download.h"
+#include "launcher/spec/value_setter.h"
+
+namespace dlrun {
+
+std::string_view why_not_variable(std::string_view name) {
+  if (!is_variable_name(name)) return "is not a variable's name: letters, digits and '_', not starting with a digit";
+  if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
+    return "cannot be set: bash keeps it for itself";
+  if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
+    return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and dlrun_";
+  constexpr std::string_view kOfSlurm = "SLURM_";
+  const bool is_of_job = std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
+    return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
+  });
+  if (is_of_job)
+    return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say what it is to have";
+  return {};
+}
+
+Result<Mount> ItemReader::mount(const YamlNode& item) const {
+  return item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
+}
+
+Result<SecretSource> ItemReader::secret(const YamlNode& item, const std::vector<SecretSource>& before) const {
+  SecretSource secret;
+  if (item.kind == YamlNode::Kind::kMap) {
+    for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
+      auto text = builder.text(layer, row, *value, "text");
+      if (!text) return tl::unexpected(text.error());
+      if (name->text == "name") {
+        secret.name = *text;
+      } else if (name->text == "file") {
+        auto path = absolute_path(*text, layer.source.base_dir, builder.env_);
+        if (!path) return tl::unexpected(path.error());
+        secret.file = std::move(*path);
+      } else {
+        return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file", printable(name->text));
+      }
+    }
+    if (secret.name.empty() || secret.file.empty())
+      return fail(Errc::kInvalid, "a secret from a file is {{name: NAME, file: PATH}}");
+  } else {
+    auto text = builder.text(layer, row, item, "a variable's name, or {name, file}");
+    if (!text) return tl::unexpected(text.error());
+    secret.name = std::move(*text);
+  }
+  // A value given here by mistake must not be repeated.
+  if (!is_variable_name(secret.name))
+    return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
+  if (const auto why = why_not_variable(secret.name); !why.empty())
+    return fail(Errc::kInvalid, "'{}' {}", secret.name, why);
+  for (const SecretSource& other : before) {
+    if (other.name == secret.name) return fail(Errc::kInvalid, "'{}' is given twice", secret.name);
+  }
+  return secret;
+}
+
+Result<Mount> ItemReader::checked(Mount mount) const {
+  if (mount.source.empty()) return fail(Errc::kInvalid, "the source is empty");
+  auto source = absolute_path(mount.source, layer.source.base_dir, builder.env_);
+  if (!source) return tl::unexpected(source.error());
+  const bool is_relative = mount.source[0] != '/';
+  if (mount.target.empty() && is_relative)
+    return fail(Errc::kInvalid, "'{}' needs a target: SOURCE:TARGET", printable(mount.source));
+  mount.source = *source;
+  if (mount.target.empty()) mount.target = mount.source;
+  if (mount.target[0] != '/')
+    return fail(Errc::kInvalid, "the target '{}' must start with '/'", printable(mount.target));
+  for (const std::string& flag : mount.flags) {
+    const bool is_word = !flag.empty() && std::all_of(flag.begin(), flag.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+             c == '=';
+    });
+    if (!is_word) return fail(Errc::kInvalid, "'{}' is not a mount flag", printable(flag));
+  }
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{{{"ro", "rw"},
+                                                                                     {"exec", "noexec"},
+                                                                                     {"suid", "nosuid"},
+                                                                                     {"dev", "nodev"},
+                                                                                     {"private", "shared"},
+                                                                                     {"private", "slave"},
+                                                                                     {"rprivate", "rshared"},
+                                                                                     {"rprivate", "rslave"}}};
+  for (const auto& [one, other] : kOpposites) {
+    const auto has = [&mount](std::string_view flag) {
+      return std::find(mount.flags.begin(), mount.flags.end(), flag) != mount.flags.end();
+    };
+    if (has(one) && has(other))
+      return fail(Errc::kInvalid, "the mount flags '{}' and '{}' exclude each other", one, other);
+  }
+  return mount;
+}
+
+Result<Mount> ItemReader::mount_of_text(const YamlNode& item) const {
+  const auto text = builder.text(layer, row, item, "SOURCE:TARGET, or a map of source and target");
+  if (!text) return tl::unexpected(text.error());
+  const auto parts = split(*text, ':');
+  if (parts.size() > 3)
+    return fail(Errc::kInvalid, "'{}' has more than SOURCE:TARGET:FLAGS; a ':' in a path cannot be expressed",
+                printable(*text));
+  Mount mount{std::string(parts[0]), parts.size() > 1 ? std::string(parts[1]) : "", {}};
+  if (parts.size() > 1 && parts[1].empty()) return fail(Errc::kInvalid, "the target is empty");
+  if (parts.size() > 2) {
+    std::string flags(parts[2]);
+    std::replace(flags.begin(), flags.end(), ',', '+');
+    for (std::string_view flag : split(flags, '+')) mount.flags.emplace_back(flag);
+  }
+  return checked(std::move(mount));
+}
+
+Result<Mount> ItemReader::mount_of_map(const YamlNode& item) const {
+  Mount mount;
+  for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
+    if (name->text == "flags" && value->kind == YamlNode::Kind::kSequence) {
+      for (YamlId id : value->items) {
+        auto flag = builder.text(layer, row, layer.document.at(id), "a word");
+        if (!flag) return tl::unexpected(flag.error());
+        mount.flags.push_back(std::move(*flag));
+      }
+      continue;
+    }
+    auto text = builder.text(layer, row, *value, "text");
+    if (!text) return tl::unexpected(text.error());
+    if (name->text == "source") {
+      mount.source = *text;
+    } else if (name->text == "target") {
+      mount.target = *text;
+    } else if (name->text == "flags") {
+      mount.flags.push_back(*text);
+    } else {
+      return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags", printable(name->text));
+    }
+  }
+  return checked(std::move(mount));
+}
+
+Result<Download> ItemReader::download(const YamlNode& item, const std::vector<Download>& before) const {
+  if (item.kind != YamlNode::Kind::kMap)
+    return fail(Errc::kInvalid, "expected {{url: https://..., sha256: ...}}, not {}", kind_name(item));
+  Download download;
+  for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
+    auto text = builder.text(layer, row, *value, "text");
+    if (!text) return tl::unexpected(text.error());
+    if (name->text == "url") {
+      download.url = std::move(*text);
+    } else if (name->text == "sha256") {
+      download.sha256 = std::move(*text);
+    } else if (name->text == "file") {
+      download.file = std::move(*text);
+    } else if (name->text == "bytes") {
+      download.bytes = parse_int(*text);
+      if (!download.bytes || *download.bytes < 0)
+        return fail(Errc::kInvalid, "bytes: expected a whole number, not '{}'", printable(*text));
+    } else {
+      return fail(Errc::kInvalid, "unknown key '{}'; a download has url, sha256, file and bytes",
+                  printable(name->text));
+    }
+  }
+  auto checked = checked_download(std::move(download));
+  if (!checked) return checked;
+  for (const Download& other : before) {
+    if (other.file == checked->file)
+      return fail(Errc::kInvalid, "two downloads would be the file '{}'; give one of them another name with file",
+                  printable(other.file));
+  }
+  return checked;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# train.data.download: fetched where it is submitted, before anything is queued; checked, and fetched once.
+# timeout: 180
+
+load helpers
+
+names=(train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
+
+setup() {
+    dir=$(fresh_dir)
+    as_user dlrun-trainer digits --out "$dir/served" --train 256 --test 64
+}
+
+teardown() {
+    [[ -z ${server-} ]] || kill "$server" 2>/dev/null || true
+    end_test
+}
+
+# serve [CERTIFICATE KEY]: a server of $dir/served, at $base; see tests/file_server.py.
+serve() {
+    as_user mkfifo "$dir/stdin"
+    "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" "$DLRUN_SOURCE_DIR/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
+    server=$!
+    wait_until 30 test -s "$dir/port"
+    base=127.0.0.1:$(<"$dir/port")
+}
+
+# spec FILE [URL [SHA256]]: an experiment on the four files, of which the last has another url, or checksum.
+spec() {
+    local name sum url
+    {
+        printf 'name: fetched\nresources: {nodes: 2, tasks_per_node: 1, time: 5m}\n'
+        printf 'train:\n  model: mlp\n  hidden: [16]\n  epochs: 1\n  batch: 16\n  data:\n    dataset: mnist\n    path: ./data\n    download:\n'
+        for name in "${names[@]}"; do
+            sum=$(sha256sum <"$dir/served/$name") url=http://$base/$name
+            [[ $name != "${names[3]}" ]] || sum=${3:-${sum%% *}} url=${2:-$url}
+            printf -- '    - {url: "%s", sha256: %s, file: %s}\n' "$url" "${sum%% *}" "$name"
+        done
+    } >"$dir/$1"
+    chown "$DLRUN_TESTBED_USER:" "$dir/$1"
+}
+
+# Nothing is left of a submission that was refused.
+nothing_queued() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
+times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
+
+@test "files are fetched before the job is queued, once; what is not as the spec says queues nothing" {
+    serve
+    spec good.yaml
+    spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
+    # check asks nobody, and says what is missing.
+    run dl check good.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"data      not there yet, submit fetches them: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
+    [ ! -e "$dir/port.log" ]
+    # Another checksum: refused, with its place, and nothing in place of the file.
+    run dl submit bad.yaml
+    echo "$output"
+    [ "$status" -eq 2 ]
+    found=$(sha256sum <"$dir/served/${names[3]}")
+    [[ $output == *"bad.yaml:15:"*"have the sha256 ${found%% *}, but the spec says aaaa"* ]]
+    nothing_queued
+    [ "$(ls "$dir/data")" = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
+    # Two at once; the first three files are there already.
+    dl submit good.yaml &
+    first=$!
+    run dl submit good.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    wait "$first"
+    for name in "${names[@]:0:3}"; do [ "$(times_asked "$name")" -eq 1 ]; done
+    [ "$(times_asked "${names[3]}")" -eq 2 ] # bad.yaml's, and one of the two
+    dl wait last
+    [ "$(dl status last --json | jq -r .state)" = completed ]
+    # The server is gone. What is there is trained on; the record holds where it came from.
+    kill "$server"
+    wait "$server" || true
+    cancel_jobs
+    run dl run good.yaml --json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    resolved=$(dl status last --json | jq -r .path)/resolved.yaml
+    grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${found%% *}\"" "$resolved"
+    run dl check good.yaml --json
+    [ "$(jq -c .downloads <<<"$output")" = "[]" ]
+    # A file that is missing now cannot be had, however the job would start, and so none does.
+    slurms=$(dl ls --json | jq -r '[.[] | select(.cluster != "local")][0].run')
+    runs=$(ls "$dir/runs")
+    rm "$dir/data/${names[0]}"
+    as_user bash -c 'cp "$1/good.yaml" "$1/sweep.yaml" && echo "sweep: {parameters: {train.seed: [1, 2]}}" >>"$1/sweep.yaml"' - "$dir"
+    for command in "submit good.yaml" "run good.yaml" "interactive good.yaml -- true" "resubmit $slurms" \
+        "submit sweep.yaml"; do
+        # shellcheck disable=SC2086 # words
+        run dl $command
+        echo "$command: $output"
+        [ "$status" -eq 1 ]
+        [[ $output == *"train.data.download: http://$base/${names[0]}: "*connect* ]]
+        no_jobs
+        [ "$(ls "$dir/runs")" = "$runs" ]
+    done
+    # Another file of that name is the user's.
+    as_user bash -c 'echo precious >"$1"' - "$dir/data/${names[0]}"
+    for command in check submit; do
+        run dl $command good.yaml
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ $output == *"good.yaml:12:"*"data/${names[0]}: has the sha256 $(sha256sum <<<precious | cut -d' ' -f1), but the spec says "* ]]
+    done
+    [ "$(<"$dir/data/${names[0]}")" = precious ]
+    no_jobs
+}
+
+@test "a download shows how far it is on a terminal; Ctrl-C ends it, and leaves nothing" {
+    serve
+    spec stalls.yaml "http://$base/stall/${names[3]}"
+    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfec "echo \$\$ >pid; exec dlrun submit stalls.yaml" seen' - "$dir" </dev/null >/dev/null 3>&- &
+    submitter=$!
+    wait_until 30 grep -q 't10k-labels-idx1-ubyte (4 of 4): 0.0 KiB of 0.1 KiB (50 %), .*/s' "$dir/seen"
+    [ -n "$(find "$dir/data" -name '.t10k-labels*.part')" ]
+    kill -INT "$(<"$dir/pid")"
+    code=0
+    wait "$submitter" || code=$?
+    cat "$dir/seen"
+    [ "$code" -eq 130 ]
+    grep -q "interrupted; nothing of http://$base/stall/${names[3]} is kept" "$dir/seen"
+    [ -z "$(find "$dir/data" -name '*t10k-labels*')" ]
+    nothing_queued
+}
+
+# As on a machine that trusts the test's authority alone.
+dl_trusting() {
+    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$dir/server.pem" \
+        "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
+}
+
+@test "over https: the server's certificate is checked, and a redirection to http is not followed" {
+    as_user openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -addext subjectAltName=IP:127.0.0.1 \
+        -keyout "$dir/server.key" -out "$dir/server.pem" 2>/dev/null
+    serve "$dir/server.pem" "$dir/server.key"
+    base=$base/here # whence a redirection leads to https
+    spec good.yaml
+    sed -i 's,http://,https://,' "$dir/good.yaml"
+    run dl submit good.yaml
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"good.yaml:12:"*certificate* ]]
+    nothing_queued
+    base=${base%/here}
+    spec plain.yaml "http://$base/to-plain/${names[3]}"
+    sed -i 's,http://,https://,' "$dir/plain.yaml"
+    run dl_trusting submit plain.yaml
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"plain.yaml:15:"*"is redirected to something other than https, which is not followed"* ]]
+    nothing_queued
+    run dl_trusting submit good.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    cmp "$dir/served/${names[3]}" "$dir/data/${names[3]}"
+}

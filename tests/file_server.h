@@ -1,0 +1,69 @@
+#pragma once
+// tests/file_server.py for one test: a real HTTP server on loopback that serves a folder, with faults on request.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/temporary_directory.h"
+
+class FileServer {
+ public:
+  FileServer() {
+    int ends[2];
+    if (::pipe(ends) != 0) throw std::runtime_error("pipe failed");
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[0], STDIN_FILENO);
+      ::close(ends[0]);
+      ::close(ends[1]);
+      ::execlp("python3", "python3", DLRUN_SOURCE_DIR "/tests/file_server.py", place_.path().c_str(),
+               port_file().c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[0]);
+    until_gone_ = ends[1];
+    for (int tries = 0; tries < 3000 && port_.empty(); ++tries) {
+      std::ifstream(port_file()) >> port_;
+      if (port_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    if (port_.empty()) throw std::runtime_error("the server did not start within 30 s");
+  }
+  FileServer(const FileServer&) = delete;
+  FileServer& operator=(const FileServer&) = delete;
+  ~FileServer() { stop(); }
+
+  void stop() {
+    if (pid_ <= 0) return;
+    ::close(until_gone_);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+  void serve(const std::string& name, const std::string& content) const {
+    std::ofstream(place_ / name, std::ios::binary) << content;
+  }
+  [[nodiscard]] std::string url(const std::string& path) const { return "http://127.0.0.1:" + port_ + "/" + path; }
+
+  /// What was asked for: "/cut/f from 5".
+  [[nodiscard]] std::vector<std::string> requests() const {
+    std::vector<std::string> lines;
+    std::ifstream log(port_file() + ".log");
+    for (std::string line; std::getline(log, line);) lines.push_back(line);
+    return lines;
+  }
+
+ private:
+  [[nodiscard]] std::string port_file() const { return (state_ / "port").string(); }
+
+  TemporaryDirectory place_, state_;
+  std::string port_;
+  pid_t pid_ = 0;
+  int until_gone_ = -1;
+};

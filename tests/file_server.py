@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""usage: file_server.py FOLDER PORT-FILE [CERTIFICATE KEY]  an HTTP(S) server on loopback whose faults are in the paths that it is asked for
+
+Serves FOLDER's files on a port of its own choice, which PORT-FILE names once it listens; PORT-FILE.log has a line for each request, with the
+bytes from which on a file was asked for. /FAULT/FILE:
+
+  cut      a connection that ends in the middle of the file; ranges are served, so that it can be taken up
+  cut-old  the same from a server that knows no ranges: each answer is the whole file; the second is not cut
+  cut-ever each answer ends after three bytes, so that four of them are not enough for a file of more than 12
+  stall    half of the file, and then nothing until the client leaves
+  silent   no answer at all
+  to-ftp, to-file, to-plain, here, loop   a redirection to another scheme, to FILE here, to itself
+  status-N nothing but that status
+  long     one byte more than FILE, without a length
+  gzip     the file's own bytes, said to be encoded
+"""
+
+import http.server
+import os
+import ssl
+import sys
+import threading
+
+
+ELSEWHERE = {"to-ftp": "ftp://127.0.0.1/f", "to-file": "file:///etc/passwd", "to-plain": "http://127.0.0.1:1/f", "loop": ""}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    seen = {}
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        parts = self.path.lstrip("/").split("/")
+        fault = parts[0] if len(parts) > 1 else ""
+        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        with open(sys.argv[2] + ".log", "a") as log:
+            log.write(f"{self.path} from {start}\n")
+        time = self.seen[self.path] = self.seen.get(self.path, 0) + 1
+        if fault == "silent":
+            return self.wait()
+        if fault.startswith("status-"):
+            return self.answer(int(fault.removeprefix("status-")), b"no such luck")
+        if fault in ELSEWHERE:
+            return self.answer(302, b"elsewhere", {"Location": ELSEWHERE[fault] or self.path})
+        if fault == "here":
+            return self.answer(302, b"elsewhere", {"Location": "/" + parts[-1]})
+        try:
+            with open(os.path.join(sys.argv[1], parts[-1]), "rb") as file:
+                content = file.read()
+        except OSError:
+            return self.answer(404, b"not found")
+        if fault == "long":
+            self.close_connection = True
+            self.send_response(200)
+            self.end_headers()
+            return self.wfile.write(content + b"!")
+        if fault == "cut-old" or start == 0:
+            start = 0
+            self.send_response(200)
+        else:
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if fault == "gzip":
+            self.send_header("Content-Encoding", "gzip")
+        rest = content[start:]
+        self.send_header("Content-Length", str(len(rest)))
+        self.end_headers()
+        if fault == "cut-ever":
+            rest = rest[:3]
+        elif fault == "stall" or (fault.startswith("cut") and time == 1):
+            rest = rest[: len(rest) // 2]
+        self.wfile.write(rest)
+        if fault == "stall":
+            self.wait()
+        self.close_connection = fault != ""
+
+    def answer(self, status, body, headers=None):
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def wait(self):
+        """Until the client has left."""
+        self.wfile.flush()
+        while self.connection.recv(1024):
+            pass
+        self.close_connection = True
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):  # a client that leaves
+        pass
+
+
+def main():
+    server = Server(("127.0.0.1", 0), Handler)
+    if len(sys.argv) > 3:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[3], sys.argv[4])
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    with open(sys.argv[2] + ".new", "w") as file:
+        file.write(str(server.server_address[1]))
+    os.rename(sys.argv[2] + ".new", sys.argv[2])
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()  # it goes with whoever started it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+#!/bin/bash
+#SBATCH --job-name=mnist-fetched          # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --time=00:10:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/mnist-fetched-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name mnist-fetched --never-started "$?" -- "$BASH_COMMAND"' EXIT
+
+export PMIX_MCA_gds=hash                  # launch.preset: trainer
+
+# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
+dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}
+dlrun_step=(
+  srun
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --mpi=pmix                              # launch.preset: trainer
+  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun no longer takes it from the job
+)
+dlrun_rank=(
+  "$dlrun_agent" rank
+  --trusted                               # the program is dlrun's own
+)
+dlrun_program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset mnist                         # train.data.dataset
+  --data '/home/user/exp 1/mnist'         # train.data.path
+  --model mlp                             # train.model
+  --lr-scaling sqrt                       # train.lr_scaling
+  --epochs 4                              # train.epochs
+  --backend auto                          # train.backend
+)
+exec "$dlrun_agent" lead --runs /scratch/runs --name mnist-fetched -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -1,0 +1,280 @@
+// Downloads from a real HTTP server on loopback, its faults included.
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "common/sha256.h"
+#include "launcher/executors/downloader.h"
+#include "tests/file_server.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kText = "some bytes that a model is trained on\n";
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+template <typename T>
+T must(const Result<T>& result) {
+  if (!result) FAIL(result.error().message);
+  return *result;
+}
+
+struct Scene {
+  FileServer server;
+  TemporaryDirectory folder;
+  DownloadOptions options;
+
+  Scene() { server.serve("f", kText); }
+
+  [[nodiscard]] Download of(const std::string& path) const {
+    return {server.url(path), sha256_of_text(kText), "f", {}};
+  }
+
+  [[nodiscard]] Result<std::int64_t> fetch(const Download& download) const {
+    auto downloader = Downloader::in(folder.path(), options);
+    REQUIRE(downloader.has_value());
+    return downloader->fetch(download);
+  }
+
+  /// The error's message, once it is seen that nothing of the file is left.
+  [[nodiscard]] std::string refused(const Download& download, Errc code) const {
+    const auto fetched = fetch(download);
+    REQUIRE_FALSE(fetched.has_value());
+    CAPTURE(fetched.error().message);
+    CHECK(fetched.error().code == code);
+    CHECK(names_in(folder.path()) == std::set<std::string>{".dlrun-downloads"});
+    return fetched.error().message;
+  }
+};
+
+TEST_CASE("a file is fetched once, and known without being read from then on") {
+  const Scene scene;
+  const Download f = scene.of("f");
+  const fs::path folder = scene.folder / "made/for/it";
+  {
+    auto downloader = Downloader::in(folder, {});
+    REQUIRE(downloader.has_value());
+    CHECK_FALSE(must(downloader->has(f)));
+    CHECK(must(downloader->fetch(f)) == 38);
+  }
+  CHECK(content_of(folder / "f") == kText);
+  CHECK(names_in(folder) == std::set<std::string>{".dlrun-downloads", "f"});
+  struct stat status {};
+  REQUIRE(::stat((folder / "f").c_str(), &status) == 0);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  CHECK((status.st_mode & 0777U) == (0666U & ~mask));  // others of the group may train on it
+  const std::vector<Download> all{f};
+  CHECK(are_verified(folder, all));
+  CHECK(must(Downloader::in(folder, {})->has(f)));
+  CHECK(scene.server.requests() == std::vector<std::string>{"/f from 0"});
+  // What is remembered is believed: with a checksum that no bytes here have.
+  std::string lines = content_of(folder / ".dlrun-downloads");
+  Download other = f;
+  other.sha256 = std::string(64, 'a');
+  std::ofstream(folder / ".dlrun-downloads") << lines.replace(0, 64, other.sha256);
+  CHECK(must(is_downloaded(folder, other)));
+}
+
+TEST_CASE("a file that changes is read again, though its size and time are the old ones") {
+  const Scene scene;
+  const Download f = scene.of("f");
+  REQUIRE(scene.fetch(f).has_value());
+  const fs::path path = scene.folder / "f";
+  const auto time = fs::last_write_time(path);
+  std::string other = kText;
+  other[0] = 'S';
+  std::ofstream(path, std::ios::binary) << other;
+  fs::last_write_time(path, time);
+  CHECK_FALSE(are_verified(scene.folder.path(), std::vector{f}));
+  const auto found = is_downloaded(scene.folder.path(), f);
+  REQUIRE_FALSE(found.has_value());
+  CHECK(has(found.error().message, sha256_of_text(other)));
+}
+
+TEST_CASE("a file that is there already is taken, without a stamp or with a damaged one") {
+  const Scene scene;
+  const Download f = scene.of("f");
+  std::ofstream(scene.folder / "f") << kText;
+  for (const std::string_view stamps : {"", "x", "a b c d\n\n \n", "1 99999999999999999999 1 f\n"}) {
+    std::ofstream(scene.folder / ".dlrun-downloads") << stamps;
+    CHECK_FALSE(are_verified(scene.folder.path(), std::vector{f}));
+    CHECK(must(Downloader::in(scene.folder.path(), {})->has(f)));
+    CHECK(are_verified(scene.folder.path(), std::vector{f}));
+  }
+  CHECK(scene.server.requests().empty());
+}
+
+TEST_CASE("another file of that name is refused by its checksum or size, and stays as it is") {
+  const Scene scene;
+  std::ofstream(scene.folder / "f") << "precious";
+  Download f = scene.of("f");
+  const auto found = is_downloaded(scene.folder.path(), f);
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().code == Errc::kInvalid);
+  CHECK(found.error().message == (scene.folder / "f").string() + ": has the sha256 " + sha256_of_text("precious") +
+                                     ", but the spec says " + f.sha256 +
+                                     ". Move it away, or correct the spec; it is not written over");
+  f.bytes = 7;
+  CHECK(has(is_downloaded(scene.folder.path(), f).error().message, "has 8 bytes, but the spec says 7. Move it away"));
+  // Nor is one that comes to be there while it is fetched.
+  fs::remove(scene.folder / "f");
+  Scene late;
+  late.options.go_on = [&](const DownloadProgress&) {
+    std::ofstream(late.folder / "f") << "precious";
+    return true;
+  };
+  CHECK(late.fetch(late.of("f")).error().code == Errc::kInvalid);
+  CHECK(content_of(late.folder / "f") == "precious");
+  CHECK(names_in(late.folder.path()) == std::set<std::string>{".dlrun-downloads", "f"});
+}
+
+TEST_CASE("bytes with another checksum or number are refused, and nothing of them is kept") {
+  const Scene scene;
+  Download f = scene.of("f");
+  f.sha256 = std::string(64, 'a');
+  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " + sha256_of_text(kText) +
+                                                ", but the spec says " + f.sha256 + "; nothing of it is kept");
+  f = scene.of("f");
+  f.bytes = 37;
+  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
+  f.bytes = 39;
+  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  f = scene.of("long/f");  // no length is said before
+  f.bytes = 38;
+  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has more than 38 bytes, but the spec says 38");
+}
+
+TEST_CASE("what a server answers in place of the file is named with its url") {
+  const Scene scene;
+  const auto url = [&](const std::string& path) { return scene.server.url(path); };
+  CHECK(scene.refused(scene.of("nothing"), Errc::kNotFound) == url("nothing") + ": the server answers 404 (not found)");
+  CHECK(scene.refused(scene.of("status-403/f"), Errc::kIo) ==
+        url("status-403/f") + ": the server answers 403 (forbidden)");
+  CHECK(scene.refused(scene.of("status-500/f"), Errc::kIo) == url("status-500/f") + ": the server answers 500");
+  CHECK(scene.refused(scene.of("status-203/f"), Errc::kIo) ==
+        url("status-203/f") + ": the server answers 203, which is no file");
+  CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo), url("loop/f") + ": Maximum (10) redirects followed"));
+  Download nobody = scene.of("f");
+  nobody.url = "http://127.0.0.1:1/f";
+  CHECK(has(scene.refused(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
+}
+
+TEST_CASE("redirections lead to http and https alone") {
+  const Scene scene;
+  for (const std::string path : {"to-ftp/f", "to-file/f"})
+    CHECK(scene.refused(scene.of(path), Errc::kIo) ==
+          scene.server.url(path) + ": is redirected to something other than http and https, which is not followed");
+  CHECK(scene.fetch(scene.of("here/f")).has_value());
+  CHECK(content_of(scene.folder / "f") == kText);
+}
+
+TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {
+  const Scene scene;
+  CHECK(scene.fetch(scene.of("gzip/f")).has_value());
+  CHECK(content_of(scene.folder / "f") == kText);
+}
+
+TEST_CASE("a connection that is lost is taken up where it broke, or from the start, and at last given up") {
+  const Scene scene;
+  CHECK(must(scene.fetch(scene.of("cut/f"))) == 38);
+  CHECK(scene.server.requests() == std::vector<std::string>{"/cut/f from 0", "/cut/f from 19"});
+  CHECK(content_of(scene.folder / "f") == kText);
+  fs::remove(scene.folder / "f");
+  CHECK(must(scene.fetch(scene.of("cut-old/f"))) == 38);
+  CHECK(content_of(scene.folder / "f") == kText);
+  fs::remove(scene.folder / "f");
+  CHECK(has(scene.refused(scene.of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
+}
+
+TEST_CASE("a server that stalls is left after the time that is given") {
+  Scene scene;
+  scene.options.stall = std::chrono::seconds(1);
+  CHECK(scene.refused(scene.of("stall/f"), Errc::kIo) ==
+        scene.server.url("stall/f") +
+            ": the server sends nothing, or less than 100 bytes a second, for 1 s, after 19 of 38 bytes");
+  CHECK(has(scene.refused(scene.of("silent/f"), Errc::kIo), scene.server.url("silent/f") + ": no answer: "));
+}
+
+TEST_CASE("who is told to stop stops, and leaves nothing") {
+  Scene scene;
+  scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
+  CHECK(scene.refused(scene.of("stall/f"), Errc::kInterrupted) ==
+        "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
+}
+
+TEST_CASE("a disk that takes no more is named, with the file and how far it came") {
+  const Scene scene;
+  scene.server.serve("large", std::string(1U << 20U, 'x'));
+  Download large{scene.server.url("large"), sha256_of_text(std::string(1U << 20U, 'x')), "large", {}};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{200'000, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const std::string said = scene.refused(large, Errc::kIo);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  CHECK(has(said, (scene.folder / "large").string() + ", after "));
+  CHECK(has(said, " of 1048576 bytes: File too large (EFBIG)"));
+}
+
+TEST_CASE("of two who download into a folder the second waits, and finds the file") {
+  Scene scene;
+  const Download f = scene.of("f");
+  auto first = Downloader::in(scene.folder.path(), {});
+  REQUIRE(first.has_value());
+  DownloadOptions waiting;
+  waiting.go_on = [&](const DownloadProgress& progress) {
+    REQUIRE(progress.is_waiting);
+    if (!first) return true;
+    CHECK_FALSE(must(first->has(f)));
+    CHECK(first->fetch(f).has_value());
+    first = fail(Errc::kInternal, "gone");
+    return true;
+  };
+  auto second = Downloader::in(scene.folder.path(), waiting);
+  REQUIRE(second.has_value());
+  CHECK(must(second->has(f)));
+  CHECK(scene.server.requests().size() == 1);
+  DownloadOptions impatient;
+  impatient.go_on = [](const DownloadProgress&) { return false; };
+  const auto third = Downloader::in(scene.folder.path(), impatient);
+  REQUIRE_FALSE(third.has_value());
+  CHECK(third.error().code == Errc::kInterrupted);
+}
+
+TEST_CASE("what a download that was killed has left goes with the next") {
+  const Scene scene;
+  std::ofstream(scene.folder / ".f.0123456789ab.part") << "half";
+  std::ofstream(scene.folder / "f.part") << "the user's own";
+  CHECK(scene.fetch(scene.of("f")).has_value());
+  CHECK(names_in(scene.folder.path()) == std::set<std::string>{".dlrun-downloads", "f", "f.part"});
+}
+
+}  // namespace
+}  // namespace dlrun
