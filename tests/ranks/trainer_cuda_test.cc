@@ -1,6 +1,7 @@
 // The GPU against the CPU, operation by operation and over a whole training; without a GPU its refusal.
 
 #include <array>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -42,10 +43,20 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
       }
     }
   }
-  compare("add_bias", {x, numbers(kWidth, 5)},
-          [](auto& kernels, const auto& p) { kernels.add_bias(p[0], p[1], kN, kWidth); });
+  for (const bool with_relu : {false, true}) {
+    for (const std::size_t offset : {0U, 1U}) {  // parameters begin at any float
+      compare("dense", {numbers(kN * kClasses, 5), x, numbers(1 + kWidth * kClasses, 16), numbers(1 + kClasses, 17)},
+              [&](auto& kernels, const auto& p) {
+                kernels.dense(kN, kWidth, kClasses, p[1], p[2] + offset, p[3] + offset, with_relu, p[0]);
+              });
+    }
+  }
   compare("sum_rows", {numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], kN, kWidth); });
+  auto sixteenths = numbers(3 * 5000, 18);  // whose sums float holds as they are
+  for (float& value : sixteenths) value = std::round(value * 16) / 16;
+  compare("sum_rows of many", {numbers(3, 6), sixteenths},
+          [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 5000, 3); });
   compare("sum_rows of none", {numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 0, kWidth); });
   compare("relu", {y, x}, [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });

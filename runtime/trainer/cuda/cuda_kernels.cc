@@ -1,5 +1,5 @@
-// The GPU's half of the device seam: cuBLAS, the kernels of elementwise.cu, one stream; cuda_layer_kernels.h has what
-// convolutional networks need. The module dlrun-trainer-cuda.so.
+// The GPU's half of the device seam: cuBLAS and cuBLASLt, the kernels of elementwise.cu, one stream;
+// cuda_layer_kernels.h has what convolutional networks need. The module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -8,8 +8,10 @@
 #include <cuda_runtime.h>
 
 #include "runtime/trainer/cuda/cuda_layer_kernels.h"
+#include "runtime/trainer/cuda/dense_forward.h"
 #include "runtime/trainer/cuda/device_status.h"
 #include "runtime/trainer/cuda/elementwise.h"
+#include "runtime/trainer/cuda/layer_loops.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
 #include "runtime/trainer/nn/kernels.h"
@@ -20,7 +22,7 @@ namespace {
 
 class CudaKernels final : public Kernels<float> {
  public:
-  explicit CudaKernels(int device) : device_(device), status_(device) {}
+  explicit CudaKernels(int device) : device_(device), status_(device), dense_(*this) {}
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
@@ -108,13 +110,21 @@ class CudaKernels final : public Kernels<float> {
          "cublasSgemm");
   }
 
-  void add_bias(float* y, const float* bias, std::size_t n, std::size_t width) override {
-    cuda::add_bias(y, bias, n, width, stream_);
-    launched("add_bias");
+  void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w, const float* bias,
+             bool with_relu, float* y) override {
+    const auto done = dense_.run(n, inputs, outputs, x, w, bias, with_relu, y);
+    if (!done) status_.keep(tl::unexpected(done.error()));
+    if (!done || *done) return;
+    gemm(Transpose::kNo, Transpose::kNo, n, outputs, inputs, x, w, 0, y);
+    cuda::add_channel_bias(y, bias, n, outputs, with_relu, stream_);
+    launched("add_channel_bias");
   }
 
   void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
-    cuda::sum_rows(x, sums, n, width, stream_);
+    const std::size_t parts = cuda::partial_sums(n, width);
+    if (parts > partials_.size()) partials_ = Array<double>(*this, parts);
+    if (partials_.data() == nullptr) return;  // allocate() has kept the error
+    cuda::channel_sums(x, n, width, partials_.data(), sums, stream_);
     launched("sum_rows");
   }
 
@@ -201,7 +211,9 @@ class CudaKernels final : public Kernels<float> {
   std::shared_ptr<std::size_t> ranges_;  // of sums_of_squares(), as the next two
   std::shared_ptr<double> sums_;
   std::size_t sums_size_ = 0;
+  Array<double> partials_;  // of sum_rows()
   cuda::DeviceStatus status_;
+  cuda::DenseForward dense_;
   std::unique_ptr<LayerKernels<float>> layers_;
 };
 

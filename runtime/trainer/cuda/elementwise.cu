@@ -17,19 +17,6 @@ __global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* la
     out_labels[row * label_width + j] = labels[sample * label_width + j];
 }
 
-__global__ void add_bias_kernel(float* y, const float* bias, std::size_t count, std::size_t width) {
-  for (std::size_t i = first(); i < count; i += stride()) y[i] += bias[i % width];
-}
-
-/// A thread a column, rows in order: the same sum whatever the launch.
-__global__ void sum_rows_kernel(const float* x, float* sums, std::size_t n, std::size_t width) {
-  for (std::size_t j = first(); j < width; j += stride()) {
-    float sum = 0;
-    for (std::size_t i = 0; i < n; ++i) sum += x[i * width + j];
-    sums[j] = sum;
-  }
-}
-
 __global__ void relu_kernel(const float* x, float* y, std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) y[i] = x[i] > 0 ? x[i] : 0;
 }
@@ -121,16 +108,6 @@ void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::u
   if (n == 0) return;
   gather_kernel<<<static_cast<unsigned>(n), kThreads, 0, stream>>>(images, labels, samples, features, label_width,
                                                                    scale, x, out_labels);
-}
-
-void add_bias(float* y, const float* bias, std::size_t n, std::size_t width, cudaStream_t stream) {
-  if (n * width == 0) return;
-  add_bias_kernel<<<blocks_for(n * width), kThreads, 0, stream>>>(y, bias, n * width, width);
-}
-
-void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width, cudaStream_t stream) {
-  if (width == 0) return;
-  sum_rows_kernel<<<blocks_for(width), kThreads, 0, stream>>>(x, sums, n, width);
 }
 
 void relu(const float* x, float* y, std::size_t count, cudaStream_t stream) {

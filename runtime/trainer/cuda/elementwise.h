@@ -18,8 +18,6 @@ namespace dlrun::trainer::cuda {
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
             std::size_t features, std::size_t label_width, float scale, float* x, std::uint8_t* out_labels,
             cudaStream_t stream);
-void add_bias(float* y, const float* bias, std::size_t n, std::size_t width, cudaStream_t stream);
-void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width, cudaStream_t stream);
 void relu(const float* x, float* y, std::size_t count, cudaStream_t stream);
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream);
 void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,

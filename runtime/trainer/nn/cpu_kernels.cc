@@ -129,8 +129,11 @@ class CpuKernels final : public Kernels<T> {
     }
   }
 
-  void add_bias(T* y, const T* bias, std::size_t n, std::size_t width) override {
-    for (std::size_t i = 0; i < n; ++i) loops::add_scaled(y + i * width, T{1}, bias, width);
+  void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w, const T* bias,
+             bool with_relu, T* y) override {
+    gemm(Transpose::kNo, Transpose::kNo, n, outputs, inputs, x, w, 0, y);
+    for (std::size_t i = 0; i < n; ++i) loops::add_scaled(y + i * outputs, T{1}, bias, outputs);
+    if (with_relu) relu(y, y, n * outputs);
   }
 
   void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) override {

@@ -15,6 +15,7 @@ class Dense final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return fmt::format("dense {}", outputs_); }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
+  [[nodiscard]] bool takes_relu() const override { return true; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {inputs_, outputs_}}, {"bias", {outputs_}}};
@@ -25,8 +26,8 @@ class Dense final : public Layer<T> {
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.gemm(Transpose::kNo, Transpose::kNo, call.n, outputs_, inputs_, x, call.parameters, 0, y);  // y = x W
-    call.kernels.add_bias(y, call.parameters + inputs_ * outputs_, call.n, outputs_);
+    call.kernels.dense(call.n, inputs_, outputs_, x, call.parameters, call.parameters + inputs_ * outputs_,
+                       call.with_relu, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {

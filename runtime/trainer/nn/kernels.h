@@ -79,8 +79,10 @@ class Kernels {
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
                     const T* a, const T* b, T beta, T* c) = 0;
 
-  /// y[i, :] += bias. y: [n x width].
-  virtual void add_bias(T* y, const T* bias, std::size_t n, std::size_t width) = 0;
+  /// y = x w + bias, then max(y, 0) where with_relu, to the bit what relu() makes of it. x: [n x inputs], w: [inputs x
+  /// outputs], bias: [outputs]. n > 0.
+  virtual void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w, const T* bias,
+                     bool with_relu, T* y) = 0;
 
   /// sums[j] = sum over i of x[i, j]. x: [n x width]; n == 0 gives zeros.
   virtual void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) = 0;

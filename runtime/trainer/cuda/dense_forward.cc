@@ -1,0 +1,150 @@
+#include "runtime/trainer/cuda/dense_forward.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+namespace dlrun::trainer::cuda {
+namespace {
+
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;  // what NVIDIA advises for Hopper
+
+Result<> checked(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return {};
+  return fail(Errc::kInternal, "{}: {}", call, cublasGetStatusString(status));
+}
+
+/// Parameters lie behind one another: a layer's weights may begin at any float.
+std::uint32_t alignment(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
+}
+
+/// What an algorithm is chosen for.
+struct Case {
+  std::size_t n = 0;
+  std::size_t inputs = 0;
+  std::size_t outputs = 0;
+  bool with_relu = false;
+  std::array<std::uint32_t, 4> alignments{};  // of w, x, y, bias
+
+  friend bool operator==(const Case&, const Case&) = default;
+};
+
+struct Plan {
+  Case of;
+  cublasLtMatmulDescOpaque_t product{};
+  cublasLtMatrixLayoutOpaque_t w{}, x{}, y{};
+  cublasLtMatmulAlgo_t algorithm{};
+  bool has_algorithm = false;
+};
+
+}  // namespace
+
+struct DenseForward::Parts {
+  explicit Parts(Kernels<float>& kernels) : device(kernels) {}
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
+
+  Kernels<float>& device;
+  cublasLtHandle_t handle = nullptr;
+  Array<std::byte> workspace;
+  std::vector<std::unique_ptr<Plan>> plans;  // a handful: layers times batch sizes
+
+  Result<Plan*> plan(const Case& of, const float* bias) {
+    for (const auto& known : plans) {
+      if (known->of == of) return known.get();
+    }
+    if (handle == nullptr) {
+      workspace = Array<std::byte>(device, kWorkspaceBytes);
+      if (workspace.data() == nullptr) return tl::unexpected(device.synchronise().error());
+      DLRUN_TRY(checked(cublasLtCreate(&handle), "cublasLtCreate"));
+    }
+    auto made = std::make_unique<Plan>();
+    made->of = of;
+    DLRUN_TRY(describe(*made, bias));
+    DLRUN_TRY(choose(*made));
+    plans.push_back(std::move(made));
+    return plans.back().get();
+  }
+
+  static Result<> set(Plan& plan, cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    return checked(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value),
+                   "cublasLtMatmulDescSetAttribute");
+  }
+
+  /// cuBLASLt reads column by column: what is row-major here is the transpose there, and y^T = w^T x^T, with a bias for
+  /// each of y^T's rows.
+  static Result<> describe(Plan& plan, const float* bias) {
+    const Case& of = plan.of;
+    const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, std::size_t rows, std::size_t columns) {
+      return checked(cublasLtMatrixLayoutInit(&to, CUDA_R_32F, rows, columns, static_cast<std::int64_t>(rows)),
+                     "cublasLtMatrixLayoutInit");
+    };
+    DLRUN_TRY(layout(plan.w, of.outputs, of.inputs));
+    DLRUN_TRY(layout(plan.x, of.inputs, of.n));
+    DLRUN_TRY(layout(plan.y, of.outputs, of.n));
+    DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescInit"));
+    const cublasLtEpilogue_t epilogue = of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // its alignment counts, too
+  }
+
+  Result<> choose(Plan& plan) const {
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    DLRUN_TRY(checked(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit"));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return checked(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+                     "cublasLtMatmulPreferenceSetAttribute");
+    };
+    const std::uint64_t most = kWorkspaceBytes;
+    const auto& [w, x, y, bias] = plan.of.alignments;
+    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
+    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, w));
+    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, x));
+    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y));
+    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::min(y, bias)));
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, &plan.product, &plan.w, &plan.x, &plan.y,
+                                                                 &plan.y, &preference, 1, &found, &count);
+    plan.has_algorithm = status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS;
+    plan.algorithm = found.algo;
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? Result<>() : checked(status, "cublasLtMatmulAlgoGetHeuristic");
+  }
+};
+
+DenseForward::DenseForward(Kernels<float>& device) : parts_(std::make_unique<Parts>(device)) {}
+DenseForward::~DenseForward() = default;
+
+Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w,
+                               const float* bias, bool with_relu, float* y) {
+  Parts& p = *parts_;
+  const auto found =
+      p.plan({n, inputs, outputs, with_relu, {alignment(w), alignment(x), alignment(y), alignment(bias)}}, bias);
+  if (!found) return tl::unexpected(found.error());
+  Plan& plan = **found;
+  if (!plan.has_algorithm) return false;
+  DLRUN_TRY(Parts::set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  constexpr float kOne = 1;
+  constexpr float kZero = 0;
+  const cublasStatus_t status = cublasLtMatmul(p.handle, &plan.product, &kOne, w, &plan.w, x, &plan.x, &kZero, y,
+                                               &plan.y, y, &plan.y, &plan.algorithm, p.workspace.data(),
+                                               kWorkspaceBytes, static_cast<cudaStream_t>(p.device.stream()));
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
+    plan.has_algorithm = false;
+    return false;
+  }
+  DLRUN_TRY(checked(status, "cublasLtMatmul"));
+  return true;
+}
+
+}  // namespace dlrun::trainer::cuda
