@@ -80,6 +80,7 @@ Result<std::vector<std::size_t>> find_missing(const Cli& cli, const LoadedSpec& 
   Errc code = Errc::kInvalid;
   for (std::size_t i = 0; i < downloads.size(); ++i) {
     const Result<bool> found = has(downloads[i]);
+    if (!found && found.error().code == Errc::kInterrupted) return tl::unexpected(found.error());
     if (!found) {
       wrong.push_back(about(loaded, i, found.error()));
       code = found.error().code;
@@ -110,7 +111,11 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
   auto downloader = Downloader::in(folder, std::move(options));
   line.clear();
   if (!downloader) return tl::unexpected(downloader.error());
-  const auto missing = find_missing(cli, loaded, [&](const Download& one) { return downloader->has(one); });
+  const auto missing = find_missing(cli, loaded, [&](const Download& one) {
+    line.start(fmt::format("{} is here and is checked", printable(one.file)));
+    return downloader->has(one);
+  });
+  line.clear();
   if (!missing) return tl::unexpected(missing.error());
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < missing->size(); ++i) {

@@ -6,6 +6,7 @@ bytes from which on a file was asked for. /FAULT/FILE:
 
   cut      a connection that ends in the middle of the file; ranges are served, so that it can be taken up
   cut-old  the same from a server that knows no ranges: each answer is the whole file; the second is not cut
+  cut-other  the first answer is another, longer file, and cut; then FILE, whole
   cut-ever each answer ends after three bytes, so that four of them are not enough for a file of more than 12
   stall    half of the file, and then nothing until the client leaves
   silent   no answer at all
@@ -57,7 +58,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.end_headers()
             return self.wfile.write(content + b"!")
-        if fault == "cut-old" or start == 0:
+        if fault == "cut-other" and time == 1:
+            content = b"x" * (4 * len(content))
+        if fault in ("cut-old", "cut-other") or start == 0:
             start = 0
             self.send_response(200)
         else:

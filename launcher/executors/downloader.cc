@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kUnfinished = ".part";
-constexpr milliseconds kLockPause{100};
+constexpr milliseconds kLockPause{100}, kToldEvery{100};
 constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
 /// Before a download whose connection is lost goes on.
 constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
@@ -36,6 +36,20 @@ constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{
   return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
          code == CURLE_PARTIAL_FILE;
 }
+
+/// So that somebody is asked now and then, and not for every block.
+class Pace {
+ public:
+  [[nodiscard]] bool is_due() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kToldEvery) return false;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = {};
+};
 
 /// A file that is being written beside its final name; removed unless it is adopted.
 class UnfinishedFile {
@@ -103,7 +117,7 @@ struct Transfer {
   std::optional<std::int64_t> total = {};
   std::optional<Error> error = {};  ///< of our own: a disk, or a size
   bool is_stopped = false;
-  std::chrono::steady_clock::time_point told = {};
+  Pace pace = {};
 
   [[nodiscard]] Result<> take(std::string_view piece) {
     if (!total) {
@@ -121,9 +135,7 @@ struct Transfer {
   }
 
   [[nodiscard]] bool goes_on() {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - told < milliseconds{100}) return true;
-    told = now;
+    if (!pace.is_due()) return true;
     is_stopped = !options.go_on({bytes, download.bytes ? download.bytes : total, false});
     return !is_stopped;
   }
@@ -264,7 +276,7 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) {
       return fail(Errc::kIo, "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
                   kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
     case CURLE_UNSUPPORTED_PROTOCOL:
-      return fail(Errc::kIo, "{}: is redirected to something other than {}, which is not followed", url,
+      return fail(Errc::kIo, "{}: leads to something other than {}, which is not followed", url,
                   transfer.download.url.starts_with("https://") ? "https" : "http and https");
     default:
       break;
@@ -290,7 +302,10 @@ Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions option
 }
 
 Result<bool> Downloader::has(const Download& download) {
-  auto found = state_->verified.check(download);
+  Pace pace;
+  auto found = state_->verified.check(download, [&](std::int64_t bytes, std::int64_t size) {
+    return !pace.is_due() || state_->options.go_on({bytes, size, false});
+  });
   if (found && *found && state_->lock.is_open()) state_->verified.write(state_->lock.get());
   return found;
 }
@@ -337,7 +352,7 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
 }
 
 Result<bool> is_downloaded(const fs::path& folder, const Download& download) {
-  return VerifiedFiles(folder).check(download);
+  return VerifiedFiles(folder).check(download, [](std::int64_t, std::int64_t) { return true; });
 }
 
 bool are_verified(const fs::path& folder, std::span<const Download> downloads) {

@@ -26,7 +26,7 @@ namespace dlrun {
 [[nodiscard]] bool are_verified(const std::filesystem::path& folder, std::span<const Download> downloads);
 
 struct DownloadProgress {
-  std::int64_t bytes = 0;             ///< of the file, so far
+  std::int64_t bytes = 0;             ///< of the file, so far: fetched, or read to check it
   std::optional<std::int64_t> total;  ///< where the spec or the server says it
   bool is_waiting = false;            ///< for another dlrun that downloads into the folder
 };
@@ -48,7 +48,7 @@ class Downloader {
   Downloader& operator=(Downloader&&) noexcept;
   ~Downloader();
 
-  /// As is_downloaded, and remembers it.
+  /// As is_downloaded, and remembers it. Fails with kInterrupted when go_on says so.
   [[nodiscard]] Result<bool> has(const Download& download);
 
   /// Fetches a file that is not there; returns its bytes. A connection that is lost is taken up where it broke, three

@@ -1,5 +1,6 @@
 #include "launcher/executors/verified_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ bool VerifiedFiles::knows(const Download& download) const {
   return stamp && *stamp == known->second.stamp;
 }
 
-Result<bool> VerifiedFiles::check(const Download& download) {
+Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (knows(download)) return true;
   const auto path = folder_ / download.file;
   const auto stamp = stamp_of(download.file);  // before it is read: a change while it is read is seen later
@@ -71,7 +72,14 @@ Result<bool> VerifiedFiles::check(const Download& download) {
   if (download.bytes && (*stamp)->size != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(), (*stamp)->size,
                 *download.bytes, kAdvice);
-  const auto found = sha256_of_file(path);
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  std::int64_t bytes = 0;
+  const auto found = sha256_of_stream(file.get(), path.string(), [&](std::string_view piece) -> Result<> {
+    bytes += static_cast<std::int64_t>(piece.size());
+    if (go_on(bytes, (*stamp)->size)) return {};
+    return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
+  });
   if (!found) return tl::unexpected(found.error());
   if (*found != download.sha256)
     return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}", path.string(), *found,

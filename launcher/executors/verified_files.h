@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,8 +24,11 @@ class VerifiedFiles {
   /// Whether the file has the checksum, without reading it.
   [[nodiscard]] bool knows(const Download& download) const;
 
-  /// As is_downloaded; a file that has the checksum is noted.
-  [[nodiscard]] Result<bool> check(const Download& download);
+  /// Called with the bytes of a file that were read, and its size; false: stop.
+  using GoOn = std::function<bool(std::int64_t, std::int64_t)>;
+
+  /// As is_downloaded; a file that has the checksum is noted. Fails with kInterrupted when go_on says so.
+  [[nodiscard]] Result<bool> check(const Download& download, const GoOn& go_on);
 
   /// The file, as it is now, has the checksum.
   void note(const Download& download);

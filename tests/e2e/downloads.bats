@@ -55,12 +55,14 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     [[ $output == *"data      not there yet, submit fetches them: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
     # Another checksum: refused, with its place, and nothing in place of the file.
-    run dl submit bad.yaml
+    run as_user strace -f -qq -y -e trace=fsync,renameat2 -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"
     [ "$status" -eq 2 ]
     found=$(sha256sum <"$dir/served/${names[3]}")
     [[ $output == *"bad.yaml:15:"*"have the sha256 ${found%% *}, but the spec says aaaa"* ]]
     nothing_queued
+    # On disk before it has its name, and the name before it counts.
+    [[ $(<"$dir/calls") == *"fsync("*"/data/.${names[0]}."*".part>) = 0"*"renameat2("*"/data/${names[0]}\", RENAME_NOREPLACE) = 0"*"fsync("*"/data>) = 0"* ]]
     [ "$(ls "$dir/data")" = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
     # Two at once; the first three files are there already.
     dl submit good.yaml &
@@ -73,6 +75,15 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     [ "$(times_asked "${names[3]}")" -eq 2 ] # bad.yaml's, and one of the two
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
+    finished=$(dl status last --json | jq -r .run)
+    # A sweep whose array Slurm refuses.
+    as_user bash -c 'cd "$1" && cp good.yaml sweep.yaml && echo "sweep: {parameters: {train.seed: [1, 2]}}" >>sweep.yaml
+        mkdir bin && printf "#!/bin/sh\necho sbatch: error: Batch job submission failed: Invalid qos specification >&2; exit 1\n" >bin/sbatch
+        chmod 755 bin/sbatch' - "$dir"
+    run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun submit sweep.yaml' - "$dir"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    refused=$(dl status last --json | jq -r .run)
     # The server is gone. What is there is trained on; the record holds where it came from.
     kill "$server"
     wait "$server" || true
@@ -85,12 +96,11 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     run dl check good.yaml --json
     [ "$(jq -c .downloads <<<"$output")" = "[]" ]
     # A file that is missing now cannot be had, however the job would start, and so none does.
-    slurms=$(dl ls --json | jq -r '[.[] | select(.cluster != "local")][0].run')
     runs=$(ls "$dir/runs")
     rm "$dir/data/${names[0]}"
-    as_user bash -c 'cp "$1/good.yaml" "$1/sweep.yaml" && echo "sweep: {parameters: {train.seed: [1, 2]}}" >>"$1/sweep.yaml"' - "$dir"
-    for command in "submit good.yaml" "run good.yaml" "interactive good.yaml -- true" "resubmit $slurms" \
-        "submit sweep.yaml"; do
+    dl render good.yaml -o job.sh
+    for command in "submit good.yaml" "submit job.sh" "run good.yaml" "interactive good.yaml -- true" "resubmit $finished" \
+        "submit sweep.yaml" "resubmit $refused"; do
         # shellcheck disable=SC2086 # words
         run dl $command
         echo "$command: $output"
@@ -114,15 +124,19 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
 @test "a download shows how far it is on a terminal; Ctrl-C ends it, and leaves nothing" {
     serve
     spec stalls.yaml "http://$base/stall/${names[3]}"
-    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfec "echo \$\$ >pid; exec dlrun submit stalls.yaml" seen' - "$dir" </dev/null >/dev/null 3>&- &
+    # script's own exit code is not always its command's.
+    cat >"$dir/submit" <<'SH'
+bash -c 'echo $$ >pid; exec dlrun submit stalls.yaml'
+echo $? >code
+SH
+    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" </dev/null >/dev/null 3>&- &
     submitter=$!
     wait_until 30 grep -q 't10k-labels-idx1-ubyte (4 of 4): 0.0 KiB of 0.1 KiB (50 %), .*/s' "$dir/seen"
     [ -n "$(find "$dir/data" -name '.t10k-labels*.part')" ]
     kill -INT "$(<"$dir/pid")"
-    code=0
-    wait "$submitter" || code=$?
+    wait "$submitter" || true
     cat "$dir/seen"
-    [ "$code" -eq 130 ]
+    [ "$(<"$dir/code")" -eq 130 ]
     grep -q "interrupted; nothing of http://$base/stall/${names[3]} is kept" "$dir/seen"
     [ -z "$(find "$dir/data" -name '*t10k-labels*')" ]
     nothing_queued
@@ -152,7 +166,7 @@ dl_trusting() {
     run dl_trusting submit plain.yaml
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"plain.yaml:15:"*"is redirected to something other than https, which is not followed"* ]]
+    [[ $output == *"plain.yaml:15:"*"leads to something other than https, which is not followed"* ]]
     nothing_queued
     run dl_trusting submit good.yaml
     echo "$output"

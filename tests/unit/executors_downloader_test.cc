@@ -92,6 +92,10 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   CHECK(are_verified(folder, all));
   CHECK(must(Downloader::in(folder, {})->has(f)));
   CHECK(scene.server.requests() == std::vector<std::string>{"/f from 0"});
+  Download corrected = f;
+  corrected.sha256 = std::string(64, 'a');
+  CHECK_FALSE(are_verified(folder, std::vector{corrected}));
+  CHECK_FALSE(is_downloaded(folder, corrected).has_value());
   // What is remembered is believed: with a checksum that no bytes here have.
   std::string lines = content_of(folder / ".dlrun-downloads");
   Download other = f;
@@ -188,9 +192,23 @@ TEST_CASE("redirections lead to http and https alone") {
   const Scene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
     CHECK(scene.refused(scene.of(path), Errc::kIo) ==
-          scene.server.url(path) + ": is redirected to something other than http and https, which is not followed");
+          scene.server.url(path) + ": leads to something other than http and https, which is not followed");
+  Download local = scene.of("f");
+  local.url = "file:///etc/hostname";
+  CHECK(has(scene.refused(local, Errc::kIo), "file:///etc/hostname: leads to something other than http and https"));
   CHECK(scene.fetch(scene.of("here/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
+}
+
+TEST_CASE("a proxy that the environment names is asked") {
+  const Scene scene;
+  Download far = scene.of("f");
+  far.url = "http://nowhere.invalid/f";
+  ::setenv("http_proxy", scene.server.url("").c_str(), 1);
+  const auto fetched = scene.fetch(far);
+  ::unsetenv("http_proxy");
+  CHECK(must(fetched) == 38);
+  CHECK(scene.server.requests() == std::vector<std::string>{"http://nowhere.invalid/f from 0"});
 }
 
 TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {
@@ -206,6 +224,9 @@ TEST_CASE("a connection that is lost is taken up where it broke, or from the sta
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
   CHECK(must(scene.fetch(scene.of("cut-old/f"))) == 38);
+  CHECK(content_of(scene.folder / "f") == kText);
+  fs::remove(scene.folder / "f");
+  CHECK(must(scene.fetch(scene.of("cut-other/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
   CHECK(has(scene.refused(scene.of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
@@ -225,6 +246,12 @@ TEST_CASE("who is told to stop stops, and leaves nothing") {
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
   CHECK(scene.refused(scene.of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
+  // Also while a file that is there already is read.
+  std::ofstream(scene.folder / "f") << kText;
+  scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 38; };
+  const auto found = Downloader::in(scene.folder.path(), scene.options)->has(scene.of("f"));
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().code == Errc::kInterrupted);
 }
 
 TEST_CASE("a disk that takes no more is named, with the file and how far it came") {
