@@ -173,7 +173,9 @@ TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
-  for (const auto& [size, stride] : std::array<std::array<std::size_t, 2>, 4>{{{2, 2}, {3, 1}, {3, 2}, {2, 3}}}) {
+  for (const auto& pair : std::array<std::array<std::size_t, 2>, 4>{{{2, 2}, {3, 1}, {3, 2}, {2, 3}}}) {
+    const std::size_t size = pair[0];
+    const std::size_t stride = pair[1];
     const Window w = window_of({9, 8, 37}, 37, size, stride, 0);
     CAPTURE(size);
     CAPTURE(stride);
@@ -221,8 +223,9 @@ TEST_CASE("batch normalisation of the GPU gives the CPU's numbers, alone and wit
   if (device == nullptr) return;
   const Comparison compare{*device};
   // Sums of one block and of many, over channels of part of a warp and of several.
-  for (const auto& [rows, channels] :
-       std::array<std::array<std::size_t, 2>, 4>{{{1, 3}, {50, 1}, {3000, 70}, {70000, 5}}}) {
+  for (const auto& pair : std::array<std::array<std::size_t, 2>, 4>{{{1, 3}, {50, 1}, {3000, 70}, {70000, 5}}}) {
+    const std::size_t rows = pair[0];
+    const std::size_t channels = pair[1];
     CAPTURE(rows);
     CAPTURE(channels);
     auto x = numbers(rows * channels, 1);
@@ -235,8 +238,8 @@ TEST_CASE("batch normalisation of the GPU gives the CPU's numbers, alone and wit
       for (double& sum : sums) sum += 1;
     };
     for (const SumOverRanks* sum_over_ranks : {static_cast<const SumOverRanks*>(nullptr), &others}) {
-      const auto statistics = [&, rows = rows, channels = channels](Kernels<float>& kernels, const float* of,
-                                                                    const float* at, float* to, float* observed) {
+      const auto statistics = [&](Kernels<float>& kernels, const float* of, const float* at, float* to,
+                                  float* observed) {
         kernels.layers().batch_statistics(of, rows, channels, sum_over_ranks, 0.25, at, to, observed);
       };
       // Sums are in double: what differs is the rounding of the results.
@@ -248,7 +251,7 @@ TEST_CASE("batch normalisation of the GPU gives the CPU's numbers, alone and wit
           [&](auto& kernels, const auto& p) { statistics(kernels, p[1], p[2], p[3], p[0]); }, 1e-6);
       compare(
           "normalise", {dy, x, running, running, numbers(2 * channels, 3)},
-          [&, rows = rows, channels = channels](auto& kernels, const auto& p) {
+          [&](auto& kernels, const auto& p) {
             statistics(kernels, p[1], p[2], p[3], nullptr);
             kernels.layers().normalise(p[1], p[3], p[4], rows, channels, p[0]);
           },
@@ -257,7 +260,7 @@ TEST_CASE("batch normalisation of the GPU gives the CPU's numbers, alone and wit
         compare(
             is_input ? "normalise_backward_input" : "gradients",
             {is_input ? x : running, x, running, running, dy, numbers(2 * channels, 3), running},
-            [&, rows = rows, channels = channels](auto& kernels, const auto& p) {
+            [&](auto& kernels, const auto& p) {
               auto& layers = kernels.layers();
               statistics(kernels, p[1], p[2], p[3], nullptr);
               layers.normalise_backward_sums(p[1], p[4], p[3], rows, channels, sum_over_ranks, is_input ? p[2] : p[0],

@@ -106,39 +106,39 @@ void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::u
             std::size_t features, std::size_t label_width, float scale, float* x, std::uint8_t* out_labels,
             cudaStream_t stream) {
   if (n == 0) return;
-  gather_kernel<<<static_cast<unsigned>(n), kThreads, 0, stream>>>(images, labels, samples, features, label_width,
-                                                                   scale, x, out_labels);
+  launch(gather_kernel, static_cast<unsigned>(n), kThreads, stream, images, labels, samples, features, label_width,
+         scale, x, out_labels);
 }
 
 void relu(const float* x, float* y, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
-  relu_kernel<<<blocks_for(count), kThreads, 0, stream>>>(x, y, count);
+  launch(relu_kernel, blocks_for(count), kThreads, stream, x, y, count);
 }
 
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
-  relu_backward_kernel<<<blocks_for(count), kThreads, 0, stream>>>(y, dy, dx, count);
+  launch(relu_backward_kernel, blocks_for(count), kThreads, stream, y, dy, dx, count);
 }
 
 void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
                            float scale, float* gradient, float* totals, cudaStream_t stream) {
   if (n == 0) return;
-  softmax_cross_entropy_kernel<<<1, kThreads, 0, stream>>>(logits, labels, n, classes, scale, gradient, totals);
+  launch(softmax_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale, gradient, totals);
 }
 
 void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
           const AdamCoefficients<float>& c, cudaStream_t stream) {
   if (count == 0) return;
-  adam_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, m, v, count, c);
+  launch(adam_kernel, blocks_for(count), kThreads, stream, parameters, gradients, m, v, count, c);
 }
 
 void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count, const SgdCoefficients<float>& c,
          cudaStream_t stream) {
   if (count == 0) return;
   if (velocity != nullptr) {
-    momentum_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, velocity, count, c);
+    launch(momentum_kernel, blocks_for(count), kThreads, stream, parameters, gradients, velocity, count, c);
   } else {
-    sgd_kernel<<<blocks_for(count), kThreads, 0, stream>>>(parameters, gradients, count, c);
+    launch(sgd_kernel, blocks_for(count), kThreads, stream, parameters, gradients, count, c);
   }
 }
 
@@ -146,26 +146,26 @@ void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t co
              const RmspropCoefficients<float>& c, cudaStream_t stream) {
   if (count == 0) return;
   if (velocity != nullptr) {
-    rmsprop_momentum_kernel<<<blocks_for(count), kThreads, 0, stream>>>(p, g, v, velocity, count, c);
+    launch(rmsprop_momentum_kernel, blocks_for(count), kThreads, stream, p, g, v, velocity, count, c);
   } else {
-    rmsprop_kernel<<<blocks_for(count), kThreads, 0, stream>>>(p, g, v, count, c);
+    launch(rmsprop_kernel, blocks_for(count), kThreads, stream, p, g, v, count, c);
   }
 }
 
 void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count, const LambCoefficients<float>& c,
                     cudaStream_t stream) {
   if (count == 0) return;
-  lamb_kernel<<<blocks_for(count), kThreads, 0, stream>>>(p, g, m, v, count, c);
+  launch(lamb_kernel, blocks_for(count), kThreads, stream, p, g, m, v, count, c);
 }
 
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
-  add_scaled_kernel<<<blocks_for(count), kThreads, 0, stream>>>(y, scale, x, count);
+  launch(add_scaled_kernel, blocks_for(count), kThreads, stream, y, scale, x, count);
 }
 
 void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream) {
   if (count == 0) return;
-  sums_of_squares_kernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(x, ranges, sums);
+  launch(sums_of_squares_kernel, static_cast<unsigned>(count), kThreads, stream, x, ranges, sums);
 }
 
 }  // namespace dlrun::trainer::cuda

@@ -1,7 +1,10 @@
 #pragma once
-// How loops are spread over threads; CUDA's compiler alone.
+// How loops are spread over threads. For CUDA's compiler, and for tests that run the loops without a GPU
+// (tests/unit/gpu_on_cpu).
 
 #include <cstddef>
+
+#include <cuda_runtime.h>
 
 namespace dlrun::trainer::cuda {
 
@@ -9,10 +12,21 @@ constexpr unsigned kWarp = 32;
 constexpr unsigned kThreads = 256;
 constexpr unsigned kMostBlocks = 4096;  // loops take the rest
 
-/// count > 0: an empty grid is an error of CUDA's.
+/// count > 0.
 inline unsigned blocks_for(std::size_t count) {
   const std::size_t blocks = (count + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+/// Queues kernel(arguments...) on stream; an empty grid is an error of CUDA's.
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t stream, Arguments... arguments) {
+#ifdef __CUDACC__
+  kernel<<<blocks, threads, 0, stream>>>(arguments...);
+#else
+  static_cast<void>(stream);
+  gpu_on_cpu::run(blocks, threads, [=] { kernel(arguments...); });
+#endif
 }
 
 /// This thread's elements of 0..count-1: for (size_t i = first(); i < count; i += stride()).

@@ -17,7 +17,7 @@ __global__ void each_kernel(Value value, float* to, std::size_t count) {
 template <typename Value>
 void each(Value value, float* to, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
-  each_kernel<<<blocks_for(count), kThreads, 0, stream>>>(value, to, count);
+  launch(each_kernel<Value>, blocks_for(count), kThreads, stream, value, to, count);
 }
 
 /// i modulo channels; a division of 64 bits costs ten times one of 32.
@@ -63,7 +63,7 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
   if (n == 0) return;
   const std::size_t warps = (shape.width * shape.channels + kWarp - 1) / kWarp;
   const auto threads = static_cast<unsigned>(warps * kWarp < kThreads ? warps * kWarp : kThreads);
-  image_kernel<<<static_cast<unsigned>(n * shape.height), threads, 0, stream>>>(value, shape, to);
+  launch(image_kernel<Value>, static_cast<unsigned>(n * shape.height), threads, stream, value, shape, to);
 }
 
 constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds up at a time
@@ -126,8 +126,8 @@ void sum_rows_of(Value value, std::size_t rows, std::size_t channels, double* pa
                  cudaStream_t stream) {
   const std::size_t blocks = blocks_of_rows(rows);
   const dim3 grid(static_cast<unsigned>((channels + kWarp - 1) / kWarp), static_cast<unsigned>(blocks));
-  partial_sums_kernel<<<grid, dim3(kWarp, kLanes), 0, stream>>>(value, rows, channels, partials);
-  add_partials_kernel<<<blocks_for(count), kThreads, 0, stream>>>(partials, blocks, 2 * channels, count, sums);
+  launch(partial_sums_kernel<Value>, grid, dim3(kWarp, kLanes), stream, value, rows, channels, partials);
+  launch(add_partials_kernel<Sum>, blocks_for(count), kThreads, stream, partials, blocks, 2 * channels, count, sums);
 }
 
 __global__ void batch_statistics_kernel(const double* sums, double rows, double share, std::size_t channels,
@@ -167,7 +167,7 @@ __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uin
 void transpose(const float* x, std::size_t rows, std::size_t columns, float* y, cudaStream_t stream) {
   if (rows * columns == 0) return;
   const std::size_t tiles = ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
-  transpose_kernel<<<static_cast<unsigned>(tiles), dim3(kTile, kTileRows), 0, stream>>>(x, rows, columns, y);
+  launch(transpose_kernel, static_cast<unsigned>(tiles), dim3(kTile, kTileRows), stream, x, rows, columns, y);
 }
 
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels, bool with_relu,
@@ -244,12 +244,12 @@ void backward_sums(const float* x, const float* dy, const float* statistics, std
 
 void batch_statistics(const double* sums, double rows, double share, std::size_t channels, const float* running,
                       float* statistics, float* observed, cudaStream_t stream) {
-  batch_statistics_kernel<<<blocks_for(channels), kThreads, 0, stream>>>(sums, rows, share, channels, running,
-                                                                         statistics, observed);
+  launch(batch_statistics_kernel, blocks_for(channels), kThreads, stream, sums, rows, share, channels, running,
+         statistics, observed);
 }
 
 void running_statistics(const float* running, std::size_t channels, float* statistics, cudaStream_t stream) {
-  running_statistics_kernel<<<blocks_for(channels), kThreads, 0, stream>>>(running, channels, statistics);
+  launch(running_statistics_kernel, blocks_for(channels), kThreads, stream, running, channels, statistics);
 }
 
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows, std::size_t channels,
@@ -281,14 +281,14 @@ void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t*
                      std::size_t n, std::size_t width, double rate, float* factors, cudaStream_t stream) {
   if (n == 0) return;
   const auto kept = static_cast<float>(1 / (1 - rate));
-  dropout_factors_kernel<<<static_cast<unsigned>(n), kThreads, 0, stream>>>(seed, key, samples, known, width, rate,
-                                                                            kept, factors);
+  launch(dropout_factors_kernel, static_cast<unsigned>(n), kThreads, stream, seed, key, samples, known, width, rate,
+         kept, factors);
 }
 
 void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
                            float scale, float* gradient, float* totals, cudaStream_t stream) {
   if (n == 0) return;
-  sigmoid_cross_entropy_kernel<<<1, kThreads, 0, stream>>>(logits, labels, n, classes, scale, gradient, totals);
+  launch(sigmoid_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale, gradient, totals);
 }
 
 void hyperbolic_tangent(const float* x, float* y, std::size_t count, cudaStream_t stream) {

@@ -1,0 +1,106 @@
+#pragma once
+// In the place of CUDA's header, for tests that compile the GPU's loops as C++: a kernel's threads run on this one,
+// block after block, and leave to each other at __syncthreads().
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <ucontext.h>
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __shared__ static  // blocks run one after another
+
+using cudaStream_t = void*;
+
+struct dim3 {
+  unsigned x = 1;
+  unsigned y = 1;
+  dim3(unsigned width, unsigned height = 1) : x(width), y(height) {}  // as CUDA's, from a number, too
+};
+
+namespace gpu_on_cpu {
+
+/// A thread of the block that runs.
+struct Thread {
+  ucontext_t context{};
+  std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+  dim3 index{0, 0};
+  bool is_done = false;
+
+  static constexpr std::size_t kStackBytes = std::size_t{32} << 10U;
+};
+
+/// What the built-in variables say, and who reads them.
+struct Device {
+  dim3 thread{0, 0}, block{0, 0}, threads{1}, blocks{1};
+  ucontext_t scheduler{};
+  Thread* running = nullptr;
+  void (*work)(const void*) = nullptr;
+  const void* argument = nullptr;
+};
+inline Device device;
+
+inline void leave() {
+  Thread* const self = device.running;
+  swapcontext(&self->context, &device.scheduler);
+}
+
+inline void begin() {
+  device.work(device.argument);
+  device.running->is_done = true;
+  leave();
+}
+
+/// thread is to begin. By itself: what getcontext() returns to twice keeps no variables.
+[[gnu::noinline]] inline void prepare(Thread& thread) {
+  thread.is_done = false;
+  getcontext(&thread.context);
+  thread.context.uc_stack.ss_sp = thread.stack.get();
+  thread.context.uc_stack.ss_size = Thread::kStackBytes;
+  thread.context.uc_link = nullptr;
+  makecontext(&thread.context, begin, 0);
+}
+
+/// work() by every thread of every block. Bounds are those of GPUs since 2010.
+template <typename Work>
+void run(dim3 blocks, dim3 threads, const Work& work) {
+  const unsigned count = threads.x * threads.y;
+  if (blocks.x == 0 || blocks.x > 0x7fffffffU || blocks.y == 0 || blocks.y > 65535 || count == 0 || count > 1024)
+    throw std::invalid_argument("a launch that a GPU refuses");
+  device.threads = threads;
+  device.blocks = blocks;
+  device.work = [](const void* of) { (*static_cast<const Work*>(of))(); };
+  device.argument = &work;
+  std::vector<Thread> block(count);
+  for (unsigned y = 0; y < blocks.y; ++y) {
+    for (unsigned x = 0; x < blocks.x; ++x) {
+      device.block = {x, y};
+      for (unsigned i = 0; i < count; ++i) {
+        prepare(block[i]);
+        block[i].index = {i % threads.x, i / threads.x};
+      }
+      for (bool is_busy = true; is_busy;) {
+        is_busy = false;
+        for (Thread& thread : block) {
+          if (thread.is_done) continue;
+          device.running = &thread;
+          device.thread = thread.index;
+          swapcontext(&device.scheduler, &thread.context);
+          is_busy = is_busy || !thread.is_done;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace gpu_on_cpu
+
+#define threadIdx (gpu_on_cpu::device.thread)
+#define blockIdx (gpu_on_cpu::device.block)
+#define blockDim (gpu_on_cpu::device.threads)
+#define gridDim (gpu_on_cpu::device.blocks)
+#define __syncthreads gpu_on_cpu::leave

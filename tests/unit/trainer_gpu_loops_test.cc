@@ -1,0 +1,252 @@
+// The GPU's loops, run by the CPU (gpu_on_cpu/cuda_runtime.h), against the CPU's own: which element each thread takes,
+// what blocks share, and how their parts are added up. scripts/gpu-check holds the GPU itself against the CPU.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/cuda/elementwise.cu"
+#include "runtime/trainer/cuda/layer_loops.cu"
+#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer_kernels.h"
+#include "runtime/trainer/optim/optimizer.h"
+
+namespace dlrun::trainer {
+namespace {
+
+std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
+  Random random(seed, Purpose::kInit);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+template <typename T>
+void check_close(const std::vector<T>& got, const std::vector<T>& expected, double tolerance) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    CHECK(static_cast<double>(got[i]) == doctest::Approx(static_cast<double>(expected[i])).epsilon(tolerance).scale(1));
+  }
+}
+
+/// Where a loop has written none of it, a comparison fails.
+const std::vector<float> kUnwritten{NAN};
+std::vector<float> unwritten(std::size_t count) {
+  return std::vector<float>(count, kUnwritten.front());
+}
+
+}  // namespace
+
+TEST_CASE("the GPU's transpose turns matrices that tiles do not divide") {
+  for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{{{1, 1}, {32, 32}, {33, 70}, {9, 131}, {288, 5}}}) {
+    const std::size_t rows = pair[0];
+    const std::size_t columns = pair[1];
+    CAPTURE(rows);
+    CAPTURE(columns);
+    const std::vector<float> x = numbers(rows * columns, 1);
+    std::vector<float> y = unwritten(x.size());
+    cuda::transpose(x.data(), rows, columns, y.data(), nullptr);
+    bool is_turned = true;
+    for (std::size_t i = 0; i < x.size(); ++i) is_turned = is_turned && y[i % columns * rows + i / columns] == x[i];
+    CHECK(is_turned);
+  }
+}
+
+TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numbers") {
+  const auto kernels = make_cpu_kernels<float>(1);
+  LayerKernels<float>& layers = kernels->layers();
+  constexpr std::size_t kImages = 3;
+  const Window w{{7, 9, 41}, {3, 4, 41}, 3, 2, 0};  // a row is more than a block's threads
+  auto x = numbers(kImages * w.input.size(), 1);
+  for (float& value : x) value = std::round(value * 4);
+  const auto dy = numbers(kImages * w.output.size(), 2);
+  auto y = unwritten(dy.size());
+  auto expected_y = y;
+  auto dx = unwritten(x.size());
+  auto expected_dx = dx;
+  cuda::max_pool(w, kImages, x.data(), y.data(), nullptr);
+  layers.max_pool(w, kImages, x.data(), expected_y.data());
+  CHECK(y == expected_y);
+  cuda::max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data(), nullptr);
+  layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), expected_dx.data());
+  CHECK(dx == expected_dx);
+  cuda::average_pool(w, kImages, x.data(), y.data(), nullptr);
+  layers.average_pool(w, kImages, x.data(), expected_y.data());
+  check_close(y, expected_y, 1e-6);
+  cuda::average_pool_backward(w, kImages, dy.data(), dx.data(), nullptr);
+  layers.average_pool_backward(w, kImages, dy.data(), expected_dx.data());
+  check_close(dx, expected_dx, 1e-6);
+
+  const std::vector<std::uint32_t> samples{7, 60000};
+  auto factors = unwritten(std::size_t{3} * 300);
+  auto expected_factors = factors;
+  cuda::dropout_factors(5, 9, samples.data(), samples.size(), 3, 300, 0.3, factors.data(), nullptr);
+  layers.dropout_factors(5, 9, samples, 3, 300, 0.3, expected_factors.data());
+  CHECK(factors == expected_factors);
+
+  constexpr std::size_t kRows = 300;  // more than a block has threads
+  constexpr std::size_t kClasses = 10;
+  const auto logits = numbers(kRows * kClasses, 3);
+  std::vector<std::uint8_t> labels(kRows * kClasses);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 7 < 3 ? 1 : 0;
+  for (const bool is_softmax : {false, true}) {
+    auto slope = unwritten(logits.size());
+    auto expected_slope = slope;
+    std::vector<float> totals{0.5F, 2};
+    auto expected_totals = totals;
+    if (is_softmax) {
+      cuda::softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(), totals.data(),
+                                  nullptr);
+      kernels->softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, expected_slope.data(),
+                                     expected_totals.data());
+    } else {
+      cuda::sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(), totals.data(),
+                                  nullptr);
+      layers.sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, expected_slope.data(),
+                                   expected_totals.data());
+    }
+    check_close(slope, expected_slope, 1e-6);
+    check_close(totals, expected_totals, 1e-5);  // 300 losses in another order
+  }
+}
+
+TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them are the CPU's") {
+  const auto kernels = make_cpu_kernels<float>(1);
+  LayerKernels<float>& layers = kernels->layers();
+  // A row; no row; rows of one block and of some; channels of part of a warp and of several.
+  for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{{{1, 3}, {0, 4}, {50, 1}, {700, 70}, {3000, 5}}}) {
+    const std::size_t rows = pair[0];
+    const std::size_t channels = pair[1];
+    CAPTURE(rows);
+    CAPTURE(channels);
+    auto x = numbers(rows * channels, 1);
+    for (float& value : x) value = 3 + std::round(value * 256) / 256;  // whose sums float holds as they are
+    const auto dy = numbers(rows * channels, 2);
+    const auto parameters = numbers(2 * channels, 3);
+    const std::vector<float> running(2 * channels, 2.5F);
+    std::vector<double> partials(cuda::partial_sums(rows, channels), NAN);
+    std::vector<double> sums(2 * channels, NAN);
+    auto row_sums = unwritten(channels);
+    auto expected_row_sums = row_sums;
+    cuda::channel_sums(x.data(), rows, channels, partials.data(), row_sums.data(), nullptr);
+    kernels->sum_rows(x.data(), expected_row_sums.data(), rows, channels);
+    CHECK(row_sums == expected_row_sums);
+
+    const auto all_rows = static_cast<double>(rows);
+    auto statistics = unwritten(2 * channels);
+    auto expected_statistics = statistics;
+    std::vector<float> observed(2 * channels, 1);
+    auto expected_observed = observed;
+    cuda::batch_sums(x.data(), running.data(), rows, channels, partials.data(), sums.data(), nullptr);
+    if (rows == 0) {
+      CHECK(sums == std::vector<double>(2 * channels, 0));
+      continue;
+    }
+    cuda::batch_statistics(sums.data(), all_rows, 0.25, channels, running.data(), statistics.data(), observed.data(),
+                           nullptr);
+    layers.batch_statistics(x.data(), rows, channels, nullptr, 0.25, running.data(), expected_statistics.data(),
+                            expected_observed.data());
+    check_close(statistics, expected_statistics, 1e-6);
+    check_close(observed, expected_observed, 1e-6);
+
+    auto y = unwritten(x.size());
+    auto expected_y = y;
+    cuda::normalise(x.data(), statistics.data(), parameters.data(), rows, channels, y.data(), nullptr);
+    layers.normalise(x.data(), statistics.data(), parameters.data(), rows, channels, expected_y.data());
+    check_close(y, expected_y, 1e-6);
+
+    auto gradients = unwritten(2 * channels);
+    auto expected_gradients = gradients;
+    auto means = gradients;
+    auto expected_means = gradients;
+    cuda::backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, partials.data(), sums.data(), nullptr);
+    cuda::normalise_gradients(sums.data(), channels, gradients.data(), nullptr);
+    cuda::normalise_means(sums.data(), all_rows, channels, means.data(), nullptr);
+    layers.normalise_backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, nullptr,
+                                   expected_gradients.data(), expected_means.data());
+    check_close(gradients, expected_gradients, 1e-5);
+    check_close(means, expected_means, 1e-6);
+    cuda::normalise_backward(x.data(), dy.data(), statistics.data(), parameters.data(), means.data(), rows, channels,
+                             y.data(), nullptr);
+    layers.normalise_backward_input(x.data(), dy.data(), statistics.data(), parameters.data(), means.data(), rows,
+                                    channels, expected_y.data());
+    check_close(y, expected_y, 1e-6);
+
+    cuda::running_statistics(running.data(), channels, statistics.data(), nullptr);
+    layers.running_statistics(running.data(), channels, expected_statistics.data());
+    check_close(statistics, expected_statistics, 1e-6);
+    for (const bool with_relu : {false, true}) {
+      y = x;
+      for (float& value : y) value -= 3;
+      expected_y = y;
+      cuda::add_channel_bias(y.data(), parameters.data(), rows, channels, with_relu, nullptr);
+      for (std::size_t i = 0; i < y.size(); ++i) expected_y[i] += parameters[i % channels];
+      if (with_relu) kernels->relu(expected_y.data(), expected_y.data(), y.size());
+      CHECK(y == expected_y);
+    }
+  }
+}
+
+TEST_CASE("the GPU's functions of each element, its gather and its norms are the CPU's") {
+  const auto kernels = make_cpu_kernels<float>(1);
+  LayerKernels<float>& layers = kernels->layers();
+  constexpr std::size_t kCount = 700;
+  const auto a = numbers(kCount, 1);
+  const auto b = numbers(kCount, 2);
+  auto got = unwritten(kCount);
+  auto expected = got;
+  const auto same = [&](const char* what) {
+    CAPTURE(what);
+    check_close(got, expected, 1e-6);
+    got = expected = unwritten(kCount);
+  };
+  cuda::hyperbolic_tangent(a.data(), got.data(), kCount, nullptr);
+  layers.hyperbolic_tangent(a.data(), expected.data(), kCount);
+  same("hyperbolic_tangent");
+  cuda::hyperbolic_tangent_backward(a.data(), b.data(), got.data(), kCount, nullptr);
+  layers.hyperbolic_tangent_backward(a.data(), b.data(), expected.data(), kCount);
+  same("hyperbolic_tangent_backward");
+  cuda::logistic(a.data(), got.data(), kCount, nullptr);
+  layers.logistic(a.data(), expected.data(), kCount);
+  same("logistic");
+  cuda::logistic_backward(a.data(), b.data(), got.data(), kCount, nullptr);
+  layers.logistic_backward(a.data(), b.data(), expected.data(), kCount);
+  same("logistic_backward");
+  cuda::multiply(a.data(), b.data(), got.data(), kCount, nullptr);
+  layers.multiply(a.data(), b.data(), expected.data(), kCount);
+  same("multiply");
+  cuda::add(a.data(), b.data(), got.data(), kCount, nullptr);
+  layers.add(a.data(), b.data(), expected.data(), kCount);
+  same("add");
+  cuda::relu(a.data(), got.data(), kCount, nullptr);
+  kernels->relu(a.data(), expected.data(), kCount);
+  same("relu");
+  cuda::relu_backward(a.data(), b.data(), got.data(), kCount, nullptr);
+  kernels->relu_backward(a.data(), b.data(), expected.data(), kCount);
+  same("relu_backward");
+
+  const std::vector<std::uint8_t> images{1, 2, 3, 4, 5, 6};
+  const std::vector<std::uint8_t> labels{0, 1, 1, 0, 1, 1};
+  const std::vector<std::uint32_t> samples{2, 0};
+  std::vector<float> x(4);
+  std::vector<std::uint8_t> taken(4);
+  cuda::gather(images.data(), labels.data(), samples.data(), 2, 2, 2, 0.5F, x.data(), taken.data(), nullptr);
+  CHECK(x == std::vector<float>{2.5F, 3, 0.5F, 1});
+  CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1});
+
+  const std::array<std::size_t, 4> ranges{0, 11, 12, kCount - 12};
+  const std::array<TensorPart, 2> parts{{{0, 11}, {12, kCount - 12}}};
+  std::vector<double> squares(2, NAN);
+  std::vector<double> expected_squares(2, NAN);
+  cuda::sums_of_squares(a.data(), ranges.data(), 2, squares.data(), nullptr);
+  kernels->sums_of_squares(a.data(), parts, expected_squares.data());
+  check_close(squares, expected_squares, 1e-12);
+}
+
+}  // namespace dlrun::trainer
