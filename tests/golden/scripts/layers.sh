@@ -1,7 +1,8 @@
 #!/bin/bash
 #SBATCH --job-name=layers                 # name
 #SBATCH --nodes=1                         # resources.nodes
-#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --ntasks-per-node=2               # resources.gpus_per_node
+#SBATCH --gpus-per-node=2                 # resources.gpus_per_node
 #SBATCH --time=00:10:00                   # resources.time
 #SBATCH --chdir="/home/user/exp 1"        # the spec's folder
 #SBATCH --output=/scratch/runs/layers-%j.out  # resources.output
@@ -42,5 +43,6 @@ dlrun_program=(
   --layers
   'conv2d 16 5 stride 2,relu,residual: conv2d 16 3 same; relu; conv2d 16 3 same,maxpool 2,dropout 0.5,dense 10'
   --backend auto                          # train.backend
+  --device cuda                           # train.device
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name layers -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"
