@@ -43,7 +43,7 @@ echo "usr1 $usr1 term $term" >"$1/count-$DLRUN_RANK"
 SH
     chmod 755 "$dir/counter"
 }
-counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//'; }
+counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
 stop() {
     as_user touch "$dir/stop"
     wait_until 20 has_event ended

@@ -16,7 +16,7 @@ TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
         "PMIX_RANK",    "PMI2_X",         "OMPI_COMM_WORLD_RANK", "PYXIS_CONTAINER_IMAGE", "RANK",
         "WORLD_SIZE",   "LOCAL_RANK",     "MASTER_ADDR",          "MASTER_PORT",           "HOROVOD_RANK",
         "DLRUN_RUN",    "DLRUN_TOKEN",    "DLRUN_SECRET",         "DLRUN_ATTEMPT",         "DLRUN_LEAD",
-        "DLRUN_RANK",   "DLRUN_JOB"}) {
+        "DLRUN_RANK",   "DLRUN_JOB",      "LOCAL_WORLD_SIZE",     "DLRUN_STORE",           "NODE_RANK"}) {
     env.set(name, "outer");
   }
   CHECK(dlrun::scrubbed_for_slurm(env, true).values().empty());
