@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kUnfinished = ".part";
+constexpr std::size_t kRandomBytes = 6;
 constexpr milliseconds kLockPause{100}, kToldEvery{100};
 constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
 /// Before a download whose connection is lost goes on.
@@ -55,7 +56,8 @@ class Pace {
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
-    path_ = final_.parent_path() / fmt::format(".{}.{}{}", final_.filename().string(), random_hex(6), kUnfinished);
+    path_ = final_.parent_path() /
+            fmt::format(".{}.{}{}", final_.filename().string(), random_hex(kRandomBytes), kUnfinished);
     fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   }
   UnfinishedFile(const UnfinishedFile&) = delete;
@@ -95,13 +97,21 @@ class UnfinishedFile {
   bool is_adopted_ = false;
 };
 
+/// ".NAME.0123456789ab.part", as UnfinishedFile names them.
+[[nodiscard]] bool is_unfinished(std::string_view name) {
+  constexpr std::size_t kEnd = 1 + 2 * kRandomBytes;
+  if (!name.starts_with('.') || !name.ends_with(kUnfinished)) return false;
+  name.remove_suffix(kUnfinished.size());
+  if (name.size() <= kEnd || name[name.size() - kEnd] != '.') return false;
+  return name.substr(name.size() - kEnd + 1).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 /// What downloads that were killed have left. Only for one who holds the lock: nobody writes them any more.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
     std::error_code ignored;
-    if (name.starts_with('.') && name.ends_with(kUnfinished)) fs::remove(entry.path(), ignored);
+    if (is_unfinished(entry.path().filename().string())) fs::remove(entry.path(), ignored);
   }
 }
 

@@ -298,9 +298,12 @@ TEST_CASE("of two who download into a folder the second waits, and finds the fil
 TEST_CASE("what a download that was killed has left goes with the next") {
   const Scene scene;
   std::ofstream(scene.folder / ".f.0123456789ab.part") << "half";
-  std::ofstream(scene.folder / "f.part") << "the user's own";
+  const std::set<std::string> users{"f.part", ".f.part", ".f.mine.part", ".f.0123456789xy.part", ".0123456789ab.part"};
+  for (const std::string& name : users) std::ofstream(scene.folder / name) << "the user's own";
   CHECK(scene.fetch(scene.of("f")).has_value());
-  CHECK(names_in(scene.folder.path()) == std::set<std::string>{".dlrun-downloads", "f", "f.part"});
+  std::set<std::string> all{".dlrun-downloads", "f"};
+  all.insert(users.begin(), users.end());
+  CHECK(names_in(scene.folder.path()) == all);
 }
 
 }  // namespace
