@@ -140,6 +140,26 @@ stop() {
 }
 job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAILED .*ExitCode=$1:0"; }
 
+@test "a job that is cancelled before its step can start is cancelled, not failed, though srun's word comes first" {
+    mkdir "$dir/first"
+    # shellcheck disable=SC2016 # the job's own
+    printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; exec /usr/bin/srun "$@"\n' >"$dir/first/srun"
+    chmod 755 "$dir/first/srun"
+    sbatch_options=(--export="ALL,PATH=$dir/first:/usr/bin:/bin")
+    lead_job '' '' true
+    wait_until 20 test -e "$dir/ready"
+    "$testbed/fault" pause n1 # so that lead's TERM does not come
+    as_user scancel "$job"
+    is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
+    is_told() { is_cancelled && touch "$dir/go" && has_event ended; }
+    run wait_until 40 is_told
+    "$testbed/fault" resume n1
+    "$testbed/up" >/dev/null # should Slurm have missed it meanwhile
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $(event ended) == *'"state":"cancelled","code":143,"message":"the job was cancelled; the step could not be launched'* ]]
+}
+
 @test "a command that is not on the node is 127, in one clear line with host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
