@@ -86,16 +86,22 @@ struct Pass {
   bool is_searched = false;
   bool has_run = false;
 
-  /// Those that cuDNN found, in its order, the fastest first. needs(algorithm, &bytes) asks for the workspace.
-  template <typename Found, typename Needs>
-  void keep(const Found* found, int count, const Needs& needs) {
+  /// At first: those that find(room, &count, list) gives, in its order, the fastest first; name is that call's.
+  /// needs(algorithm, &bytes) asks for the workspace.
+  template <typename Found, std::size_t kRoom, typename Find, typename Needs>
+  [[nodiscard]] Result<> search(const char* name, const Find& find, const Needs& needs) {
+    if (is_searched) return {};
+    std::array<Found, kRoom> list{};
+    int count = 0;
+    DLRUN_TRY(checked(find(static_cast<int>(list.size()), &count, list.data()), name));
     is_searched = true;
-    for (const Found* one = found; one != found + count; ++one) {
+    for (const Found* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
       if (needs(one->algo, &bytes) != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
       candidates.push_back({one->algo, bytes});
     }
+    return {};
   }
 };
 
@@ -202,18 +208,16 @@ Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const f
   Entry& entry = **found;
   const Shapes& s = entry.shapes;
   cudnnHandle_t const handle = p.handle.get();
-  if (!entry.forward.is_searched) {
-    std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> list{};
-    int count = 0;
-    DLRUN_TRY(
-        checked(cudnnGetConvolutionForwardAlgorithm_v7(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
-                                                       static_cast<int>(list.size()), &count, list.data()),
-                "cudnnGetConvolutionForwardAlgorithm_v7"));
-    entry.forward.keep(list.data(), count, [&](cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
-      return cudnnGetConvolutionForwardWorkspaceSize(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
-                                                     algorithm, bytes);
-    });
-  }
+  DLRUN_TRY((entry.forward.search<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT>(
+      "cudnnGetConvolutionForwardAlgorithm_v7",
+      [&](int room, int* count, cudnnConvolutionFwdAlgoPerf_t* list) {
+        return cudnnGetConvolutionForwardAlgorithm_v7(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
+                                                      room, count, list);
+      },
+      [&](cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionForwardWorkspaceSize(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
+                                                       algorithm, bytes);
+      })));
   DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
   return p.run(entry.forward, entry, [&](cudnnConvolutionFwdAlgo_t algorithm, void* workspace, std::size_t bytes) {
     return cudnnConvolutionForward(handle, &kOne, s.x.get(), x, s.w.get(), p.weights.data(), s.convolution.get(),
@@ -229,18 +233,16 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
   Entry& entry = **found;
   const Shapes& s = entry.shapes;
   cudnnHandle_t const handle = p.handle.get();
-  if (!entry.backward_input.is_searched) {
-    std::array<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT> list{};
-    int count = 0;
-    DLRUN_TRY(checked(
-        cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, s.w.get(), s.y.get(), s.convolution.get(), s.x.get(),
-                                                    static_cast<int>(list.size()), &count, list.data()),
-        "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
-    entry.backward_input.keep(list.data(), count, [&](cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
-      return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, s.w.get(), s.y.get(), s.convolution.get(), s.x.get(),
-                                                          algorithm, bytes);
-    });
-  }
+  DLRUN_TRY((entry.backward_input.search<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
+      "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+      [&](int room, int* count, cudnnConvolutionBwdDataAlgoPerf_t* list) {
+        return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, s.w.get(), s.y.get(), s.convolution.get(), s.x.get(),
+                                                           room, count, list);
+      },
+      [&](cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, s.w.get(), s.y.get(), s.convolution.get(),
+                                                            s.x.get(), algorithm, bytes);
+      })));
   DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
   return p.run(
       entry.backward_input, entry, [&](cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace, std::size_t bytes) {
@@ -257,18 +259,17 @@ Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n
   Entry& entry = **found;
   const Shapes& s = entry.shapes;
   cudnnHandle_t const handle = p.handle.get();
-  if (!entry.backward_weights.is_searched) {
-    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT> list{};
-    int count = 0;
-    DLRUN_TRY(checked(
-        cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, s.x.get(), s.y.get(), s.convolution.get(), s.w.get(),
-                                                      static_cast<int>(list.size()), &count, list.data()),
-        "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
-    entry.backward_weights.keep(list.data(), count, [&](cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
-      return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, s.x.get(), s.y.get(), s.convolution.get(),
-                                                            s.w.get(), algorithm, bytes);
-    });
-  }
+  DLRUN_TRY(
+      (entry.backward_weights.search<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
+          "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+          [&](int room, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* list) {
+            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, s.x.get(), s.y.get(), s.convolution.get(),
+                                                                 s.w.get(), room, count, list);
+          },
+          [&](cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
+            return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, s.x.get(), s.y.get(), s.convolution.get(),
+                                                                  s.w.get(), algorithm, bytes);
+          })));
   DLRUN_TRY(p.run(entry.backward_weights, entry,
                   [&](cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace, std::size_t bytes) {
                     return cudnnConvolutionBackwardFilter(handle, &kOne, s.x.get(), x, s.y.get(), dy,
