@@ -159,9 +159,8 @@ const std::vector<Flag<Options>>& flags() {
        number<O>(
            [](O & o) -> auto& { return o.data.test_samples; }, 0, kMostSamples)},
       {"--model", "mlp|cnn|resnet18",
-       "dense layers with ReLU; 3x3 convolutions of 32 and 64, maxpool, dense 128; ResNet-18 for images of 25 to 32 "
-       "pixels "
-       "(mlp)",
+       "dense layers with ReLU; 3x3 convolutions of 32 and 64, maxpool, dropout, dense 128; ResNet-18 for images of 25 "
+       "to 32 pixels (mlp)",
        one_of(
            [](O & o) -> auto& { return o.train.model; }, word_in("mlp|cnn|resnet18"), "mlp|cnn|resnet18")},
       {"--hidden", "N[,N...]", "widths of mlp's hidden layers (512)", set_hidden},

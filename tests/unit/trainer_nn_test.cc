@@ -309,11 +309,13 @@ TEST_CASE("first values come from the seed alone and have the published variance
   CHECK(a.tensors()[3].offset == 784 * 512 + 512 + 512 * 10);
 }
 
-TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10") {
+TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10, with its dropouts") {
   auto kernels = make_cpu_kernels<float>(1);
   Network<float> cnn(*kernels, layers_of<float>(*named_model("cnn", {}, 10), {28, 28, 1}, 10), 784, 2, 0);
-  CHECK(cnn.description() ==
-        "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dense 128 - relu - dense 10");
+  CHECK(
+      cnn.description() ==
+      "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dropout 0.25 - dense 128 - relu - dropout 0.5 - "
+      "dense 10");
   CHECK(cnn.parameters().size() == 320 + 18'496 + (12 * 12 * 64 * 128 + 128) + 1290);
   CHECK(named_model("cnm", {}, 10).error().message == "--model cnm: expected mlp, cnn or resnet18");
 }

@@ -235,7 +235,8 @@ Result<std::vector<std::string>> named_model(const std::string& name, std::span<
   if (name == "mlp") {
     for (const std::size_t width : hidden) words.insert(words.end(), {fmt::format("dense {}", width), "relu"});
   } else if (name == "cnn") {
-    words = {"conv2d 32 3", "relu", "conv2d 64 3", "relu", "maxpool 2", "flatten", "dense 128", "relu"};
+    words = {"conv2d 32 3",  "relu",    "conv2d 64 3", "relu", "maxpool 2",
+             "dropout 0.25", "flatten", "dense 128",   "relu", "dropout 0.5"};
   } else if (name == "resnet18") {
     words = {"conv2d 64 3 same", "batchnorm", "relu"};
     for (const int channels : {64, 128, 256, 512}) {
