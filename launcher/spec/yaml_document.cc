@@ -98,7 +98,12 @@ class EventStream {
 /// Builds the tree from events. Depth and size of every finished collection are kept for the aliases to it.
 class TreeBuilder {
  public:
-  explicit TreeBuilder(const YamlLimits& limits) : limits_(limits) {}
+  /// bytes: of the text, of which most nodes take two at least: room at once costs less than room that doubles.
+  TreeBuilder(const YamlLimits& limits, std::size_t bytes) : limits_(limits) {
+    const std::size_t most = std::min(limits.nodes, bytes / 2 + 1);
+    nodes_.reserve(most);
+    extents_.reserve(most);
+  }
 
   [[nodiscard]] tl::expected<void, YamlProblem> scalar(const yaml_event_t& event) {
     const auto& data = event.data.scalar;
@@ -224,7 +229,7 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text, const 
     return tl::unexpected(YamlProblem{0, 0, fmt::format("{} bytes, at most {} are read", text.size(), limits.bytes)});
   }
   EventStream events(text);
-  TreeBuilder tree(limits);
+  TreeBuilder tree(limits, text.size());
   int documents = 0;
   for (;;) {
     const yaml_event_t* event = events.next();
