@@ -1,5 +1,6 @@
 #include "runtime/trainer/nn/convolution.h"
 
+#include <string_view>
 #include <utility>
 
 #include <dnnl.hpp>
@@ -34,6 +35,18 @@ struct Shapes {
 };
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+/// A window of one pixel that leaves pixels out: oneDNN's 1x1 implementation gathers what is left in a workspace,
+/// behind whose end it writes when there are fewer channels than it takes at a time (its issue 6035; 2.6 with AVX2
+/// crashes, or gives wrong gradients). Then the next implementation does it.
+template <typename Desc>
+Desc safe(Desc desc, const Window& window) {
+  constexpr std::size_t kAtATime = 16;
+  const auto is_unsafe = [&] { return std::string_view(desc.impl_info_str()).starts_with("jit_1x1"); };
+  if (window.size > 1 || window.stride == 1 || window.input.channels % kAtATime == 0) return desc;
+  while (is_unsafe() && desc.next_impl()) continue;
+  return desc;
+}
 
 /// oneDNN reads through a pointer to non-const.
 void* in(const float* data) {
@@ -83,7 +96,8 @@ struct OnednnConvolutions::Parts {
     made->backward_input = pass(input_desc, input_desc.weights_desc(), s, true);
     const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding,
                                                            s.padding);
-    const dnnl::convolution_backward_weights::primitive_desc weights_desc(weights, engine, forward_desc);
+    const auto weights_desc =
+        safe(dnnl::convolution_backward_weights::primitive_desc(weights, engine, forward_desc), window);
     made->backward_weights = pass(weights_desc, weights_desc.diff_weights_desc(), s, false);
     entries.push_back(std::move(made));
     return *entries.back();

@@ -1,0 +1,138 @@
+// Convolutions of windows and channels of every kind: oneDNN picks its implementation by them and by the processor.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/data/random.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer_kernels.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Numbers whose last one is the last of a page that another, which nobody may touch, comes after.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t count) : count_(count) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t used = (count * sizeof(float) + page - 1) / page * page;
+    bytes_ = used + page;
+    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory_ != MAP_FAILED);
+    REQUIRE(mprotect(static_cast<char*>(memory_) + used, page, PROT_NONE) == 0);
+    begin_ = reinterpret_cast<float*>(static_cast<char*>(memory_) + used) - count;
+  }
+  explicit Guarded(const std::vector<double>& values) : Guarded(values.size()) {
+    std::transform(values.begin(), values.end(), begin_, [](double value) { return static_cast<float>(value); });
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { munmap(memory_, bytes_); }
+
+  [[nodiscard]] float* data() { return begin_; }
+
+  /// The largest distance from values, by their largest size.
+  [[nodiscard]] double distance(const std::vector<double>& values) const {
+    double most = 0;
+    double size = 1;
+    for (std::size_t i = 0; i < count_; ++i) {
+      most = std::max(most, std::isfinite(begin_[i]) ? std::abs(begin_[i] - values[i]) : INFINITY);
+      size = std::max(size, std::abs(values[i]));
+    }
+    return most / size;
+  }
+
+ private:
+  std::size_t count_;
+  std::size_t bytes_ = 0;
+  void* memory_ = nullptr;
+  float* begin_ = nullptr;
+};
+
+std::vector<double> drawn(std::size_t count, std::uint64_t what) {
+  Random random(1, Purpose::kInit, what);
+  std::vector<double> values(count);
+  for (double& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+struct Device {
+  std::unique_ptr<Kernels<float>> kernels = make_cpu_kernels<float>(1);
+  std::unique_ptr<Kernels<double>> reference = make_cpu_kernels<double>(1);
+};
+
+void check(Device& device, const Window& window, std::size_t n) {
+  CAPTURE(window.size);
+  CAPTURE(window.stride);
+  CAPTURE(window.padding);
+  CAPTURE(window.input.channels);
+  CAPTURE(window.output.channels);
+  CAPTURE(window.input.height);
+  CAPTURE(n);
+  const std::size_t inputs = n * window.input.size();
+  const std::size_t outputs = n * window.output.size();
+  const std::size_t weights = window.size * window.size * window.input.channels * window.output.channels;
+  const auto x = drawn(inputs, 1);
+  const auto w = drawn(weights, 2);
+  const auto bias = drawn(window.output.channels, 3);
+  const auto dy = drawn(outputs, 4);
+  std::vector<double> y(outputs);
+  std::vector<double> dx(inputs);
+  std::vector<double> dw(weights);
+  std::vector<double> dbias(window.output.channels);
+  LayerKernels<double>& exact = device.reference->layers();
+  exact.convolve(window, n, x.data(), w.data(), bias.data(), false, y.data());
+  exact.convolve_backward_input(window, n, w.data(), dy.data(), dx.data());
+  exact.convolve_backward_weights(window, n, x.data(), dy.data(), dw.data(), dbias.data());
+
+  Guarded own_x(x);
+  Guarded own_w(w);
+  Guarded own_bias(bias);
+  Guarded own_dy(dy);
+  Guarded own_y(outputs);
+  Guarded own_dx(inputs);
+  Guarded own_dw(weights);
+  Guarded own_dbias(dbias.size());
+  LayerKernels<float>& layers = device.kernels->layers();
+  constexpr double kClose = 1e-5;
+  layers.convolve(window, n, own_x.data(), own_w.data(), own_bias.data(), false, own_y.data());
+  CHECK(own_y.distance(y) < kClose);
+  for (double& value : y) value = std::max(value, 0.0);
+  layers.convolve(window, n, own_x.data(), own_w.data(), own_bias.data(), true, own_y.data());
+  CHECK(own_y.distance(y) < kClose);
+  layers.convolve_backward_input(window, n, own_w.data(), own_dy.data(), own_dx.data());
+  CHECK(own_dx.distance(dx) < kClose);
+  layers.convolve_backward_weights(window, n, own_x.data(), own_dy.data(), own_dw.data(), own_dbias.data());
+  CHECK(own_dw.distance(dw) < kClose);
+  CHECK(own_dbias.distance(dbias) < kClose);
+  CHECK(layers.status().has_value());
+}
+
+}  // namespace
+
+TEST_CASE("convolutions of every kind are those of plain loops, and stay within their arrays") {
+  for (const std::size_t size : {1U, 2U, 3U, 5U}) {
+    for (const std::size_t stride : {1U, 2U, 3U}) {
+      for (const std::size_t padding : {std::size_t{0}, size / 2}) {
+        Device device;  // of its own: a kept convolution for each of these would be many
+        for (const std::size_t from : {1U, 3U, 4U, 8U, 12U, 16U, 17U, 33U}) {
+          for (const std::size_t to : {1U, 4U, 6U, 8U, 16U, 21U}) {
+            const std::size_t edge = 8;
+            const std::size_t left = (edge + 2 * padding - size) / stride + 1;
+            check(device, {{edge, edge, from}, {left, left, to}, size, stride, padding}, 5);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace dlrun::trainer
