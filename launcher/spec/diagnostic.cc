@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/spec/download.h"
 
 namespace dlrun {
 namespace {
@@ -78,6 +79,8 @@ std::string describe(const Origin& origin) {
     case Origin::Kind::kEnv:
       return "env " + origin.source;
     case Origin::Kind::kSet:
+      if (shows_password(origin.source))
+        return fmt::format("--set {}=...", printable(origin.source.substr(0, origin.source.find('='))));
       return "--set " + printable(origin.source);
     case Origin::Kind::kSite: {
       const std::string name = std::filesystem::path(origin.source).stem().string();
@@ -96,7 +99,9 @@ std::string format_diagnostic(const Diagnostic& diagnostic) {
   const bool is_site = diagnostic.where.kind == Origin::Kind::kSite;
   std::string text = fmt::format("{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
                                  is_error ? "error" : "warning", printable(diagnostic.message));
-  if (diagnostic.where.line > 0 && !diagnostic.line_text.empty()) {
+  if (diagnostic.where.line > 0 && shows_password(diagnostic.line_text)) {
+    text += fmt::format("{:>5} | {}\n", diagnostic.where.line, kLineNotShown);
+  } else if (diagnostic.where.line > 0 && !diagnostic.line_text.empty()) {
     const auto [shown, under] = excerpt(diagnostic.line_text, diagnostic.where.column);
     text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, under);
   }

@@ -1,6 +1,7 @@
 #include "launcher/spec/download.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 
 #include "common/text.h"
@@ -28,6 +29,20 @@ struct UrlParts {
   return parts;
 }
 
+/// Whether a user or a password stands in it. Also where it is not quite a url, so that it is not shown as a mistake:
+/// "https:/me:word@host/f", and "https://me:wo/rd@host/f", whose "wo" is no port.
+[[nodiscard]] bool has_user(std::string_view url) {
+  const auto at = url.find('@');
+  if (at == std::string_view::npos) return false;
+  const UrlParts parts = parts_of(url);
+  if (parts.scheme.empty()) return url.find(':') < at || url.find('/') > at;
+  const std::string_view authority = parts.authority;
+  if (authority.find('@') != std::string_view::npos) return true;
+  const auto colon = authority.rfind(':');
+  if (colon == std::string_view::npos || authority.find(']', colon) != std::string_view::npos) return false;
+  return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
+}
+
 [[nodiscard]] bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestName && name.front() != '.' && is_utf8(name) &&
          std::none_of(name.begin(), name.end(), [](char c) { return c == '/' || is_control(c); });
@@ -35,7 +50,7 @@ struct UrlParts {
 
 [[nodiscard]] Result<> check_url(std::string_view url) {
   const UrlParts parts = parts_of(url);
-  if (parts.authority.find('@') != std::string_view::npos) {
+  if (has_user(url)) {
     return fail(Errc::kRefused,
                 "this url has a user or a password in it, which the record of every run would show; fetch that file "
                 "into train.data.path by other means");
@@ -50,6 +65,19 @@ struct UrlParts {
 }
 
 }  // namespace
+
+bool shows_password(std::string_view text) {
+  constexpr std::string_view kMark = "://";
+  for (auto mark = text.find(kMark); mark != std::string_view::npos; mark = text.find(kMark, mark + 1)) {
+    std::size_t begin = mark;
+    while (begin > 0 && std::isalpha(static_cast<unsigned char>(text[begin - 1])) != 0) --begin;
+    const std::string_view scheme = text.substr(begin, mark - begin);
+    if (!scheme.starts_with("http") && !scheme.starts_with("ftp")) continue;  // docker://USER@REGISTRY has no password
+    const std::string_view rest = text.substr(begin);
+    if (has_user(rest.substr(0, rest.find_first_of(" \t\"'")))) return true;
+  }
+  return false;
+}
 
 Result<Download> checked_download(Download download) {
   if (download.url.empty()) return fail(Errc::kInvalid, "url is missing: where is the file to be fetched from?");

@@ -8,6 +8,7 @@
 
 #include "common/hostlist.h"
 #include "common/text.h"
+#include "launcher/spec/download.h"
 #include "launcher/spec/item_reader.h"
 #include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/units.h"
@@ -294,7 +295,7 @@ struct ValueSetter {
     Origin where = builder.origin(layer, at);
     if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
     builder.refused_.emplace(row.path);
-    builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message), "(not shown)"});
+    builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message), kLineNotShown});
   }
 
   template <typename Member, typename Value>

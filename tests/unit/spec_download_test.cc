@@ -59,20 +59,45 @@ TEST_CASE("a download is a url and a checksum; the file has the url's last name,
 }
 
 TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
-  for (const std::string url :
-       {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f"}) {
+  for (const std::string url : {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
+                                "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
+                                "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
     const std::string said = refused(request(item(url)));
     CAPTURE(url);
     CHECK(has(said, "exp.yaml:4:"));
     CHECK(has(said, "train.data.download: this url has a user or a password in it"));
-    CHECK_FALSE(has(said, "canary"));
+    CHECK_FALSE(has(said, "can"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + item(url)};
     const std::string said_of_set = refused(set);
     CHECK(has(said_of_set, "a user or a password"));
+    CHECK_FALSE(has(said_of_set, "can"));
+  }
+  for (const std::string url :
+       {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f", "https://[::1]:8080/@/f"})
+    CHECK(load_spec(request(item(url))).has_value());
+  CHECK(has(refused(request(item("h.org/@scope/f"))), "'h.org/@scope/f' is no https:// or http:// url"));
+}
+
+TEST_CASE("nor is a url's password shown where something else is wrong with the line") {
+  const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSum;
+  for (const std::string& downloads :
+       {"[{url: \"" + url + "\", md5: x" + sum + "}]", "[{bytes: 4KB, url: \"" + url + "\"" + sum + "}]",
+        "[\"" + url + "\"]", "\"" + url + "\"", "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]",
+        "[{url: '" + url + "', url: x}]", "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
+    CAPTURE(downloads);
+    const std::string said = refused(request(downloads));
+    CHECK(has(said, "    4 | (not shown)\n"));
+    CHECK_FALSE(has(said, "canary"));
+    auto set = request("[]");
+    set.sets = {"train.data.download=" + downloads};
+    const std::string said_of_set = refused(set);
+    CHECK(has(said_of_set, "--set train.data.download=...: error: "));
     CHECK_FALSE(has(said_of_set, "canary"));
   }
-  CHECK(load_spec(request(item("https://h/f@2"))).has_value());
+  // A user alone of a registry is no secret.
+  CHECK(has(refused(request("[]", "dataset: mnist, path: ./d", "container: {imago: docker://me@nvcr.io#a}\n")),
+            "docker://me@nvcr.io#a"));
 }
 
 TEST_CASE("what is no download is refused, with its place") {
