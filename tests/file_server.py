@@ -7,12 +7,16 @@ bytes from which on a file was asked for. /FAULT/FILE:
   cut      a connection that ends in the middle of the file; ranges are served, so that it can be taken up
   cut-old  the same from a server that knows no ranges: each answer is the whole file; the second is not cut
   cut-other  the first answer is another, longer file, and cut; then FILE, whole
+  cut-end  all bytes, but not their end, from a server that has no rest to send (416); then FILE, whole
+  cut-wrong  the first answer is cut; the rest, where it alone is asked for, begins elsewhere
+  short    one byte less than the length says, from a server that knows no ranges
   cut-ever each answer ends after three bytes, so that four of them are not enough for a file of more than 12
   stall    half of the file, and then nothing until the client leaves
   silent   no answer at all
   to-ftp, to-file, to-plain, here, loop   a redirection to another scheme, to FILE here, to itself
   status-N nothing but that status
   long     one byte more than FILE, without a length
+  bare     bytes without a header
   gzip     the file's own bytes, said to be encoded
 """
 
@@ -53,6 +57,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 content = file.read()
         except OSError:
             return self.answer(404, b"not found")
+        if fault == "bare":
+            self.close_connection = True
+            return self.wfile.write(content)
+        if fault == "cut-end" and time == 1:
+            self.close_connection = True
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            return self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+        if fault == "cut-end" and start > 0:
+            return self.answer(416, b"no such range")
+        if fault == "cut-wrong" and start > 0:
+            start -= 1
         if fault == "long":
             self.close_connection = True
             self.send_response(200)
@@ -60,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.wfile.write(content + b"!")
         if fault == "cut-other" and time == 1:
             content = b"x" * (4 * len(content))
-        if fault in ("cut-old", "cut-other") or start == 0:
+        if fault in ("cut-old", "cut-other", "short") or start == 0:
             start = 0
             self.send_response(200)
         else:
@@ -69,7 +86,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "gzip":
             self.send_header("Content-Encoding", "gzip")
         rest = content[start:]
-        self.send_header("Content-Length", str(len(rest)))
+        self.send_header("Content-Length", str(len(rest) + (fault == "short")))
         self.end_headers()
         if fault == "cut-ever":
             rest = rest[:3]
@@ -79,6 +96,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "stall":
             self.wait()
         self.close_connection = fault != ""
+
+    def do_CONNECT(self):
+        self.answer(403, b"not through here")
 
     def answer(self, status, body, headers=None):
         self.send_response(status)

@@ -59,6 +59,7 @@ class UnfinishedFile {
     path_ = final_.parent_path() /
             fmt::format(".{}.{}{}", final_.filename().string(), random_hex(kRandomBytes), kUnfinished);
     fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (fd_.is_open()) (void)::flock(fd_.get(), LOCK_EX | LOCK_NB);  // seen by remove_unfinished
   }
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
@@ -77,6 +78,7 @@ class UnfinishedFile {
   /// On disk under its final name. Fails with kRefused where something bears that name by now.
   [[nodiscard]] Result<> adopt() {
     if (::fsync(fd_.get()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
+    const UniqueFd still_locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));  // until it has its name
     // close() reports what NFS could not store.
     if (::close(fd_.release()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
     int renamed = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE);
@@ -106,12 +108,16 @@ class UnfinishedFile {
   return name.substr(name.size() - kEnd + 1).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// What downloads that were killed have left. Only for one who holds the lock: nobody writes them any more.
+/// What downloads that were killed have left. What is locked is still being written, by somebody who could not have the
+/// folder's lock: one of a group, say, in whose folder another one's .dlrun-downloads may not be written.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    std::error_code ignored;
-    if (is_unfinished(entry.path().filename().string())) fs::remove(entry.path(), ignored);
+    if (!is_unfinished(entry.path().filename().string())) continue;
+    constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    UniqueFd fd(::open(entry.path().c_str(), O_RDWR | kFlags));  // NFS locks only what may be written
+    if (!fd.is_open()) fd.reset(::open(entry.path().c_str(), O_RDONLY | kFlags));
+    if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
   }
 }
 
@@ -122,6 +128,8 @@ struct Transfer {
   const Download& download;
   const DownloadOptions& options;
   UnfinishedFile& file;
+  bool can_resume = true;   ///< as far as is known: that the server can send the rest alone
+  bool is_resumed = false;  ///< the bytes are of more than one answer
   Sha256 hash = {};
   std::int64_t bytes = 0;
   std::optional<std::int64_t> total = {};
@@ -135,13 +143,25 @@ struct Transfer {
       curl.easy_getinfo(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
       if (length >= 0) total = bytes + length;
     }
-    bytes += static_cast<std::int64_t>(piece.size());
-    const std::int64_t coming = std::max(bytes, total.value_or(0));
-    if (download.bytes && coming > *download.bytes)
-      return fail(Errc::kInvalid, "has {}{} bytes, but the spec says {}", total ? "" : "more than ",
-                  total ? coming : *download.bytes, *download.bytes);
+    if (download.bytes && total && *total != *download.bytes)
+      return fail(Errc::kInvalid, "has {} bytes, but the spec says {}", *total, *download.bytes);
+    const auto size = static_cast<std::int64_t>(piece.size());
+    if (download.bytes && bytes + size > *download.bytes)
+      return fail(Errc::kInvalid, "has more than {0} bytes, but the spec says {0}", *download.bytes);
     hash.update(piece);
-    return file.write(piece);
+    DLRUN_TRY(file.write(piece));
+    bytes += size;
+    return {};
+  }
+
+  [[nodiscard]] Result<> start_over() {
+    DLRUN_TRY(file.start_over());
+    hash = Sha256();
+    bytes = 0;
+    total.reset();
+    error.reset();
+    is_resumed = false;
+    return {};
   }
 
   [[nodiscard]] bool goes_on() {
@@ -192,11 +212,20 @@ struct Downloader::State {
   [[nodiscard]] Result<> load_curl();
   [[nodiscard]] CURLcode set_up(Transfer& transfer);
   [[nodiscard]] CURLcode perform(Transfer& transfer);
-  [[nodiscard]] Result<> judge(const Transfer& transfer, CURLcode code);
+  [[nodiscard]] Result<CURLcode> perform_to_end(Transfer& transfer);
+  [[nodiscard]] Result<> fetch_right(Transfer& transfer);
+  [[nodiscard]] long number(CURLINFO what) const;
+  [[nodiscard]] Result<> judge(const Transfer& transfer, CURLcode code) const;
 };
 
 Result<> Downloader::State::take_lock() {
-  lock.reset(::open((folder / kVerifiedFiles).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  const fs::path path = folder / kVerifiedFiles;
+  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666));
+  // Another one's of a group is still the lock of those who may download into the folder; not of those who only read
+  // it.
+  if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
+    lock.reset(::open(path.c_str(), O_RDONLY | kFlags));
   if (!lock.is_open()) return {};  // a folder of others, which may have all that is asked for
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
@@ -254,15 +283,58 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
 
 CURLcode Downloader::State::perform(Transfer& transfer) {
   words.front() = '\0';
+  transfer.is_resumed = transfer.bytes > 0;
   curl->easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.bytes));
   return curl->easy_perform(handle);
 }
 
+/// Goes on where the connection was lost; from the start where the server cannot send the rest alone.
+Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
+  constexpr long kNoSuchRange = 416;
+  CURLcode code = perform(transfer);
+  for (auto pause = kPauses.begin(); !transfer.is_stopped && !transfer.error;) {
+    if (transfer.is_resumed && (code == CURLE_RANGE_ERROR || number(CURLINFO_RESPONSE_CODE) == kNoSuchRange)) {
+      transfer.can_resume = false;
+    } else if (is_lost(code) && pause != kPauses.end()) {
+      std::this_thread::sleep_for(*pause++);
+    } else {
+      break;
+    }
+    if (!transfer.can_resume) {
+      if (auto done = transfer.start_over(); !done)
+        return within((folder / transfer.download.file).string(), done.error());
+    }
+    code = perform(transfer);
+  }
+  return code;
+}
+
+/// The file's bytes, which are those that the spec means.
+Result<> Downloader::State::fetch_right(Transfer& transfer) {
+  const Download& download = transfer.download;
+  const auto code = perform_to_end(transfer);
+  if (!code) return tl::unexpected(code.error());
+  DLRUN_TRY(judge(transfer, *code));
+  if (download.bytes && transfer.bytes != *download.bytes)
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url, transfer.bytes,
+                *download.bytes);
+  if (const std::string found = transfer.hash.hex(); found != download.sha256)
+    return fail(Errc::kInvalid, "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
+                download.url, transfer.bytes, found, download.sha256);
+  return {};
+}
+
+long Downloader::State::number(CURLINFO what) const {
+  long value = 0;
+  curl->easy_getinfo(handle, what, &value);
+  return value;
+}
+
 /// What libcurl's end means. The url is the spec's; where it was redirected to may hold what nobody is to see.
-Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) {
+Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const {
   const std::string url = printable(transfer.download.url);
-  long status = 0;
-  curl->easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  const long status = number(CURLINFO_RESPONSE_CODE);
+  const std::string said = words.front() != '\0' ? words.data() : curl->easy_strerror(code);
   if (transfer.is_stopped) return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
   if (transfer.error) {
     const std::string where =
@@ -276,6 +348,9 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) {
       if (status == 200 || status == 206) return {};
       return fail(Errc::kIo, "{}: the server answers {}, which is no file", url, status);
     case CURLE_HTTP_RETURNED_ERROR:
+      if (status == 0)
+        return fail(Errc::kIo, "{}: the proxy, which https_proxy or all_proxy names, answers {}", url,
+                    number(CURLINFO_HTTP_CONNECTCODE));
       return fail(status == 404 || status == 410 ? Errc::kNotFound : Errc::kIo, "{}: the server answers {}{}", url,
                   status,
                   status == 404   ? " (not found)"
@@ -283,15 +358,18 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) {
                                   : "");
     case CURLE_OPERATION_TIMEDOUT:
       if (transfer.bytes == 0 && status == 0) return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
+      if (!said.starts_with("Operation too slow")) break;  // no connection to where it leads, or goes on
       return fail(Errc::kIo, "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
                   kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
     case CURLE_UNSUPPORTED_PROTOCOL:
+      if (!said.starts_with("Protocol")) break;  // an answer that is not HTTP
       return fail(Errc::kIo, "{}: leads to something other than {}, which is not followed", url,
                   transfer.download.url.starts_with("https://") ? "https" : "http and https");
     default:
       break;
   }
-  const std::string said = words.front() != '\0' ? words.data() : curl->easy_strerror(code);
+  if (said.starts_with("Unsupported proxy"))  // and which, with its password
+    return fail(Errc::kIo, "{}: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows", url);
   return fail(Errc::kIo, "{}: {}{}", url, printable(trim(said)),
               transfer.bytes > 0 ? fmt::format(", {}", how_far(transfer)) : "");
 }
@@ -304,7 +382,12 @@ Downloader::~Downloader() = default;
 Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions options) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) return fail(Errc::kIo, "cannot make the folder {}: {}", folder.string(), error.message());
+  if (error) {
+    std::error_code ignored;
+    const bool leads_nowhere = fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored);
+    return fail(Errc::kIo, "cannot make the folder {}: {}", folder.string(),
+                leads_nowhere ? "a symbolic link of that name leads nowhere" : error.message());
+  }
   auto state = std::make_unique<State>(folder, std::move(options));
   DLRUN_TRY(state->take_lock());
   state->verified = VerifiedFiles(folder);  // as it is now that nobody else writes it
@@ -327,32 +410,21 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   UnfinishedFile file(path);
   if (!file.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
   Transfer transfer{*s.curl, s.handle, download, s.options, file};
-  CURLcode code = s.set_up(transfer);
-  if (code == CURLE_OK) code = s.perform(transfer);
-  for (auto pause = kPauses.begin(); pause != kPauses.end() && !transfer.is_stopped && !transfer.error; ++pause) {
-    if (code == CURLE_RANGE_ERROR) {  // a server that cannot send the rest alone
-      if (auto done = file.start_over(); !done) return within(path.string(), done.error());
-      transfer.hash = Sha256();
-      transfer.bytes = 0;
-      transfer.total.reset();
-    } else if (is_lost(code)) {
-      std::this_thread::sleep_for(*pause);
-    } else {
-      break;
-    }
-    code = s.perform(transfer);
+  if (const CURLcode code = s.set_up(transfer); code != CURLE_OK)
+    return tl::unexpected(s.judge(transfer, code).error());
+  Result<> fetched = s.fetch_right(transfer);
+  if (!fetched && fetched.error().code == Errc::kInvalid && transfer.is_resumed) {
+    // The pieces may be of two files, or not begin where they were to.
+    transfer.can_resume = false;
+    if (auto done = transfer.start_over(); !done) return within(path.string(), done.error());
+    fetched = s.fetch_right(transfer);
   }
-  DLRUN_TRY(s.judge(transfer, code));
-  if (download.bytes && transfer.bytes != *download.bytes)
-    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url, transfer.bytes,
-                *download.bytes);
-  if (const std::string found = transfer.hash.hex(); found != download.sha256)
-    return fail(Errc::kInvalid, "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
-                download.url, transfer.bytes, found, download.sha256);
+  DLRUN_TRY(fetched);
   if (auto adopted = file.adopt(); !adopted && adopted.error().code == Errc::kRefused) {
     // Somebody who has no part in the lock was faster.
     const auto here = has(download);
     if (!here) return tl::unexpected(here.error());
+    if (!*here) return fail(Errc::kIo, "{}: something of that name came and went; start again", path.string());
   } else if (!adopted) {
     return within(path.string(), adopted.error());
   }

@@ -38,8 +38,9 @@ struct DownloadOptions {
   std::function<bool(const DownloadProgress&)> go_on = [](const DownloadProgress&) { return true; };
 };
 
-/// One at a time for a folder: another one, of any dlrun on any node, waits. Where the file system has no locks two may
-/// fetch the same file: the renames make that right, only slower.
+/// One at a time for a folder: another one, of any dlrun on any node, waits. Where the file system has no locks, or NFS
+/// none for those who may not write .dlrun-downloads, two may fetch the same file: the renames make that right, only
+/// slower, and what is being written is locked, too, so that nobody takes it for a killed one's.
 class Downloader {
  public:
   /// Makes the folder. Waits for the lock; fails with kInterrupted when go_on says so, kIo.
@@ -52,9 +53,9 @@ class Downloader {
   [[nodiscard]] Result<bool> has(const Download& download);
 
   /// Fetches a file that is not there; returns its bytes. A connection that is lost is taken up where it broke, three
-  /// times. Follows redirections, from https to https alone. After a failure nothing of the file is left: kInvalid
-  /// where the bytes have another checksum or number, kNotFound where the server has no such file or libcurl is not
-  /// installed, kInterrupted, else kIo.
+  /// times; pieces that do not make the file are fetched whole. Follows redirections, from https to https alone. After
+  /// a failure nothing of the file is left: kInvalid where the bytes have another checksum or number, kNotFound where
+  /// the server has no such file or libcurl is not installed, kInterrupted, else kIo.
   [[nodiscard]] Result<std::int64_t> fetch(const Download& download);
 
  private:

@@ -48,8 +48,13 @@ Result<std::optional<VerifiedFiles::Stamp>> VerifiedFiles::stamp_of(const std::s
   struct stat status {};
   const auto path = folder_ / name;
   if (::stat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return std::optional<Stamp>();
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    const int error = errno;
+    if (error != ENOENT) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(error));
+    if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
+      return fail(Errc::kInvalid,
+                  "{}: is a symbolic link that leads nowhere. Remove it, or put the file where it leads",
+                  path.string());
+    return std::optional<Stamp>();
   }
   if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: is not a file", path.string());
   return std::optional(Stamp{status.st_size, status.st_ctim.tv_sec * kNanoseconds + status.st_ctim.tv_nsec});

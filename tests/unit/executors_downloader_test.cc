@@ -1,8 +1,12 @@
 // Downloads from a real HTTP server on loopback, its faults included.
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -11,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/files.h"
 #include "common/sha256.h"
 #include "launcher/executors/downloader.h"
 #include "tests/file_server.h"
@@ -168,6 +173,9 @@ TEST_CASE("bytes with another checksum or number are refused, and nothing of the
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
   f.bytes = 39;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  f = scene.of("stall/f");  // as soon as the server says so: the file's end does not come
+  f.bytes = 39;
+  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
   f = scene.of("long/f");  // no length is said before
   f.bytes = 38;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has more than 38 bytes, but the spec says 38");
@@ -183,6 +191,7 @@ TEST_CASE("what a server answers in place of the file is named with its url") {
   CHECK(scene.refused(scene.of("status-203/f"), Errc::kIo) ==
         url("status-203/f") + ": the server answers 203, which is no file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo), url("loop/f") + ": Maximum (10) redirects followed"));
+  CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));  // it is only not HTTP
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
   CHECK(has(scene.refused(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
@@ -211,6 +220,28 @@ TEST_CASE("a proxy that the environment names is asked") {
   CHECK(scene.server.requests() == std::vector<std::string>{"http://nowhere.invalid/f from 0"});
 }
 
+TEST_CASE("a proxy that refuses is told as one, and no proxy's password is shown") {
+  const Scene scene;
+  const auto through = [&](const std::string& proxy, const std::string& url) {
+    Download far = scene.of("f");
+    far.url = url;
+    ::setenv("http_proxy", proxy.c_str(), 1);
+    ::setenv("https_proxy", proxy.c_str(), 1);
+    std::string said = scene.refused(far, Errc::kIo);
+    ::unsetenv("http_proxy");
+    ::unsetenv("https_proxy");
+    CHECK_FALSE(has(said, "canary"));
+    return said;
+  };
+  CHECK(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "403"));
+  CHECK_FALSE(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "the server answers"));
+  for (const std::string proxy :
+       {"socks9://me:canary@127.0.0.1:1", "http://me:can ary@", "http://me:canary@127.0.0.1:1"})
+    CHECK(has(through(proxy, "http://nowhere.invalid/f"), "http://nowhere.invalid/f: "));
+  CHECK(through("socks9://me:canary@127.0.0.1:1", "http://nowhere.invalid/f") ==
+        "http://nowhere.invalid/f: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows");
+}
+
 TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {
   const Scene scene;
   CHECK(scene.fetch(scene.of("gzip/f")).has_value());
@@ -230,6 +261,54 @@ TEST_CASE("a connection that is lost is taken up where it broke, or from the sta
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
   CHECK(has(scene.refused(scene.of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
+}
+
+TEST_CASE("pieces that do not make the file are fetched whole before the file is refused") {
+  const Scene scene;
+  Download f = scene.of("cut-wrong/f");
+  CHECK(must(scene.fetch(f)) == 38);
+  CHECK(content_of(scene.folder / "f") == kText);
+  CHECK(scene.server.requests() ==
+        std::vector<std::string>{"/cut-wrong/f from 0", "/cut-wrong/f from 19", "/cut-wrong/f from 0"});
+  // All of it was there, but not its end, and the server has no rest to send.
+  fs::remove(scene.folder / "f");
+  CHECK(must(scene.fetch(scene.of("cut-end/f"))) == 38);
+  CHECK(content_of(scene.folder / "f") == kText);
+}
+
+TEST_CASE("a server that knows no ranges is asked for the whole as often as another for the rest") {
+  const Scene scene;
+  const std::string said = scene.refused(scene.of("short/f"), Errc::kIo);
+  CAPTURE(said);
+  CHECK_FALSE(has(said, "ranges"));
+  CHECK(has(said, ", after 38 of 39 bytes"));
+  // Each whole, and one in vain for the rest.
+  const auto asked = scene.server.requests();
+  CHECK(std::count(asked.begin(), asked.end(), "/short/f from 0") == 4);
+  CHECK(asked.size() == 5);
+}
+
+TEST_CASE("a file without bytes is one") {
+  const Scene scene;
+  scene.server.serve("empty", "");
+  CHECK(must(scene.fetch({scene.server.url("empty"), sha256_of_text(""), "empty", 0})) == 0);
+  CHECK(content_of(scene.folder / "empty").empty());
+}
+
+TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched in its place") {
+  const Scene scene;
+  fs::create_symlink(scene.folder / "nowhere", scene.folder / "f");
+  const auto found = Downloader::in(scene.folder.path(), {})->has(scene.of("f"));
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().code == Errc::kInvalid);
+  CHECK(has(found.error().message, (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
+  CHECK_FALSE(scene.fetch(scene.of("f")).has_value());
+  CHECK(fs::is_symlink(scene.folder / "f"));
+  // Nor a folder.
+  fs::create_symlink(scene.folder / "nowhere", scene.folder / "folder");
+  const auto made = Downloader::in(scene.folder / "folder", {});
+  REQUIRE_FALSE(made.has_value());
+  CHECK(has(made.error().message, "a symbolic link of that name leads nowhere"));
 }
 
 TEST_CASE("a server that stalls is left after the time that is given") {
@@ -304,6 +383,63 @@ TEST_CASE("what a download that was killed has left goes with the next") {
   std::set<std::string> all{".dlrun-downloads", "f"};
   all.insert(users.begin(), users.end());
   CHECK(names_in(scene.folder.path()) == all);
+}
+
+TEST_CASE("what somebody without the folder's lock is writing stays") {
+  const Scene scene;
+  const fs::path theirs = scene.folder / ".g.0123456789ab.part";
+  {
+    const UniqueFd writing(::open(theirs.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    REQUIRE(::flock(writing.get(), LOCK_EX) == 0);
+    CHECK(scene.fetch(scene.of("f")).has_value());
+    CHECK(fs::exists(theirs));
+  }
+  CHECK(Downloader::in(scene.folder.path(), {}).has_value());
+  CHECK_FALSE(fs::exists(theirs));
+  // And what a download writes is locked.
+  fs::remove(scene.folder / "f");
+  Scene late;
+  bool was_seen = false;
+  late.options.go_on = [&](const DownloadProgress&) {
+    for (const auto& entry : fs::directory_iterator(late.folder.path())) {
+      if (entry.path().extension() != ".part") continue;
+      const UniqueFd other(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+      CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) != 0);
+      was_seen = true;
+    }
+    return true;
+  };
+  CHECK(late.fetch(late.of("f")).has_value());
+  CHECK(was_seen);
+}
+
+TEST_CASE("in a group's folder the lock is one's, also where another one made it") {
+  Scene scene;
+  const fs::path lock = scene.folder / ".dlrun-downloads";
+  auto first = Downloader::in(scene.folder.path(), {});
+  REQUIRE(first.has_value());
+  auto of_read = Downloader::in(scene.folder / "read", {});
+  REQUIRE(of_read.has_value());
+  fs::permissions(scene.folder / "read/.dlrun-downloads", fs::perms::owner_read | fs::perms::others_read);
+  fs::permissions(scene.folder.path(), fs::perms::all);
+  fs::permissions(lock, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  fs::permissions(scene.folder / "read", fs::perms::owner_all & ~fs::perms::owner_write);
+  fs::permissions(scene.folder / "read", fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
+  const bool is_root = ::geteuid() == 0;
+  constexpr uid_t kNobody = 65534;
+  if (is_root) REQUIRE(::seteuid(kNobody) == 0);
+  int waits = 0;
+  scene.options.go_on = [&](const DownloadProgress& progress) {
+    if (progress.is_waiting && ++waits == 1) first = fail(Errc::kInternal, "gone");
+    return waits < 9;
+  };
+  const auto fetched = scene.fetch(scene.of("f"));
+  const bool reader_is_in = Downloader::in(scene.folder / "read", scene.options).has_value();
+  if (is_root) REQUIRE(::seteuid(0) == 0);
+  fs::permissions(scene.folder / "read", fs::perms::owner_all);  // so that it can be removed
+  CHECK(must(fetched) == 38);
+  CHECK(waits == 1);
+  CHECK(reader_is_in);
 }
 
 }  // namespace
