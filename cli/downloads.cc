@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <span>
 
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/terminal.h"
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
 #include "launcher/spec/diagnostic.h"
@@ -23,18 +25,33 @@ std::span<const Download> downloads_of(const LoadedSpec& loaded) {
   return loaded.spec.train.downloads;
 }
 
-Diagnostic about(const LoadedSpec& loaded, std::size_t index, const Error& error) {
-  const auto origin = loaded.spec.origins.find(fmt::format("train.data.download[{}]", index));
+/// key: train.data.path, or an item, which the message calls by its list's name.
+Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
+  const auto origin = loaded.spec.origins.find(key);
   const Origin where =
       origin != loaded.spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-  return {Diagnostic::Severity::kError, where, "train.data.download: " + error.message, line_under(loaded, where)};
+  return {Diagnostic::Severity::kError, where, fmt::format("{}: {}", key.substr(0, key.find('[')), error.message),
+          line_under(loaded, where)};
 }
 
-/// The line on the terminal that tells how far a file is; there is none where stderr is something else.
+std::string item_key(std::size_t index) {
+  return fmt::format("train.data.download[{}]", index);
+}
+
+/// At most so wide, its dots included.
+std::string cut_to(const std::string& text, std::size_t width) {
+  constexpr std::size_t kDots = 3;
+  const bool is_fine = shortened(text, width) == text;
+  return is_fine ? text : shortened(text, width > kDots ? width - kDots : 0);
+}
+
+/// The line on the terminal that tells how far a file is. Where stderr is something else, a wait alone is told, once.
 class ProgressLine {
  public:
-  explicit ProgressLine(const Cli& cli)
-      : is_shown_(::isatty(STDERR_FILENO) == 1 && cli.env.get_or("TERM", "") != "dumb") {}
+  ProgressLine(const Cli& cli, std::string folder)
+      : cli_(cli),
+        folder_(std::move(folder)),
+        is_shown_(::isatty(STDERR_FILENO) == 1 && cli.env.get_or("TERM", "") != "dumb") {}
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() { clear(); }
@@ -45,17 +62,24 @@ class ProgressLine {
   }
 
   void show(const DownloadProgress& progress) {
+    if (progress.is_waiting && !is_wait_told_ && !is_shown_)
+      print_note(cli_, fmt::format("waiting for another dlrun that downloads into {}", printable(folder_)));
+    is_wait_told_ = is_wait_told_ || progress.is_waiting;
     if (!is_shown_) return;
-    std::string text = "waiting for another dlrun that downloads into the same folder";
+    std::string what = "waiting for another dlrun that downloads into the same folder", text;
     if (!progress.is_waiting) {
+      what = what_;
       const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-      text = fmt::format("{}: {}", what_, bytes_text(static_cast<double>(progress.bytes)));
+      text = fmt::format(": {}", bytes_text(static_cast<double>(progress.bytes)));
       if (progress.total && *progress.total > 0)
         text += fmt::format(" of {} ({:.0f} %)", bytes_text(static_cast<double>(*progress.total)),
                             100.0 * static_cast<double>(progress.bytes) / static_cast<double>(*progress.total));
       if (seconds > 0) text += fmt::format(", {}/s", bytes_text(static_cast<double>(progress.bytes) / seconds));
     }
-    fmt::print(stderr, "\r{}\x1b[K", text);
+    // A longer line would leave its first part behind at each turn. The name gives way to the figures.
+    const std::size_t width = std::max<std::size_t>(terminal_size(STDERR_FILENO).columns, 8) - 1;
+    what = cut_to(what, width > text.size() ? width - text.size() : 0);
+    fmt::print(stderr, "\r{}\x1b[K", cut_to(what + text, width));
     std::fflush(stderr);
     is_drawn_ = true;
   }
@@ -66,7 +90,9 @@ class ProgressLine {
   }
 
  private:
-  bool is_shown_, is_drawn_ = false;
+  const Cli& cli_;
+  std::string folder_;
+  bool is_shown_, is_drawn_ = false, is_wait_told_ = false;
   std::string what_;
   Clock::time_point began_;
 };
@@ -82,7 +108,7 @@ Result<std::vector<std::size_t>> find_missing(const Cli& cli, const LoadedSpec& 
     const Result<bool> found = has(downloads[i]);
     if (!found && found.error().code == Errc::kInterrupted) return tl::unexpected(found.error());
     if (!found) {
-      wrong.push_back(about(loaded, i, found.error()));
+      wrong.push_back(about(loaded, item_key(i), found.error()));
       code = found.error().code;
     } else if (!*found) {
       missing.push_back(i);
@@ -102,7 +128,7 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
   if (are_verified(folder, downloads)) return {};
 
   const Interrupt interrupt;
-  ProgressLine line(cli);
+  ProgressLine line(cli, folder.string());
   DownloadOptions options;
   options.go_on = [&](const DownloadProgress& progress) {
     line.show(progress);
@@ -110,7 +136,11 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
   };
   auto downloader = Downloader::in(folder, std::move(options));
   line.clear();
-  if (!downloader) return tl::unexpected(downloader.error());
+  if (!downloader && downloader.error().code == Errc::kInterrupted) return tl::unexpected(downloader.error());
+  if (!downloader) {
+    print_diagnostics(cli, {about(loaded, "train.data.path", downloader.error())});
+    return fail(downloader.error().code, "");
+  }
   const auto missing = find_missing(cli, loaded, [&](const Download& one) {
     line.start(fmt::format("{} is here and is checked", printable(one.file)));
     return downloader->has(one);
@@ -126,7 +156,7 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
     line.clear();
     if (!fetched && fetched.error().code == Errc::kInterrupted) return tl::unexpected(fetched.error());
     if (!fetched) {
-      print_diagnostics(cli, {about(loaded, (*missing)[i], fetched.error())});
+      print_diagnostics(cli, {about(loaded, item_key((*missing)[i]), fetched.error())});
       return fail(fetched.error().code, "");
     }
     bytes += *fetched;

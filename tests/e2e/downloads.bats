@@ -140,6 +140,45 @@ SH
     grep -q "interrupted; nothing of http://$base/stall/${names[3]} is kept" "$dir/seen"
     [ -z "$(find "$dir/data" -name '*t10k-labels*')" ]
     nothing_queued
+    # Narrower than the line: the name gives way, and each line is drawn over the one before it.
+    sed -i '1i stty cols 60 rows 24' "$dir/submit"
+    rm -f "$dir/pid"
+    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" </dev/null >/dev/null 3>&- &
+    submitter=$!
+    wait_until 30 grep -q 't10k-labels.*\.\.\.: 0.0 KiB of 0.1 KiB (50 %), .*/s' "$dir/seen"
+    kill -INT "$(<"$dir/pid")"
+    wait "$submitter" || true
+    tr '\r' '\n' <"$dir/seen" | grep -a '50 %' | sed 's/\x1b\[K.*//' >"$dir/lines"
+    cat "$dir/lines"
+    [ -s "$dir/lines" ]
+    [ "$(wc -L <"$dir/lines")" -lt 60 ]
+}
+
+@test "who waits for another dlrun's download says so, also in a log; a folder that cannot be made is named with its place" {
+    serve
+    spec good.yaml
+    as_user mkdir "$dir/data"
+    "$testbed/as_user" bash -c 'exec 9<>"$1/data/.dlrun-downloads" && flock 9 && echo $$ >"$1/held" && exec sleep 60' - "$dir" 3>&- &
+    holder=$!
+    wait_until 30 test -s "$dir/held"
+    "$testbed/as_user" bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit good.yaml 2>said' - "$dir" 3>&- &
+    submitter=$!
+    wait_until 30 grep -q "waiting for another dlrun that downloads into $dir/data" "$dir/said"
+    kill -INT "$(<"$dir/pid")"
+    code=0
+    wait "$submitter" || code=$?
+    cat "$dir/said"
+    [ "$code" -eq 130 ]
+    [ "$(grep -c waiting "$dir/said")" -eq 1 ]
+    kill "$(<"$dir/held")"
+    wait "$holder" || true
+    rm -r "$dir/data"
+    as_user ln -s nowhere "$dir/data"
+    run dl submit good.yaml
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"good.yaml:10:"*"train.data.path: cannot make the folder $dir/data: a symbolic link of that name leads nowhere"* ]]
+    nothing_queued
 }
 
 # As on a machine that trusts the test's authority alone.
