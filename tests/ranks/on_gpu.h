@@ -44,8 +44,8 @@ inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
 }
 
 /// The first GPU; nullptr where there is none, which is then told as it should be.
-inline std::unique_ptr<Kernels<float>> gpu() {
-  auto kernels = make_cuda_kernels(0);
+inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
+  auto kernels = make_cuda_kernels(0, options);
   if (kernels) return std::move(*kernels);
   REQUIRE(kernels.error().code == Errc::kUnavailable);
   CHECK(kernels.error().message.find("no GPU") != std::string::npos);

@@ -1,4 +1,4 @@
-// The GPU against the CPU, operation by operation and over a whole training; without a GPU its refusal.
+// The GPU against the CPU, operation by operation; without a GPU its refusal.
 
 #include <array>
 #include <cmath>
@@ -7,9 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/comm/make_communicator.h"
 #include "runtime/trainer/data/dataset.h"
-#include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/optim/adam.h"
 #include "runtime/trainer/optim/lamb.h"
@@ -72,8 +70,6 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
               kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN, kClasses, 0.25F, p[0],
                                             p[1]);
               if (output == 1) kernels.relu(p[1], p[0], 2);
-              const auto done = kernels.synchronise();  // before the labels go
-              CHECK(done.has_value());
             });
   }
   Dataset data;
@@ -122,33 +118,6 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   compare("momentum", {x, y, numbers(kN * kWidth, 12)},
           [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], p[2], kN * kWidth, sgd); });
   compare("sgd", {x, y}, [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], nullptr, kN * kWidth, sgd); });
-}
-
-TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the missing GPU is named") {
-  const auto device = gpu();
-  if (device == nullptr) return;
-  const Split data{generate_digits(300, 1, false), generate_digits(50, 1, true), "drawn"};
-  TrainOptions options;
-  options.hidden = {24};
-  options.epochs = 2;
-  options.optimizer.name = "sgd";
-  options.learning_rate = 0.05;
-  options.checkpoint_keep = 0;
-  Reporter::Options silent;
-  silent.is_silent = true;
-  std::vector<std::vector<float>> parameters;
-  const auto host = make_cpu_kernels<float>(1);
-  for (Kernels<float>* kernels : {device.get(), host.get()}) {
-    auto communicator = make_communicator("single", {});
-    REQUIRE(communicator.has_value());
-    (*communicator)->set_compute_stream(kernels->stream());
-    auto reporter = Reporter::open(silent);
-    Trainer trainer(options, data, Session{**communicator, *kernels, *reporter, "host"});
-    const auto outcome = trainer.run();
-    REQUIRE_MESSAGE(outcome.has_value(), outcome.error().message);
-    parameters.push_back(trainer.parameters());
-  }
-  check_close(parameters[0], parameters[1], 1e-4, 1);  // 20 steps of rounding
 }
 
 }  // namespace dlrun::trainer

@@ -11,6 +11,7 @@
 
 #include "runtime/trainer/cuda/elementwise.cu"
 #include "runtime/trainer/cuda/layer_loops.cu"
+#include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/nn/layer_kernels.h"
@@ -239,6 +240,8 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
   cuda::gather(images.data(), labels.data(), samples.data(), 2, 2, 2, 0.5F, x.data(), taken.data(), nullptr);
   CHECK(x == std::vector<float>{2.5F, 3, 0.5F, 1});
   CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1});
+  cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr, nullptr);  // rows as they lie there
+  CHECK(x == std::vector<float>{0.5F, 1, 1.5F, 2});
 
   const std::array<std::size_t, 4> ranges{0, 11, 12, kCount - 12};
   const std::array<TensorPart, 2> parts{{{0, 11}, {12, kCount - 12}}};
@@ -247,6 +250,50 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
   cuda::sums_of_squares(a.data(), ranges.data(), 2, squares.data(), nullptr);
   kernels->sums_of_squares(a.data(), parts, expected_squares.data());
   check_close(squares, expected_squares, 1e-12);
+}
+
+TEST_CASE("what is copied to the GPU may change at once, however much is on its way") {
+  constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
+  const std::array<std::size_t, 7> sizes{1, 12, 300, kChunk - 256, kChunk, 3 * kChunk + 5, 4096};
+  cuda::Uploads uploads;
+  REQUIRE(uploads.prepare(nullptr).has_value());
+  std::vector<std::vector<std::uint8_t>> sent;
+  std::vector<std::vector<std::uint8_t>> there;
+  for (std::size_t i = 0; i < 40; ++i) {
+    CAPTURE(i);
+    std::vector<std::uint8_t> bytes(sizes[i % sizes.size()]);
+    for (std::size_t j = 0; j < bytes.size(); ++j) bytes[j] = static_cast<std::uint8_t>(i * 31 + j * 7 + j / 251);
+    sent.push_back(bytes);
+    there.emplace_back(bytes.size());
+    REQUIRE(uploads.copy(there.back().data(), bytes.data(), bytes.size()).has_value());
+    std::fill(bytes.begin(), bytes.end(), std::uint8_t{0xee});
+    if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // there was room for them: nobody has waited
+  }
+  CHECK(gpu_on_cpu::queue.done > 0);
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
+  CHECK(there == sent);
+}
+
+TEST_CASE("rows that are sent to the GPU arrive in their order, more than fit into a piece and such as do not fit") {
+  for (const std::size_t width : {std::size_t{0}, std::size_t{1}, std::size_t{3000}, cuda::Uploads::kChunkBytes + 1}) {
+    CAPTURE(width);
+    constexpr std::size_t kSamples = 11;
+    std::vector<std::uint8_t> from(kSamples * width);
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i * 13 + i / 241);
+    std::vector<std::uint32_t> rows(width > 3000 ? 12 : 900);
+    Random random(1, Purpose::kShuffle);
+    for (std::uint32_t& row : rows) row = static_cast<std::uint32_t>(random.below(kSamples));
+    std::vector<std::uint8_t> expected;
+    for (const std::uint32_t row : rows)
+      expected.insert(expected.end(), from.data() + row * width, from.data() + (row + 1) * width);
+    cuda::Uploads uploads;
+    REQUIRE(uploads.prepare(nullptr).has_value());
+    std::vector<std::uint8_t> there(rows.size() * width);
+    REQUIRE(uploads.copy_rows(there.data(), from.data(), rows, width).has_value());
+    std::fill(from.begin(), from.end(), std::uint8_t{0xee});
+    gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
+    CHECK(there == expected);
+  }
 }
 
 }  // namespace dlrun::trainer

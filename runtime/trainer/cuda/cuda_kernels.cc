@@ -12,6 +12,7 @@
 #include "runtime/trainer/cuda/device_status.h"
 #include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/cuda/layer_loops.h"
+#include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
 #include "runtime/trainer/nn/kernels.h"
@@ -22,7 +23,8 @@ namespace {
 
 class CudaKernels final : public Kernels<float> {
  public:
-  explicit CudaKernels(int device) : device_(device), status_(device), dense_(*this) {}
+  CudaKernels(int device, const GpuOptions& options)
+      : device_(device), options_(options), status_(device), dense_(*this) {}
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
@@ -41,6 +43,7 @@ class CudaKernels final : public Kernels<float> {
     cudaDeviceProp properties{};
     keep(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     name_ = properties.name;
+    if (status_.first()) status_.keep(uploads_.prepare(stream_));
     layers_ = cuda::make_cuda_layer_kernels(*this, status_);
     return status_.first();
   }
@@ -56,14 +59,14 @@ class CudaKernels final : public Kernels<float> {
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
-    void* memory = nullptr;
-    keep(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");  // aligned to 256
-    if (memory != nullptr) keep(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemset");
-    return {memory, [](void* at) { cudaFree(at); }};
+    auto [memory, code] = take(bytes);
+    keep(code, "cudaMalloc");
+    if (memory != nullptr) keep(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
+    return std::move(memory);
   }
 
   void copy_from_host(void* to, const void* from, std::size_t bytes) override {
-    keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "copy to the GPU");
+    status_.keep(uploads_.copy(to, from, bytes));
   }
 
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
@@ -72,16 +75,22 @@ class CudaKernels final : public Kernels<float> {
   }
 
   [[nodiscard]] DeviceData upload(const Dataset& data) override {
-    const auto copy = [this](const std::vector<std::uint8_t>& bytes) {
-      auto memory = std::static_pointer_cast<std::uint8_t>(allocate(bytes.size()));
-      if (memory != nullptr) copy_from_host(memory.get(), bytes.data(), bytes.size());
-      return memory;
-    };
-    return {copy(data.images), copy(data.labels), data.size(), data.features, data.classes, data.label_width};
+    DeviceData result{nullptr, nullptr, data.size(), data.features, data.classes, data.label_width};
+    if (data.images.size() + data.labels.size() <= room_for_data()) {
+      result.images = copy_of(data.images);
+      result.labels = copy_of(data.labels);
+    }
+    result.is_streamed = result.images == nullptr || result.labels == nullptr;
+    if (result.is_streamed) {
+      result.images = {std::shared_ptr<void>(), data.images.data()};
+      result.labels = {std::shared_ptr<void>(), data.labels.data()};
+    }
+    return result;
   }
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, float scale, float* x,
               std::uint8_t* labels) override {
+    if (data.is_streamed) return gather_streamed(data, samples, scale, x, labels);
     if (samples.size() > samples_size_) {
       samples_ = std::static_pointer_cast<std::uint32_t>(allocate(samples.size_bytes()));
       samples_size_ = samples.size();
@@ -196,6 +205,50 @@ class CudaKernels final : public Kernels<float> {
   }
 
  private:
+  /// Memory, not zeroed and aligned to 256, or why there is none.
+  struct Taken {
+    std::shared_ptr<void> memory;
+    cudaError_t code = cudaSuccess;
+  };
+  static Taken take(std::size_t bytes) {
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
+    return {{memory, [](void* at) { cudaFree(at); }}, code};
+  }
+
+  /// Bytes that data may take of what is free now: the optimizer's arrays and the libraries' workspaces are still to
+  /// come.
+  [[nodiscard]] std::size_t room_for_data() {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    keep(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return std::min(free - std::min(free, total / 4), options_.most_data_bytes);
+  }
+
+  /// nullptr: another process has taken what was free.
+  [[nodiscard]] std::shared_ptr<std::uint8_t> copy_of(const std::vector<std::uint8_t>& bytes) {
+    auto [memory, code] = take(bytes.size());
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // or it would be the next launch's
+    } else {
+      keep(code, "cudaMalloc");
+    }
+    if (memory != nullptr) copy_from_host(memory.get(), bytes.data(), bytes.size());
+    return std::static_pointer_cast<std::uint8_t>(memory);
+  }
+
+  /// gather() of data in host memory: its rows are sent as the bytes that they are, and become numbers here.
+  void gather_streamed(const DeviceData& data, std::span<const std::uint32_t> samples, float scale, float* x,
+                       std::uint8_t* labels) {
+    const std::size_t bytes = samples.size() * data.features;
+    if (bytes > rows_.size()) rows_ = Array<std::uint8_t>(*this, bytes);
+    if (bytes > 0 && rows_.data() == nullptr) return;  // allocate() has kept the error
+    status_.keep(uploads_.copy_rows(rows_.data(), data.images.get(), samples, data.features));
+    status_.keep(uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
+    cuda::gather(rows_.data(), nullptr, nullptr, samples.size(), data.features, 0, scale, x, nullptr, stream_);
+    launched("gather");
+  }
+
   template <typename Code>
   void keep(Code code, const char* what) {
     status_.keep(code, what);
@@ -203,11 +256,14 @@ class CudaKernels final : public Kernels<float> {
   void launched(const char* what) { status_.launched(what); }
 
   int device_;
+  GpuOptions options_;
   std::string name_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   std::shared_ptr<std::uint32_t> samples_;  // the indices of gather()
   std::size_t samples_size_ = 0;
+  cuda::Uploads uploads_;
+  Array<std::uint8_t> rows_;             // of gather_streamed()
   std::shared_ptr<std::size_t> ranges_;  // of sums_of_squares(), as the next two
   std::shared_ptr<double> sums_;
   std::size_t sums_size_ = 0;
@@ -217,7 +273,7 @@ class CudaKernels final : public Kernels<float> {
   std::unique_ptr<LayerKernels<float>> layers_;
 };
 
-Result<std::unique_ptr<Kernels<float>>> make(int local_rank) {
+Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& options) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
     return fail(Errc::kUnavailable,
@@ -226,7 +282,7 @@ Result<std::unique_ptr<Kernels<float>>> make(int local_rank) {
   }
   // Where Slurm has bound a GPU to the task it is the only one seen; several ranks on one GPU are in order without
   // NCCL.
-  auto kernels = std::make_unique<CudaKernels>(local_rank % count);
+  auto kernels = std::make_unique<CudaKernels>(local_rank % count, options);
   DLRUN_TRY(kernels->prepare());
   return kernels;
 }

@@ -9,7 +9,7 @@ __global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* la
                               std::size_t features, std::size_t label_width, float scale, float* x,
                               std::uint8_t* out_labels) {
   const std::size_t row = blockIdx.x;
-  const std::size_t sample = samples[row];
+  const std::size_t sample = samples == nullptr ? row : samples[row];
   for (std::size_t j = threadIdx.x; j < features; j += blockDim.x) {
     x[row * features + j] = static_cast<float>(images[sample * features + j]) * scale;
   }

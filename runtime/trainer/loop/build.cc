@@ -134,6 +134,11 @@ Result<> Trainer::build() {
 
   session_.reporter.note(
       fmt::format("data: {}; {} training and {} test samples", data_.source, train_samples_, data_.test.size()));
+  if (p.train.is_streamed) {
+    session_.reporter.note(fmt::format(
+        "data: {} MiB of training images stay in host memory, for which this GPU has no room; batches are sent to it",
+        data_.train.images.size() >> 20U));
+  }
   session_.reporter.note(
       fmt::format("model: {}, {} parameters; optimizer {}, learning rate {:g}; batch {} x {} rank{}; {}; {}",
                   p.network.description(), p.network.parameters().size(), options_.optimizer.name,

@@ -96,7 +96,7 @@ Result<> Trainer::start_or_resume() {
     std::vector<float> whole = saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
     DLRUN_TRY(communicator.broadcast(std::span(whole), 0));
     p.sharded->take(whole, p.states[i].span());
-    DLRUN_TRY(session_.kernels.synchronise());  // before `whole` goes
+    DLRUN_TRY(session_.kernels.synchronise());
   }
   return {};
 }

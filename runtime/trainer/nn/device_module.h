@@ -10,7 +10,7 @@ namespace dlrun::trainer {
 
 struct DeviceModule {
   const char* interface = DLRUN_DEVICE_INTERFACE;  ///< version and headers of the build: must be the program's own
-  Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank) = nullptr;
+  Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank, const GpuOptions& options) = nullptr;
 };
 
 }  // namespace dlrun::trainer

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,7 +31,7 @@ struct RmspropCoefficients;
 template <typename T>
 struct SgdCoefficients;
 
-/// A data set where the device reads it.
+/// A data set where gather() reads it.
 struct DeviceData {
   std::shared_ptr<const std::uint8_t> images;  ///< [samples x features]
   std::shared_ptr<const std::uint8_t> labels;  ///< [samples x label_width]
@@ -38,6 +39,13 @@ struct DeviceData {
   std::size_t features = 0;
   std::size_t classes = 0;
   std::size_t label_width = 1;
+  bool is_streamed = false;  ///< a GPU that has no memory for it is sent each batch's rows out of the host's
+};
+
+/// What a GPU is to do otherwise than by itself.
+struct GpuOptions {
+  /// A larger data set is streamed even where there is memory for it; tests make it small.
+  std::size_t most_data_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 enum class Transpose : bool { kNo, kYes };
@@ -63,11 +71,13 @@ class Kernels {
 
   /// bytes of zeroed memory, aligned to 64; nullptr when there is not so much (then synchronise() fails, too).
   [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+  /// from may change or go as soon as this returns.
   virtual void copy_from_host(void* to, const void* from, std::size_t bytes) = 0;
   /// Waits for what was queued before, then copies.
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// The data where gather() reads it: the CPU borrows data, which must outlive the result; a GPU copies.
+  /// The data where gather() reads it: a copy in a GPU's memory, of which a quarter is left for the rest; else, and by
+  /// the CPU, data is borrowed: it outlives the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
   /// x[i, :] = images[samples[i], :] * scale and labels[i, :] for i < n. samples: host memory, each below data.samples.
@@ -157,6 +167,6 @@ template <typename T>
 
 /// The GPU of this rank. Loads lib/dlrun/dlrun-trainer-cuda.so, which needs CUDA's libraries, on the first call.
 /// Fails with kUnavailable: built without CUDA, a library missing (which), no usable GPU.
-[[nodiscard]] Result<std::unique_ptr<Kernels<float>>> make_cuda_kernels(int local_rank);
+[[nodiscard]] Result<std::unique_ptr<Kernels<float>>> make_cuda_kernels(int local_rank, const GpuOptions& options = {});
 
 }  // namespace dlrun::trainer

@@ -12,7 +12,7 @@ Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span
   std::vector<float> staging = to_host(kernels, array);
   DLRUN_TRY(collective(std::span(staging)));
   kernels.copy_from_host(array.data(), staging.data(), array.size_bytes());
-  return kernels.synchronise();  // before staging goes
+  return kernels.synchronise();
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 #pragma once
 // In the place of CUDA's header, for tests that compile the GPU's loops as C++: a kernel's threads run on this one,
-// block after block, and leave to each other at __syncthreads().
+// block after block, and leave to each other at __syncthreads(). Copies are queued: nothing of them happens before
+// somebody waits for an event behind them.
 
 #include <cstddef>
+#include <cstring>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -97,7 +101,66 @@ void run(dim3 blocks, dim3 threads, const Work& work) {
   }
 }
 
+/// The only stream.
+struct Queue {
+  std::deque<std::function<void()>> waiting;
+  std::size_t done = 0;
+
+  [[nodiscard]] std::size_t queued() const { return done + waiting.size(); }
+  void run_until(std::size_t count) {
+    for (; done < count; ++done) {
+      waiting.front()();
+      waiting.pop_front();
+    }
+  }
+};
+inline Queue queue;
+
+struct Event {
+  std::size_t behind = 0;  // so many of the queue's
+};
+
 }  // namespace gpu_on_cpu
+
+enum cudaError_t { cudaSuccess, cudaErrorInvalidValue };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice };
+using cudaEvent_t = gpu_on_cpu::Event*;
+constexpr unsigned cudaHostAllocDefault = 0;
+constexpr unsigned cudaEventDisableTiming = 2;
+
+inline const char* cudaGetErrorString(cudaError_t /*code*/) {
+  return "invalid value";
+}
+inline cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
+  *memory = new std::byte[bytes];
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) {
+  delete[] static_cast<std::byte*>(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = new gpu_on_cpu::Event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
+  event->behind = gpu_on_cpu::queue.queued();
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  gpu_on_cpu::queue.run_until(event->behind);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t /*stream*/) {
+  if (kind != cudaMemcpyHostToDevice || bytes == 0) return cudaErrorInvalidValue;
+  gpu_on_cpu::queue.waiting.emplace_back([=] { std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
 
 #define threadIdx (gpu_on_cpu::device.thread)
 #define blockIdx (gpu_on_cpu::device.block)

@@ -1,0 +1,90 @@
+#include "runtime/trainer/cuda/uploads.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dlrun::trainer::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;  // as cudaMalloc has it: copies of whole words
+
+Result<> checked(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return {};
+  return fail(Errc::kInternal, "{}: {}", call, cudaGetErrorString(code));
+}
+
+}  // namespace
+
+Uploads::~Uploads() {
+  for (cudaEvent_t event : free_) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (memory_ != nullptr) cudaFreeHost(memory_);
+}
+
+Result<> Uploads::prepare(cudaStream_t stream) {
+  stream_ = stream;
+  void* memory = nullptr;
+  DLRUN_TRY(checked(cudaHostAlloc(&memory, kChunks * kChunkBytes, cudaHostAllocDefault), "cudaHostAlloc"));
+  memory_ = static_cast<std::byte*>(memory);
+  for (cudaEvent_t& event : free_)
+    DLRUN_TRY(checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+  return {};
+}
+
+Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  while (bytes > 0) {
+    const auto place = room(bytes);
+    if (!place) return tl::unexpected(place.error());
+    std::memcpy(place->data(), source, place->size());
+    DLRUN_TRY(send(target, *place));
+    target += place->size();
+    source += place->size();
+    bytes -= place->size();
+  }
+  return {};
+}
+
+Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from, std::span<const std::uint32_t> rows,
+                            std::size_t width) {
+  if (width > kChunkBytes) {
+    for (std::size_t i = 0; i < rows.size(); ++i) DLRUN_TRY(copy(to + i * width, from + rows[i] * width, width));
+    return {};
+  }
+  while (width > 0 && !rows.empty()) {
+    const auto some = rows.first(std::min(rows.size(), kChunkBytes / width));
+    const auto place = room(some.size() * width);
+    if (!place) return tl::unexpected(place.error());
+    std::byte* row = place->data();
+    for (const std::uint32_t sample : some) {
+      std::memcpy(row, from + sample * width, width);
+      row += width;
+    }
+    DLRUN_TRY(send(to, *place));
+    to += place->size();
+    rows = rows.subspan(some.size());
+  }
+  return {};
+}
+
+Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
+  const std::size_t most = std::min(bytes, kChunkBytes);
+  if (most > kChunkBytes - used_) {
+    DLRUN_TRY(checked(cudaEventRecord(free_[chunk_], stream_), "cudaEventRecord"));
+    chunk_ = (chunk_ + 1) % kChunks;
+    used_ = 0;
+    // Of a chunk that was never left this returns at once.
+    DLRUN_TRY(checked(cudaEventSynchronize(free_[chunk_]), "cudaEventSynchronize"));
+  }
+  const std::span<std::byte> place(memory_ + chunk_ * kChunkBytes + used_, most);
+  used_ += (most + kAlignment - 1) / kAlignment * kAlignment;
+  return place;
+}
+
+Result<> Uploads::send(void* to, std::span<const std::byte> place) {
+  return checked(cudaMemcpyAsync(to, place.data(), place.size(), cudaMemcpyHostToDevice, stream_), "copy to the GPU");
+}
+
+}  // namespace dlrun::trainer::cuda

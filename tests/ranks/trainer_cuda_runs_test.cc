@@ -1,0 +1,87 @@
+// Whole trainings on the GPU: against the CPU's, and against each other where the way to the same numbers is another.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/loop/trainer.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "tests/ranks/on_gpu.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Two epochs of ten steps, whose last has fewer samples.
+TrainOptions short_run() {
+  TrainOptions options;
+  options.hidden = {24};
+  options.epochs = 2;
+  options.optimizer.name = "sgd";
+  options.learning_rate = 0.05;
+  options.checkpoint_keep = 0;
+  return options;
+}
+
+const Split& digits() {
+  static const Split kDigits{generate_digits(300, 1, false), generate_digits(50, 1, true), "drawn"};
+  return kDigits;
+}
+
+/// The parameters behind a training of one rank.
+std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options) {
+  auto communicator = make_communicator("single", {});
+  REQUIRE(communicator.has_value());
+  (*communicator)->set_compute_stream(kernels.stream());
+  Reporter::Options silent;
+  silent.is_silent = true;
+  auto reporter = Reporter::open(silent);
+  Trainer trainer(options, digits(), Session{**communicator, kernels, *reporter, "host"});
+  const auto outcome = trainer.run();
+  REQUIRE_MESSAGE(outcome.has_value(), outcome.error().message);
+  return trainer.parameters();
+}
+
+}  // namespace
+
+TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the missing GPU is named") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const auto host = make_cpu_kernels<float>(1);
+  check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4, 1);  // 20 steps of rounding
+}
+
+TEST_CASE("data that stay in host memory train the same model, to the bit") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const auto streaming = gpu({.most_data_bytes = 1000});
+  REQUIRE(streaming->upload(digits().train).is_streamed);
+  REQUIRE_FALSE(device->upload(digits().train).is_streamed);
+  CHECK(trained(*streaming, short_run()) == trained(*device, short_run()));
+}
+
+TEST_CASE("what is copied to the GPU may change at once, however much is on its way") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  std::vector<std::vector<float>> sent;
+  std::vector<Array<float>> there;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    std::vector<float> values = numbers(i % 4 == 3 ? 3'000'001 : 10 + i, i);
+    sent.push_back(values);
+    there.emplace_back(*device, values.size());
+    device->copy_from_host(there.back().data(), values.data(), values.size() * sizeof(float));
+    std::fill(values.begin(), values.end(), -7.0F);
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    CAPTURE(i);
+    std::vector<float> got(sent[i].size());
+    device->copy_to_host(got.data(), there[i].data(), got.size() * sizeof(float));
+    CHECK(got == sent[i]);
+  }
+}
+
+}  // namespace dlrun::trainer
