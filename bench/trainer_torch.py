@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """One rank of the peer of bench/trainer: PyTorch trains the same network on the same files.
 
-usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E --device cpu|cuda
+usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E --device cpu|cuda --precision float32|bf16
 
 Prints samples per second over all epochs but the first, which warms up. Ranks are read from RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT; more than one train with DistributedDataParallel over Gloo. Tuned as far as its users can: denormals flushed, data as
@@ -9,6 +9,7 @@ bytes in memory without a loader, gradients set to None, the loss not read back.
 """
 
 import argparse
+import contextlib
 import os
 import time
 
@@ -36,6 +37,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
@@ -54,6 +56,8 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss_of = nn.CrossEntropyLoss()
 
+    precision = torch.autocast(args.device, dtype=torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext()
+
     seconds = 0.0
     samples = 0
     for epoch in range(args.epochs):
@@ -61,7 +65,8 @@ def main():
         start = time.perf_counter()
         for batch in order.split(args.batch):
             x = images[batch].float() / 255
-            loss = loss_of(model(x), labels[batch])
+            with precision:
+                loss = loss_of(model(x), labels[batch])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()

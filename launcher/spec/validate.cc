@@ -381,6 +381,11 @@ class Validator {
     if (spec_.train.local_after && !spec_.train.local_steps) {
       error("train.local_after", "train.local_after needs train.local_steps, the steps between averages");
     }
+    if (spec_.train.precision == "bf16" && spec_.train.device.value_or("cpu") != "cuda") {
+      error("train.precision",
+            "train.precision: bf16 is computed on GPUs only, and train.device is cpu; set train.device: cuda, or leave "
+            "float32");
+    }
     if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset.value_or("digits") != "arrays") {
       error("train.loss", fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
                                       "train.data.dataset: {} are one class of several; arrays can hold such",

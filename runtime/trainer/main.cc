@@ -75,7 +75,7 @@ int exit_code(Errc code) {
 }
 
 Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, const World& world) {
-  if (options.device == "cuda") return make_cuda_kernels(world.local_rank);
+  if (options.device == "cuda") return make_cuda_kernels(world.local_rank, {.precision = options.precision});
   return make_cpu_kernels<float>(options.threads);
 }
 
@@ -101,6 +101,7 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   reporting.metrics = options.metrics;
   reporting.store = job.store();
+  reporting.precision = name_of((*kernels)->precision());
   reporting.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
   reporting.epochs = epochs_per_rank(options.train.sharding, options.train.epochs, world.size);
   auto reporter = Reporter::open(reporting);

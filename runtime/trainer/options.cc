@@ -97,6 +97,13 @@ std::optional<bool> parse_state(std::string_view value) {
   return std::nullopt;
 }
 
+std::optional<Precision> parse_precision(std::string_view value) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    if (name_of(precision) == value) return precision;
+  }
+  return std::nullopt;
+}
+
 std::optional<Loss> parse_loss(std::string_view value) {
   if (value == "softmax") return Loss::kSoftmax;
   if (value == "sigmoid") return Loss::kSigmoid;
@@ -262,6 +269,10 @@ const std::vector<Flag<Options>>& flags() {
       {"--device", "cpu|cuda", "where the model lies (cpu)",
        one_of(
            [](O & o) -> auto& { return o.device; }, word_in("cpu|cuda"), "cpu|cuda")},
+      {"--precision", "float32|bf16",
+       "with --device cuda: what the inputs of products and convolutions are rounded to; all else is float32 (float32)",
+       one_of(
+           [](O & o) -> auto& { return o.precision; }, parse_precision, "float32|bf16")},
       {"--threads", "N", "of each rank on the CPU (1)",
        number<O>(
            [](O & o) -> auto& { return o.threads; }, 1, 1024)},
@@ -385,6 +396,10 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;  // an absolute one stays
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage, "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
+  }
+  if (options.device == "cpu" && options.precision != Precision::kFloat32) {
+    return fail(Errc::kUsage, "--precision {} needs --device cuda: products on the CPU are in float32",
+                name_of(options.precision));
   }
   options.data.is_by_file = options.train.sharding == Sharding::kFile;
   if (options.data.is_by_file && (options.data.dataset != "arrays" || options.data.train_samples > 0)) {

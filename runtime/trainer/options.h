@@ -18,6 +18,7 @@ struct Options {
   TrainOptions train;
   std::string backend = "auto";
   std::string device = "cpu";
+  Precision precision = Precision::kFloat32;
   int threads = 1;
   std::optional<std::filesystem::path> metrics;
   bool wants_help = false;

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/comm/half.h"
 #include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/kernels.h"
 
@@ -40,6 +41,12 @@ inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
   Random random(seed, Purpose::kInit);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+/// The bfloat16s nearest to them.
+inline std::vector<float> rounded(std::vector<float> values) {
+  for (float& value : values) value = Bfloat16(value);
   return values;
 }
 

@@ -297,6 +297,56 @@ TEST_CASE("every layer's forward and backward on the GPU are the CPU's") {
   }
 }
 
+TEST_CASE("in bf16 convolutions are those of rounded inputs, their results rounded too") {
+  const auto device = gpu({.precision = Precision::kBfloat16});
+  if (device == nullptr) return;
+  const auto host = make_cpu_kernels<float>(1);
+  for (const Window& w : {window_of({28, 28, 1}, 32, 3, 1, 0), window_of({26, 26, 32}, 64, 3, 1, 0),
+                          window_of({16, 16, 64}, 128, 3, 2, 1), window_of({9, 6, 5}, 7, 5, 1, 2)}) {
+    CAPTURE(w.input.height);
+    CAPTURE(w.input.channels);
+    const auto x = rounded(numbers(kImages * w.input.size(), 1));
+    const auto dy = rounded(numbers(kImages * w.output.size(), 2));
+    const auto kernel = rounded(numbers(w.size * w.size * w.input.channels * w.output.channels, 3));
+    const auto bias = numbers(w.output.channels, 4);
+    const auto compare = [&](const char* what, const std::vector<std::vector<float>>& arrays,
+                             const Operation& operation) {
+      CAPTURE(what);
+      // Results are rounded by 2^-8 of themselves, before a bias below 1; their sums by 1e-5.
+      check_close(result_of(*device, arrays, operation), result_of(*host, arrays, operation), 0x1p-8, 1);
+    };
+    compare("convolve", {dy, x, kernel, bias}, [&](auto& kernels, const auto& p) {
+      kernels.layers().convolve(w, kImages, p[1], p[2], p[3], false, p[0]);
+    });
+    compare("convolve_backward_input", {x, kernel, dy}, [&](auto& kernels, const auto& p) {
+      kernels.layers().convolve_backward_input(w, kImages, p[1], p[2], p[0]);
+    });
+    compare("convolve_backward_weights", {kernel, x, dy, bias}, [&](auto& kernels, const auto& p) {
+      kernels.layers().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
+    });
+  }
+  for (const std::string& name : device->layers().implementations()) MESSAGE(name);
+}
+
+TEST_CASE("mlp and cnn in bf16 stay near those in float32") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  const auto rounding = gpu({.precision = Precision::kBfloat16});
+  // Inputs are rounded by 2^-8 of themselves, layer after layer, and a number that is rounded across a ReLU's 0 sends
+  // its gradient elsewhere: a twentieth of the largest number of each array, after some steps, too.
+  constexpr double kTolerance = 0.05;
+  const std::vector<std::size_t> hidden{512};
+  for (const char* name : {"mlp", "cnn"}) {
+    CAPTURE(name);
+    const Words words = *named_model(name, hidden, 10);
+    const Trained plain = train(*device, words, {28, 28, 1}, 5);
+    const Trained near = train(*rounding, words, {28, 28, 1}, 5);
+    compare(near, plain, kTolerance);
+    CHECK(near.output != plain.output);  // it does round
+    CHECK(train(*rounding, words, {28, 28, 1}, 5).parameters == near.parameters);
+  }
+}
+
 TEST_CASE("cnn and a residual network trained on the GPU are those trained on the CPU") {
   const auto device = gpu();
   if (device == nullptr) return;

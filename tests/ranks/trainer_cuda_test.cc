@@ -120,4 +120,37 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   compare("sgd", {x, y}, [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], nullptr, kN * kWidth, sgd); });
 }
 
+TEST_CASE("in bf16 products are those of rounded inputs, added up in float32") {
+  const auto device = gpu({.precision = Precision::kBfloat16});
+  if (device == nullptr) return;
+  CHECK(device->description().ends_with(", bf16"));
+  const auto host = make_cpu_kernels<float>(1);
+  // Sizes of whole and of part tiles; the parameters of a dense layer begin at any float.
+  for (const std::size_t width : {std::size_t{64}, std::size_t{53}}) {
+    constexpr std::size_t kN = 37;
+    constexpr std::size_t kOut = 10;
+    CAPTURE(width);
+    const auto x = numbers(kN * width, 1);
+    const auto w = numbers(width * kOut, 2);
+    const auto compare = [&](const char* what, const Operation& operation) {
+      CAPTURE(what);
+      const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w, numbers(1 + kOut, 6)};
+      const std::vector<std::vector<float>> near{arrays[0], rounded(x), rounded(w), arrays[3]};
+      // Products of 16-bit numbers are exact in float32: what is left is its own sums, in another order.
+      check_close(result_of(*device, arrays, operation), result_of(*host, near, operation), 1e-5, 1);
+    };
+    for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
+      for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
+        compare("gemm",
+                [&](auto& kernels, const auto& p) { kernels.gemm(ta, tb, kN, kOut, width, p[1], p[2], 0.5F, p[0]); });
+      }
+    }
+    for (const bool with_relu : {false, true}) {
+      compare("dense", [&](auto& kernels, const auto& p) {
+        kernels.dense(kN, width, kOut, p[1], p[2], p[3] + 1, with_relu, p[0]);
+      });
+    }
+  }
+}
+
 }  // namespace dlrun::trainer

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "runtime/comm/half.h"
 #include "runtime/trainer/cuda/elementwise.cu"
 #include "runtime/trainer/cuda/layer_loops.cu"
 #include "runtime/trainer/cuda/uploads.h"
@@ -250,6 +252,28 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
   cuda::sums_of_squares(a.data(), ranges.data(), 2, squares.data(), nullptr);
   kernels->sums_of_squares(a.data(), parts, expected_squares.data());
   check_close(squares, expected_squares, 1e-12);
+}
+
+TEST_CASE("the GPU rounds to bfloat16 as collectives do: to nearest, ties to even, and what is no number stays so") {
+  std::vector<float> values;
+  for (std::uint32_t high = 0; high < 0x10000; high += 7) {  // signs, exponents, infinities and what is no number
+    for (const std::uint32_t low : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
+      values.push_back(std::bit_cast<float>(high << 16U | low));
+  }
+  for (const std::uint32_t bits : {0x7f7fffffU, 0x7f800000U, 0x7f800001U, 0xff800000U, 0xffffffffU, 0x80000000U, 1U})
+    values.push_back(std::bit_cast<float>(bits));
+  std::vector<std::uint16_t> halves(values.size(), 0x1234);
+  cuda::round_to_bfloat16(values.data(), halves.data(), values.size(), nullptr);
+  std::vector<std::uint16_t> expected;
+  for (const float value : values) expected.push_back(Bfloat16(value).bits);
+  CHECK(halves == expected);
+
+  std::vector<float> wide(values.size());
+  cuda::widen_bfloat16(halves.data(), wide.data(), halves.size(), nullptr);
+  bool is_exact = true;
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    is_exact = is_exact && std::bit_cast<std::uint32_t>(wide[i]) == std::uint32_t{halves[i]} << 16U;
+  CHECK(is_exact);
 }
 
 TEST_CASE("what is copied to the GPU may change at once, however much is on its way") {

@@ -17,6 +17,17 @@ std::string message_of(const Words& words) {
 
 }  // namespace
 
+TEST_CASE("products in bfloat16 are a GPU's, and the CPU says so") {
+  const Words rounded{"--device", "cuda", "--precision", "bf16"};
+  REQUIRE(parse_options(rounded, Env()).has_value());
+  CHECK(parse_options(rounded, Env())->precision == Precision::kBfloat16);
+  CHECK(parse_options(Words{"--device", "cuda"}, Env())->precision == Precision::kFloat32);
+  CHECK(parse_options(Words{"--precision", "float32"}, Env()).has_value());
+  CHECK(message_of({"--precision", "bf16"}) ==
+        "--precision bf16 needs --device cuda: products on the CPU are in float32");
+  CHECK(message_of({"--precision", "fp16"}) == "--precision: expected one of float32|bf16, got 'fp16'");
+}
+
 TEST_CASE("every flag of the trainer is understood, with its value apart or after '='") {
   const Words words{"--dataset", "mnist",
                     "--data=/d", "--train-samples",

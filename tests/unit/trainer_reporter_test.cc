@@ -39,6 +39,7 @@ Reporter::Options options_of(const TemporaryDirectory& folder, Store& store) {
   options.store = &store;
   options.attempt = 2;
   options.epochs = 3;
+  options.precision = "bf16";
   return options;
 }
 
@@ -59,11 +60,13 @@ TEST_CASE("an epoch is a line of metrics, the end a final report to the run's re
   CHECK(line["step"] == 10);
   CHECK(line["loss"] == 0.5);
   CHECK(line["test_accuracy"] == 0.875);
+  CHECK(line["precision"] == "bf16");
   CHECK(line["time"].get<std::string>().ends_with("Z"));
   REQUIRE(store.reports.size() == 1);
   const auto final_report = nlohmann::json::parse(store.reports[0]);
   CHECK(final_report["final"] == true);
   CHECK(final_report["test_accuracy"] == 0.875);
+  CHECK(final_report["precision"] == "bf16");
   CHECK(final_report["parameters"] == "0123456789abcdef");
 }
 

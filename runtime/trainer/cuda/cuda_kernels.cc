@@ -11,6 +11,7 @@
 #include "runtime/trainer/cuda/dense_forward.h"
 #include "runtime/trainer/cuda/device_status.h"
 #include "runtime/trainer/cuda/elementwise.h"
+#include "runtime/trainer/cuda/halves.h"
 #include "runtime/trainer/cuda/layer_loops.h"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/dataset.h"
@@ -24,7 +25,7 @@ namespace {
 class CudaKernels final : public Kernels<float> {
  public:
   CudaKernels(int device, const GpuOptions& options)
-      : device_(device), options_(options), status_(device), dense_(*this) {}
+      : device_(device), options_(options), status_(device), dense_(*this, options.precision) {}
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
@@ -48,7 +49,10 @@ class CudaKernels final : public Kernels<float> {
     return status_.first();
   }
 
-  [[nodiscard]] std::string description() const override { return fmt::format("cuda {} ({})", device_, name_); }
+  [[nodiscard]] std::string description() const override {
+    return fmt::format("cuda {} ({}){}", device_, name_, is_bfloat16() ? ", bf16" : "");
+  }
+  [[nodiscard]] Precision precision() const override { return options_.precision; }
   [[nodiscard]] bool uses_host_memory() const override { return false; }
   [[nodiscard]] void* stream() const override { return stream_; }
   [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
@@ -104,27 +108,26 @@ class CudaKernels final : public Kernels<float> {
 
   void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a, const float* b,
             float beta, float* c) override {
-    // cuBLAS reads column-major: what is row-major here is the transpose there, and c^T = op(b)^T op(a)^T.
-    const auto op = [](Transpose transpose) { return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
-    const auto size = [](std::size_t value) { return static_cast<int>(value); };
-    const float one = 1;
     if (k == 0) {
       // An empty product: cuBLAS wants leading dimensions above 0, whatever it then does not read.
+      const auto size = [](std::size_t value) { return static_cast<int>(value); };
+      const float one = 1;
       keep(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n), a, 1, &beta, c, size(n)),
            "cublasSgemm");
       return;
     }
-    keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, b, size(tb == Transpose::kYes ? k : n), a,
-                     size(ta == Transpose::kYes ? m : k), &beta, c, size(n)),
-         "cublasSgemm");
+    const Operands of = operands(a, m * k, b, k * n);
+    if (of.a != nullptr && of.b != nullptr) product(ta, tb, m, n, k, of, beta, c);
   }
 
   void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w, const float* bias,
              bool with_relu, float* y) override {
-    const auto done = dense_.run(n, inputs, outputs, x, w, bias, with_relu, y);
+    const Operands of = operands(x, n * inputs, w, inputs * outputs);
+    if (of.a == nullptr || of.b == nullptr) return;  // allocate() has kept the error
+    const auto done = dense_.run(n, inputs, outputs, of.a, of.b, bias, with_relu, y);
     if (!done) status_.keep(tl::unexpected(done.error()));
     if (!done || *done) return;
-    gemm(Transpose::kNo, Transpose::kNo, n, outputs, inputs, x, w, 0, y);
+    product(Transpose::kNo, Transpose::kNo, n, outputs, inputs, of, 0, y);
     cuda::add_channel_bias(y, bias, n, outputs, with_relu, stream_);
     launched("add_channel_bias");
   }
@@ -216,6 +219,40 @@ class CudaKernels final : public Kernels<float> {
     return {{memory, [](void* at) { cudaFree(at); }}, code};
   }
 
+  [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
+
+  /// Two matrices as products take them; nullptr where there is no memory for it.
+  struct Operands {
+    const void* a;
+    const void* b;
+  };
+  [[nodiscard]] Operands operands(const float* a, std::size_t a_count, const float* b, std::size_t b_count) {
+    if (!is_bfloat16()) return {a, b};
+    const Operands rounded{halves_a_.of(a, a_count), halves_b_.of(b, b_count)};
+    launched("round_to_bfloat16");
+    return rounded;
+  }
+
+  /// gemm() of operands; k > 0.
+  void product(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const Operands& of, float beta,
+               float* c) {
+    // cuBLAS reads column-major: what is row-major here is the transpose there, and c^T = op(b)^T op(a)^T.
+    const auto op = [](Transpose transpose) { return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    const auto size = [](std::size_t value) { return static_cast<int>(value); };
+    const int row_of_a = size(ta == Transpose::kYes ? m : k);
+    const int row_of_b = size(tb == Transpose::kYes ? k : n);
+    const float one = 1;
+    if (is_bfloat16()) {
+      keep(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, of.b, CUDA_R_16BF, row_of_b, of.a,
+                        CUDA_R_16BF, row_of_a, &beta, c, CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+           "cublasGemmEx");
+      return;
+    }
+    keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, static_cast<const float*>(of.b), row_of_b,
+                     static_cast<const float*>(of.a), row_of_a, &beta, c, size(n)),
+         "cublasSgemm");
+  }
+
   /// Bytes that data may take of what is free now: the optimizer's arrays and the libraries' workspaces are still to
   /// come.
   [[nodiscard]] std::size_t room_for_data() {
@@ -270,6 +307,8 @@ class CudaKernels final : public Kernels<float> {
   Array<double> partials_;  // of sum_rows()
   cuda::DeviceStatus status_;
   cuda::DenseForward dense_;
+  cuda::Halves halves_a_{*this};  // of operands(), as the next
+  cuda::Halves halves_b_{*this};
   std::unique_ptr<LayerKernels<float>> layers_;
 };
 

@@ -47,7 +47,8 @@ struct Plan {
 }  // namespace
 
 struct DenseForward::Parts {
-  explicit Parts(Kernels<float>& kernels) : device(kernels) {}
+  Parts(Kernels<float>& kernels, Precision precision)
+      : device(kernels), input(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
@@ -55,6 +56,7 @@ struct DenseForward::Parts {
   }
 
   Kernels<float>& device;
+  cudaDataType_t input;  // of x and w
   cublasLtHandle_t handle = nullptr;
   Array<std::byte> workspace;
   std::vector<std::unique_ptr<Plan>> plans;  // a handful: layers times batch sizes
@@ -83,15 +85,16 @@ struct DenseForward::Parts {
 
   /// cuBLASLt reads column by column: what is row-major here is the transpose there, and y^T = w^T x^T, with a bias for
   /// each of y^T's rows.
-  static Result<> describe(Plan& plan, const float* bias) {
+  Result<> describe(Plan& plan, const float* bias) const {
     const Case& of = plan.of;
-    const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, std::size_t rows, std::size_t columns) {
-      return checked(cublasLtMatrixLayoutInit(&to, CUDA_R_32F, rows, columns, static_cast<std::int64_t>(rows)),
+    const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type, std::size_t rows,
+                           std::size_t columns) {
+      return checked(cublasLtMatrixLayoutInit(&to, type, rows, columns, static_cast<std::int64_t>(rows)),
                      "cublasLtMatrixLayoutInit");
     };
-    DLRUN_TRY(layout(plan.w, of.outputs, of.inputs));
-    DLRUN_TRY(layout(plan.x, of.inputs, of.n));
-    DLRUN_TRY(layout(plan.y, of.outputs, of.n));
+    DLRUN_TRY(layout(plan.w, input, of.outputs, of.inputs));
+    DLRUN_TRY(layout(plan.x, input, of.inputs, of.n));
+    DLRUN_TRY(layout(plan.y, CUDA_R_32F, of.outputs, of.n));
     DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescInit"));
     const cublasLtEpilogue_t epilogue = of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
@@ -122,10 +125,11 @@ struct DenseForward::Parts {
   }
 };
 
-DenseForward::DenseForward(Kernels<float>& device) : parts_(std::make_unique<Parts>(device)) {}
+DenseForward::DenseForward(Kernels<float>& device, Precision precision)
+    : parts_(std::make_unique<Parts>(device, precision)) {}
 DenseForward::~DenseForward() = default;
 
-Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w,
+Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t outputs, const void* x, const void* w,
                                const float* bias, bool with_relu, float* y) {
   Parts& p = *parts_;
   const auto found =

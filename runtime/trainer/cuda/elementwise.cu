@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/cuda/launch.h"
 
@@ -78,6 +80,25 @@ __global__ void lamb_kernel(const float* p, float* g, float* m, float* v, std::s
 
 __global__ void add_scaled_kernel(float* y, float scale, const float* x, std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) y[i] += scale * x[i];
+}
+
+/// As runtime/comm/half.h has it, for CUDA's compiler.
+__device__ std::uint16_t bfloat16_of(float value) {
+  std::uint32_t wide = 0;
+  memcpy(&wide, &value, sizeof wide);
+  const bool is_nan = (wide & 0x7fffffffU) > 0x7f800000U;  // rounding could make an infinity of it
+  return static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
+}
+
+__global__ void round_kernel(const float* x, std::uint16_t* y, std::size_t count) {
+  for (std::size_t i = first(); i < count; i += stride()) y[i] = bfloat16_of(x[i]);
+}
+
+__global__ void widen_kernel(const std::uint16_t* x, float* y, std::size_t count) {
+  for (std::size_t i = first(); i < count; i += stride()) {
+    const std::uint32_t wide = std::uint32_t{x[i]} << 16U;
+    memcpy(y + i, &wide, sizeof wide);
+  }
 }
 
 /// A block a range, its threads' sums added in a fixed order: the same bits in every run.
@@ -161,6 +182,16 @@ void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t co
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
   launch(add_scaled_kernel, blocks_for(count), kThreads, stream, y, scale, x, count);
+}
+
+void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  launch(round_kernel, blocks_for(count), kThreads, stream, x, y, count);
+}
+
+void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  launch(widen_kernel, blocks_for(count), kThreads, stream, x, y, count);
 }
 
 void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream) {

@@ -34,6 +34,10 @@ void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t co
 void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count, const LambCoefficients<float>& c,
                     cudaStream_t stream);
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
+/// y = x as the nearest bfloat16, ties to even; not a number stays so.
+void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream);
+/// y = x.
+void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream);
 /// sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]). ranges, sums: device memory.
 void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream);
 

@@ -115,6 +115,7 @@ Result<> Trainer::check_that_ranks_are_alike() const {
        {"--checkpoint-keep", word(o.checkpoint_keep)},
        {"--resume", o.resume ? "given" : "not given"},
        {"--trace-steps", word(o.trace_steps)},
+       {"--precision", std::string(name_of(session_.kernels.precision()))},
        {"the number of training samples", o.sharding == Sharding::kFile ? "its own" : word(data_.train.size())},
        {"the number of test samples", word(data_.test.size())},
        {"the number of classes", o.sharding == Sharding::kFile ? "its own" : word(data_.train.classes)},

@@ -136,7 +136,8 @@ void Reporter::epoch(const EpochReport& report) {
                             {"accuracy", report.accuracy},
                             {"samples_per_s", report.samples_per_s},
                             {"test_loss", report.test_loss},
-                            {"test_accuracy", report.test_accuracy}};
+                            {"test_accuracy", report.test_accuracy},
+                            {"precision", options_.precision}};
   write_metrics(fields.dump());
 }
 
@@ -148,9 +149,9 @@ void Reporter::saved(std::uint64_t step) {
 void Reporter::finish(const FinalReport& report) {
   if (options_.is_silent) return;
   print_line(
-      fmt::format("test accuracy {:.4f}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} samples/s)",
+      fmt::format("test accuracy {:.4f}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} samples/s, {})",
                   report.test_accuracy, report.test_loss, report.test_samples, report.steps, report.seconds,
-                  rate_text(report.samples_per_s)));
+                  rate_text(report.samples_per_s), options_.precision));
   print_line(
       fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks, report.ranks == 1 ? "" : "s"));
   if (options_.store == nullptr) return;
@@ -160,7 +161,8 @@ void Reporter::finish(const FinalReport& report) {
                             {"parameters", report.parameters},
                             {"steps", report.steps},
                             {"seconds", report.seconds},
-                            {"samples_per_s", report.samples_per_s}};
+                            {"samples_per_s", report.samples_per_s},
+                            {"precision", options_.precision}};
   keep(options_.store->report_progress(fields.dump()));
 }
 

@@ -61,6 +61,7 @@ class Reporter {
     Store* store = nullptr;                        ///< the run's record; may be missing
     int attempt = 0;
     std::size_t epochs = 1;
+    std::string_view precision = "float32";  ///< of the products; outlives the reporter
   };
 
   /// Fails with kIo when the metrics file cannot be opened.

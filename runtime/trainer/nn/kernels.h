@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/result.h"
@@ -42,13 +43,23 @@ struct DeviceData {
   bool is_streamed = false;  ///< a GPU that has no memory for it is sent each batch's rows out of the host's
 };
 
+/// What the inputs of matrix products and convolutions are rounded to; all else is float32: their sums and results,
+/// what is kept, normalisation, loss, optimizer.
+enum class Precision { kFloat32, kBfloat16 };
+
 /// What a GPU is to do otherwise than by itself.
 struct GpuOptions {
+  Precision precision = Precision::kFloat32;
   /// A larger data set is streamed even where there is memory for it; tests make it small.
   std::size_t most_data_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 enum class Transpose : bool { kNo, kYes };
+
+/// As options and records have it.
+[[nodiscard]] constexpr std::string_view name_of(Precision precision) {
+  return precision == Precision::kBfloat16 ? "bf16" : "float32";
+}
 
 template <typename T>
 class Kernels {
@@ -59,6 +70,8 @@ class Kernels {
 
   [[nodiscard]] virtual std::string description() const = 0;  ///< "cpu, 1 thread", "cuda 0 (NVIDIA H100)"
   [[nodiscard]] virtual bool uses_host_memory() const = 0;    ///< pointers can be read by the CPU
+
+  [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
 
   /// Waits for all that was queued. Fails with kInternal, naming the operation that failed first.
   [[nodiscard]] virtual Result<> synchronise() = 0;

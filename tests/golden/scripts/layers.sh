@@ -44,5 +44,6 @@ dlrun_program=(
   'conv2d 16 5 stride 2,relu,residual: conv2d 16 3 same; relu; conv2d 16 3 same,maxpool 2,dropout 0.5,dense 10'
   --backend auto                          # train.backend
   --device cuda                           # train.device
+  --precision bf16                        # train.precision
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name layers -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -80,6 +80,7 @@ dlrun_program=(
   --seed 7                                # train.seed
   --backend auto                          # train.backend
   --device cpu                            # train.device
+  --precision float32                     # train.precision
   --trace-steps 20                        # train.trace_steps
   --threads 2                             # train.threads
   --checkpoint-dir /scratch/ckpt          # checkpoint.dir
