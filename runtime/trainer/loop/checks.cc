@@ -44,7 +44,7 @@ Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
       (options_.has_sharded_state || backend == "nccl")) {
     return fail(Errc::kUsage, "--compression goes with neither --backend nccl nor --optimizer-state sharded");
   }
-  if (options_.has_sharded_state && !reads_device_memory(session_.communicator, session_.kernels)) {
+  if (options_.has_sharded_state && !session_.kernels.uses_host_memory() && backend != "nccl") {
     return fail(Errc::kUsage, "--optimizer-state sharded with --device cuda needs --backend nccl, not {}", backend);
   }
   return {};

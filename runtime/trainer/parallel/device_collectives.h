@@ -10,9 +10,10 @@
 
 namespace dlrun::trainer {
 
-/// The communicator can work on kernels' memory itself; else data goes through host memory.
+/// The communicator can work on kernels' memory itself (a rank alone sums nothing up); else data goes through host
+/// memory.
 [[nodiscard]] inline bool reads_device_memory(const Communicator& communicator, const Kernels<float>& kernels) {
-  return kernels.uses_host_memory() || communicator.name() == "nccl";
+  return kernels.uses_host_memory() || communicator.name() == "nccl" || communicator.name() == "single";
 }
 
 /// root's array on every rank. array: kernels' memory.

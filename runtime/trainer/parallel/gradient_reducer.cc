@@ -56,7 +56,9 @@ void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t
   bucket.begin = begin;
   bucket.end = end;
   bucket.last_layer = last_layer;
-  if (!reads_device_memory(communicator_, kernels_)) bucket.staging.resize(end - begin);
+  const bool is_readable =
+      kernels_.uses_host_memory() || (reads_device_memory(communicator_, kernels_) && !is_compressed);
+  if (!is_readable) bucket.staging.resize(end - begin);
   if (is_compressed) bucket.halves.resize(end - begin);
   buckets_.push_back(std::move(bucket));
 }
