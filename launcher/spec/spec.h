@@ -94,6 +94,7 @@ struct Download {
 
 /// The bundled trainer's settings; an absent one is the trainer's own default.
 struct TrainSpec {
+  std::optional<bool> cuda_graphs;
   std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state, compression, lr_scaling,
       lr_decay, shard, backend, device, precision;
   std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm, warmup_epochs,

@@ -386,6 +386,10 @@ class Validator {
             "train.precision: bf16 is computed on GPUs only, and train.device is cpu; set train.device: cuda, or leave "
             "float32");
     }
+    if (spec_.train.cuda_graphs.value_or(false) && spec_.train.device.value_or("cpu") != "cuda") {
+      error("train.cuda_graphs",
+            "train.cuda_graphs: true is for GPUs, and train.device is cpu; set train.device: cuda");
+    }
     if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset.value_or("digits") != "arrays") {
       error("train.loss", fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
                                       "train.data.dataset: {} are one class of several; arrays can hold such",

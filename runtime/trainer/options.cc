@@ -104,6 +104,12 @@ std::optional<Precision> parse_precision(std::string_view value) {
   return std::nullopt;
 }
 
+std::optional<bool> parse_truth(std::string_view value) {
+  if (value == "true") return true;
+  if (value == "false") return false;
+  return std::nullopt;
+}
+
 std::optional<Loss> parse_loss(std::string_view value) {
   if (value == "softmax") return Loss::kSoftmax;
   if (value == "sigmoid") return Loss::kSigmoid;
@@ -273,6 +279,10 @@ const std::vector<Flag<Options>>& flags() {
        "with --device cuda: what the inputs of products and convolutions are rounded to; all else is float32 (float32)",
        one_of(
            [](O & o) -> auto& { return o.precision; }, parse_precision, "float32|bf16")},
+      {"--cuda-graphs", "true|false",
+       "with --device cuda and one rank: a step's operations go to the GPU as one; the same bits (false)",
+       one_of(
+           [](O & o) -> auto& { return o.has_cuda_graphs; }, parse_truth, "true|false")},
       {"--threads", "N", "of each rank on the CPU (1)",
        number<O>(
            [](O & o) -> auto& { return o.threads; }, 1, 1024)},
@@ -400,6 +410,9 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   if (options.device == "cpu" && options.precision != Precision::kFloat32) {
     return fail(Errc::kUsage, "--precision {} needs --device cuda: products on the CPU are in float32",
                 name_of(options.precision));
+  }
+  if (options.device == "cpu" && options.has_cuda_graphs) {
+    return fail(Errc::kUsage, "--cuda-graphs true needs --device cuda");
   }
   options.data.is_by_file = options.train.sharding == Sharding::kFile;
   if (options.data.is_by_file && (options.data.dataset != "arrays" || options.data.train_samples > 0)) {

@@ -19,6 +19,7 @@ struct Options {
   std::string backend = "auto";
   std::string device = "cpu";
   Precision precision = Precision::kFloat32;
+  bool has_cuda_graphs = false;
   int threads = 1;
   std::optional<std::filesystem::path> metrics;
   bool wants_help = false;

@@ -64,6 +64,37 @@ TEST_CASE("data that stay in host memory train the same model, to the bit") {
   CHECK(trained(*streaming, short_run()) == trained(*device, short_run()));
 }
 
+TEST_CASE("steps that go to the GPU as one train the same model, to the bit") {
+  if (gpu() == nullptr) return;
+  std::vector<TrainOptions> runs;
+  for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms on the way
+    runs.push_back(short_run());
+    runs.back().optimizer.name = rule;
+  }
+  runs.push_back(short_run());
+  runs.back().layers = {"conv2d 8 3", "batchnorm", "relu", "maxpool 2", "dropout 0.3", "dense 32", "relu", "dense 10"};
+  runs.push_back(runs.back());
+  runs.back().micro_batch = 5;
+  runs.push_back(short_run());
+  runs.back().clip_norm = 0.5;
+  for (const TrainOptions& options : runs) {
+    CAPTURE(options.optimizer.name);
+    CAPTURE(options.layers.size());
+    CAPTURE(options.micro_batch);
+    CAPTURE(options.clip_norm);
+    for (const std::size_t most_data_bytes : {std::size_t{1000}, std::size_t{1} << 30U}) {
+      for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+        CAPTURE(most_data_bytes);
+        CAPTURE(name_of(precision));
+        GpuOptions one_by_one{.precision = precision, .records_steps = false, .most_data_bytes = most_data_bytes};
+        GpuOptions as_one = one_by_one;
+        as_one.records_steps = true;
+        CHECK(trained(*gpu(as_one), options) == trained(*gpu(one_by_one), options));
+      }
+    }
+  }
+}
+
 TEST_CASE("what is copied to the GPU may change at once, however much is on its way") {
   const auto device = gpu();
   if (device == nullptr) return;

@@ -13,6 +13,7 @@
 #include "runtime/comm/half.h"
 #include "runtime/trainer/cuda/elementwise.cu"
 #include "runtime/trainer/cuda/layer_loops.cu"
+#include "runtime/trainer/cuda/step_graphs.h"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/kernels.h"
@@ -294,6 +295,52 @@ TEST_CASE("what is copied to the GPU may change at once, however much is on its 
     if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // there was room for them: nobody has waited
   }
   CHECK(gpu_on_cpu::queue.done > 0);
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
+  CHECK(there == sent);
+}
+
+TEST_CASE("a recorded step runs once, when it is handed over, with arguments and copies of its own") {
+  constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
+  cuda::Uploads uploads;
+  cuda::StepGraphs graphs;
+  REQUIRE(uploads.prepare(nullptr).has_value());
+  std::vector<std::vector<std::uint8_t>> sent;
+  std::vector<std::vector<std::uint8_t>> there;
+  const auto send = [&](std::size_t bytes) {
+    sent.emplace_back(bytes);
+    for (std::size_t j = 0; j < bytes; ++j) sent.back()[j] = static_cast<std::uint8_t>(sent.size() * 31 + j * 7);
+    there.emplace_back(bytes);
+    std::vector<std::uint8_t> from = sent.back();
+    REQUIRE(uploads.copy(there.back().data(), from.data(), bytes).has_value());
+    std::fill(from.begin(), from.end(), std::uint8_t{0xee});
+  };
+  /// A step of a kind sends so many bytes so often.
+  const auto step = [&](std::size_t kind, std::size_t bytes, int times, bool is_first) {
+    CAPTURE(kind);
+    REQUIRE(graphs.begin(kind, nullptr).has_value());
+    CHECK(graphs.is_recording() == !is_first);
+    if (!is_first) uploads.begin_recording();
+    const std::size_t before = gpu_on_cpu::queue.queued();
+    for (int i = 0; i < times; ++i) send(bytes);
+    CHECK((gpu_on_cpu::queue.queued() == before) == !is_first);
+    if (is_first) return;
+    REQUIRE(graphs.launch().has_value());
+    REQUIRE(uploads.end_recording().has_value());
+    CHECK_FALSE(graphs.is_recording());
+    for (int i = 0; i < 30; ++i) send(kChunk / 2);  // what is behind it takes the ring's chunks
+  };
+  const std::size_t made = gpu_on_cpu::queue.graphs_made;
+  step(32, 100, 5, true);
+  step(32, 100, 5, false);
+  step(12, kChunk / 3, 5, true);
+  step(32, 2 * kChunk / 3, 5, false);
+  step(12, kChunk, 5, false);
+  step(32, 100, 5, false);
+  CHECK(gpu_on_cpu::queue.graphs_made == made + 2);  // one a kind: only arguments differed
+  step(12, 12 * kChunk, 5, false);                   // more than the ring has
+  CHECK(gpu_on_cpu::queue.graphs_made == made + 3);  // of other operations
+  step(12, 12 * kChunk, 5, false);
+  CHECK(gpu_on_cpu::queue.graphs_made == made + 3);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
   CHECK(there == sent);
 }

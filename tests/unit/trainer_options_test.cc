@@ -17,6 +17,14 @@ std::string message_of(const Words& words) {
 
 }  // namespace
 
+TEST_CASE("CUDA graphs are a GPU's") {
+  CHECK(parse_options(Words{"--device", "cuda", "--cuda-graphs", "true"}, Env())->has_cuda_graphs);
+  CHECK_FALSE(parse_options(Words{"--device", "cuda"}, Env())->has_cuda_graphs);
+  CHECK(parse_options(Words{"--cuda-graphs", "false"}, Env()).has_value());
+  CHECK(message_of({"--cuda-graphs", "true"}) == "--cuda-graphs true needs --device cuda");
+  CHECK(message_of({"--cuda-graphs", "yes"}) == "--cuda-graphs: expected one of true|false, got 'yes'");
+}
+
 TEST_CASE("products in bfloat16 are a GPU's, and the CPU says so") {
   const Words rounded{"--device", "cuda", "--precision", "bf16"};
   REQUIRE(parse_options(rounded, Env()).has_value());

@@ -13,6 +13,7 @@
 #include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/cuda/halves.h"
 #include "runtime/trainer/cuda/layer_loops.h"
+#include "runtime/trainer/cuda/step_graphs.h"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
@@ -22,6 +23,8 @@
 namespace dlrun::trainer {
 namespace {
 
+constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;  // what NVIDIA advises for Hopper
+
 class CudaKernels final : public Kernels<float> {
  public:
   CudaKernels(int device, const GpuOptions& options)
@@ -29,6 +32,7 @@ class CudaKernels final : public Kernels<float> {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
+    hand_over();
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
     layers_.reset();
     if (blas_ != nullptr) cublasDestroy(blas_);
@@ -45,6 +49,11 @@ class CudaKernels final : public Kernels<float> {
     keep(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     name_ = properties.name;
     if (status_.first()) status_.keep(uploads_.prepare(stream_));
+    if (status_.first()) {
+      // Its own would be allocated in a step, and may be another one in a step that is recorded.
+      blas_workspace_ = allocate(kBlasWorkspaceBytes);
+      keep(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes), "cublasSetWorkspace");
+    }
     layers_ = cuda::make_cuda_layer_kernels(*this, status_);
     return status_.first();
   }
@@ -57,7 +66,16 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] void* stream() const override { return stream_; }
   [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
 
+  void begin_step(std::size_t kind) override {
+    if (!options_.records_steps || !status_.first()) return;
+    hand_over();  // of a step that nobody has waited for
+    status_.keep(graphs_.begin(kind, stream_));
+    if (graphs_.is_recording()) uploads_.begin_recording();
+  }
+  [[nodiscard]] bool records_steps() const override { return options_.records_steps; }
+
   [[nodiscard]] Result<> synchronise() override {
+    hand_over();
     keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     return status_.first();
   }
@@ -74,6 +92,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
+    hand_over();
     keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy from the GPU");
     keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
@@ -181,7 +200,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void zero(float* y, std::size_t count) override {
-    keep(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
+    if (count > 0) keep(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
   }
 
   void add_scaled(float* y, float scale, const float* x, std::size_t count) override {
@@ -213,10 +232,18 @@ class CudaKernels final : public Kernels<float> {
     std::shared_ptr<void> memory;
     cudaError_t code = cudaSuccess;
   };
-  static Taken take(std::size_t bytes) {
+  Taken take(std::size_t bytes) {
+    hand_over();  // what is recorded may read the memory that this one is to replace
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
     return {{memory, [](void* at) { cudaFree(at); }}, code};
+  }
+
+  /// What was recorded goes to the GPU, and recording ends.
+  void hand_over() {
+    if (!graphs_.is_recording()) return;
+    status_.keep(graphs_.launch());
+    status_.keep(uploads_.end_recording());
   }
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
@@ -300,6 +327,8 @@ class CudaKernels final : public Kernels<float> {
   std::shared_ptr<std::uint32_t> samples_;  // the indices of gather()
   std::size_t samples_size_ = 0;
   cuda::Uploads uploads_;
+  cuda::StepGraphs graphs_;
+  std::shared_ptr<void> blas_workspace_;
   Array<std::uint8_t> rows_;             // of gather_streamed()
   std::shared_ptr<std::size_t> ranges_;  // of sums_of_squares(), as the next two
   std::shared_ptr<double> sums_;

@@ -326,7 +326,7 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
 Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
                                              float* dw) {
   Parts& p = *parts_;
-  const auto done = p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
+  auto done = p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
     cudnnHandle_t const handle = p.handle.get();
     DLRUN_TRY(

@@ -16,20 +16,24 @@ Result<> checked(cudaError_t code, const char* call) {
 }  // namespace
 
 Uploads::~Uploads() {
-  for (cudaEvent_t event : free_) {
-    if (event != nullptr) cudaEventDestroy(event);
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.free != nullptr) cudaEventDestroy(chunk.free);
+    if (chunk.memory != nullptr) cudaFreeHost(chunk.memory);
   }
-  if (memory_ != nullptr) cudaFreeHost(memory_);
 }
 
 Result<> Uploads::prepare(cudaStream_t stream) {
   stream_ = stream;
-  void* memory = nullptr;
-  DLRUN_TRY(checked(cudaHostAlloc(&memory, kChunks * kChunkBytes, cudaHostAllocDefault), "cudaHostAlloc"));
-  memory_ = static_cast<std::byte*>(memory);
-  for (cudaEvent_t& event : free_)
-    DLRUN_TRY(checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+  while (chunks_.size() < kChunks) DLRUN_TRY(add_chunk(chunks_.size()));
   return {};
+}
+
+Result<> Uploads::add_chunk(std::size_t at) {
+  Chunk& chunk = *chunks_.emplace(chunks_.begin() + static_cast<std::ptrdiff_t>(at));
+  void* memory = nullptr;
+  DLRUN_TRY(checked(cudaHostAlloc(&memory, kChunkBytes, cudaHostAllocDefault), "cudaHostAlloc"));
+  chunk.memory = static_cast<std::byte*>(memory);
+  return checked(cudaEventCreateWithFlags(&chunk.free, cudaEventDisableTiming), "cudaEventCreate");
 }
 
 Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
@@ -72,15 +76,28 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from, std::spa
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    DLRUN_TRY(checked(cudaEventRecord(free_[chunk_], stream_), "cudaEventRecord"));
-    chunk_ = (chunk_ + 1) % kChunks;
+    // An event that is recorded would tell nothing of the copies: they have theirs when they are handed over.
+    chunks_[chunk_].is_held = is_recording_;
+    if (!is_recording_) DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
+    chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
+    if (chunks_[chunk_].is_held) DLRUN_TRY(add_chunk(chunk_));
     // Of a chunk that was never left this returns at once.
-    DLRUN_TRY(checked(cudaEventSynchronize(free_[chunk_]), "cudaEventSynchronize"));
+    DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].free), "cudaEventSynchronize"));
   }
-  const std::span<std::byte> place(memory_ + chunk_ * kChunkBytes + used_, most);
+  const std::span<std::byte> place(chunks_[chunk_].memory + used_, most);
   used_ += (most + kAlignment - 1) / kAlignment * kAlignment;
   return place;
+}
+
+Result<> Uploads::end_recording() {
+  is_recording_ = false;
+  for (Chunk& chunk : chunks_) {
+    if (!chunk.is_held) continue;
+    DLRUN_TRY(checked(cudaEventRecord(chunk.free, stream_), "cudaEventRecord"));
+    chunk.is_held = false;
+  }
+  return {};
 }
 
 Result<> Uploads::send(void* to, std::span<const std::byte> place) {

@@ -144,6 +144,17 @@ Result<> Trainer::build() {
                   p.network.description(), p.network.parameters().size(), options_.optimizer.name,
                   learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
                   session_.communicator.name(), session_.kernels.description()));
+  if (session_.kernels.records_steps()) {
+    p.is_recorded = session_.communicator.name() == "single";
+    const bool has_norms = options_.clip_norm > 0 || p.optimizer->needs_whole_tensors();
+    session_.reporter.note(fmt::format(
+        "CUDA graphs: {}",
+        !p.is_recorded ? fmt::format("not used: ranks over {} exchange gradients within a step; they are for one "
+                                     "rank, --backend single",
+                                     session_.communicator.name())
+        : has_norms    ? "each step is one up to the gradients' norms, which are waited for"
+                       : "each step is one"));
+  }
   if (p.local != nullptr) {
     session_.reporter.note(fmt::format("post-local SGD: after {:g} epochs ranks step alone, and average every {} steps",
                                        options_.local_after, options_.local_steps));

@@ -61,6 +61,7 @@ struct Trainer::Parts {
   Array<float> accumulated;    // gradients of the micro-batches before; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;  // nullptr: none is asked for
+  bool is_recorded = false;      // steps go to the GPU as one: Kernels::begin_step
   Clock::duration waited{};      // for other ranks, in the step under way
   Result<> summed;               // the first failure of the next
   SumOverRanks sum_over_ranks;   // for layers

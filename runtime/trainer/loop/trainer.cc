@@ -88,6 +88,7 @@ Result<> Trainer::step() {
   // In a common step every rank divides by the samples of all ranks: the sum over ranks is then the mean over the
   // global batch, whatever each rank's part of it is.
   const std::size_t batch_samples = is_local ? n : batch.global_samples;
+  if (p.is_recorded) kernels.begin_step(n);  // it ends where its words are read, or, with clipping and the like, before
   float* words = p.network.extra().data();
   if (steps_apart == 0) {
     constexpr std::array<float, kWords> kFresh{};

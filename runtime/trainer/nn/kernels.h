@@ -50,6 +50,7 @@ enum class Precision { kFloat32, kBfloat16 };
 /// What a GPU is to do otherwise than by itself.
 struct GpuOptions {
   Precision precision = Precision::kFloat32;
+  bool records_steps = false;  ///< Kernels::begin_step
   /// A larger data set is streamed even where there is memory for it; tests make it small.
   std::size_t most_data_bytes = std::numeric_limits<std::size_t>::max();
 };
@@ -72,6 +73,13 @@ class Kernels {
   [[nodiscard]] virtual bool uses_host_memory() const = 0;    ///< pointers can be read by the CPU
 
   [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
+
+  /// What is queued from here to the next thing that the host waits for, copy_to_host() or synchronise(), is a step:
+  /// the operations of the one before of the same kind, with other arguments. A GPU that is asked to (records_steps)
+  /// then gets it as one, a CUDA graph; else, in the first step of a kind, and behind whatever allocates memory,
+  /// operations are queued one by one as ever. Nothing of a step may be waited for by other means.
+  virtual void begin_step(std::size_t /*kind*/) {}
+  [[nodiscard]] virtual bool records_steps() const { return false; }
 
   /// Waits for all that was queued. Fails with kInternal, naming the operation that failed first.
   [[nodiscard]] virtual Result<> synchronise() = 0;

@@ -45,5 +45,6 @@ dlrun_program=(
   --backend auto                          # train.backend
   --device cuda                           # train.device
   --precision bf16                        # train.precision
+  --cuda-graphs true                      # train.cuda_graphs
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name layers -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

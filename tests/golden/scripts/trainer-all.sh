@@ -81,6 +81,7 @@ dlrun_program=(
   --backend auto                          # train.backend
   --device cpu                            # train.device
   --precision float32                     # train.precision
+  --cuda-graphs false                     # train.cuda_graphs
   --trace-steps 20                        # train.trace_steps
   --threads 2                             # train.threads
   --checkpoint-dir /scratch/ckpt          # checkpoint.dir

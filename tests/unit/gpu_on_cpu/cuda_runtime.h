@@ -1,7 +1,7 @@
 #pragma once
 // In the place of CUDA's header, for tests that compile the GPU's loops as C++: a kernel's threads run on this one,
 // block after block, and leave to each other at __syncthreads(). Copies are queued: nothing of them happens before
-// somebody waits for an event behind them.
+// somebody waits for an event behind them, and nothing at all of recorded ones before their graph is launched.
 
 #include <cstddef>
 #include <cstring>
@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <ucontext.h>
@@ -104,6 +105,9 @@ void run(dim3 blocks, dim3 threads, const Work& work) {
 /// The only stream.
 struct Queue {
   std::deque<std::function<void()>> waiting;
+  std::vector<std::function<void()>> recorded;
+  bool is_recording = false;
+  std::size_t graphs_made = 0;
   std::size_t done = 0;
 
   [[nodiscard]] std::size_t queued() const { return done + waiting.size(); }
@@ -116,6 +120,10 @@ struct Queue {
 };
 inline Queue queue;
 
+struct Graph {
+  std::vector<std::function<void()>> work;
+};
+
 struct Event {
   std::size_t behind = 0;  // so many of the queue's
 };
@@ -124,7 +132,11 @@ struct Event {
 
 enum cudaError_t { cudaSuccess, cudaErrorInvalidValue };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed };
 using cudaEvent_t = gpu_on_cpu::Event*;
+using cudaGraph_t = gpu_on_cpu::Graph*;
+using cudaGraphExec_t = gpu_on_cpu::Graph*;
+struct cudaGraphExecUpdateResultInfo {};
 constexpr unsigned cudaHostAllocDefault = 0;
 constexpr unsigned cudaEventDisableTiming = 2;
 
@@ -148,6 +160,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
+  if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;  // it would be of the recording
   event->behind = gpu_on_cpu::queue.queued();
   return cudaSuccess;
 }
@@ -158,7 +171,50 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t /*stream*/) {
   if (kind != cudaMemcpyHostToDevice || bytes == 0) return cudaErrorInvalidValue;
-  gpu_on_cpu::queue.waiting.emplace_back([=] { std::memcpy(to, from, bytes); });
+  const auto copy = [=] { std::memcpy(to, from, bytes); };
+  if (gpu_on_cpu::queue.is_recording) {
+    gpu_on_cpu::queue.recorded.emplace_back(copy);
+  } else {
+    gpu_on_cpu::queue.waiting.emplace_back(copy);
+  }
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t /*stream*/, cudaStreamCaptureMode /*mode*/) {
+  if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
+  gpu_on_cpu::queue.is_recording = true;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* graph) {
+  if (!gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
+  gpu_on_cpu::queue.is_recording = false;
+  *graph = new gpu_on_cpu::Graph{std::exchange(gpu_on_cpu::queue.recorded, {})};
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsigned long long /*flags*/) {
+  ++gpu_on_cpu::queue.graphs_made;
+  *ready = new gpu_on_cpu::Graph(*graph);
+  return cudaSuccess;
+}
+/// Graphs differ in the number of their operations alone.
+inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t graph,
+                                       cudaGraphExecUpdateResultInfo* /*result*/) {
+  if (ready->work.size() != graph->work.size()) return cudaErrorInvalidValue;
+  *ready = *graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t /*stream*/) {
+  for (const auto& work : ready->work) gpu_on_cpu::queue.waiting.push_back(work);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
+  delete ready;
   return cudaSuccess;
 }
 

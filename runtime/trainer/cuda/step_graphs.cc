@@ -1,0 +1,62 @@
+#include "runtime/trainer/cuda/step_graphs.h"
+
+#include <algorithm>
+
+namespace dlrun::trainer::cuda {
+namespace {
+
+Result<> checked(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return {};
+  return fail(Errc::kInternal, "{}: {}; --cuda-graphs false trains without", call, cudaGetErrorString(code));
+}
+
+/// A graph, and its end.
+struct Graph {
+  cudaGraph_t handle = nullptr;
+
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() {
+    if (handle != nullptr) cudaGraphDestroy(handle);
+  }
+};
+
+}  // namespace
+
+StepGraphs::~StepGraphs() {
+  for (const Known& known : known_) {
+    if (known.ready != nullptr) cudaGraphExecDestroy(known.ready);
+  }
+}
+
+Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
+  const auto found = std::ranges::find(known_, kind, &Known::kind);
+  if (found == known_.end()) {
+    known_.push_back({kind});
+    return {};
+  }
+  current_ = static_cast<std::size_t>(found - known_.begin());
+  stream_ = stream;
+  // Relaxed: this thread may still allocate, and wait for what was queued before.
+  DLRUN_TRY(checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture"));
+  is_recording_ = true;
+  return {};
+}
+
+Result<> StepGraphs::launch() {
+  is_recording_ = false;
+  Graph graph;
+  DLRUN_TRY(checked(cudaStreamEndCapture(stream_, &graph.handle), "cudaStreamEndCapture"));
+  cudaGraphExec_t& ready = known_[current_].ready;
+  cudaGraphExecUpdateResultInfo result{};
+  if (ready != nullptr && cudaGraphExecUpdate(ready, graph.handle, &result) != cudaSuccess) {
+    cudaGetLastError();  // other operations than the last time; or it would be the next launch's
+    cudaGraphExecDestroy(ready);
+    ready = nullptr;
+  }
+  if (ready == nullptr) DLRUN_TRY(checked(cudaGraphInstantiate(&ready, graph.handle, 0), "cudaGraphInstantiate"));
+  return checked(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
+}
+
+}  // namespace dlrun::trainer::cuda
