@@ -382,13 +382,11 @@ class Validator {
       error("train.local_after", "train.local_after needs train.local_steps, the steps between averages");
     }
     if (spec_.train.precision == "bf16" && spec_.train.device.value_or("cpu") != "cuda") {
-      error("train.precision",
-            "train.precision: bf16 is computed on GPUs only, and train.device is cpu; set train.device: cuda, or leave "
-            "float32");
+      error("train.precision", "train.precision: bf16 needs train.device: cuda; on the CPU products are in float32");
     }
     if (spec_.train.cuda_graphs.value_or(false) && spec_.train.device.value_or("cpu") != "cuda") {
       error("train.cuda_graphs",
-            "train.cuda_graphs: true is for GPUs, and train.device is cpu; set train.device: cuda");
+            "train.cuda_graphs: true needs train.device: cuda; on the CPU there is nothing to hand over");
     }
     if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset.value_or("digits") != "arrays") {
       error("train.loss", fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
