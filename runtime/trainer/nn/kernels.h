@@ -43,8 +43,8 @@ struct DeviceData {
   bool is_streamed = false;  ///< a GPU that has no memory for it is sent each batch's rows out of the host's
 };
 
-/// What the inputs of matrix products and convolutions are rounded to; all else is float32: their sums and results,
-/// what is kept, normalisation, loss, optimizer.
+/// What the inputs of matrix products and convolutions are rounded to, and what convolutions give; all else is float32:
+/// their sums, products' results, what is kept, normalisation, loss, optimizer.
 enum class Precision { kFloat32, kBfloat16 };
 
 /// What a GPU is to do otherwise than by itself.
