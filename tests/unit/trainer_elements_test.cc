@@ -1,6 +1,7 @@
 // What the GPU computes for one element, here by the CPU: against the CPU's own loops, which go about it another way.
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -103,6 +104,11 @@ TEST_CASE("a stream's numbers can be had in any order") {
   const Random start = random;
   for (std::uint64_t i = 0; i < 1000; ++i) CHECK(start.uniform_at(i) == random.uniform());
   CHECK(random.uniform_at(5) == start.uniform_at(1005));
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const double value = start.uniform_at(i);
+    for (const double bound : {0.0, 0.25, 0.5, 0.9, 1.0, std::nextafter(value, 0.0), value, std::nextafter(value, 1.0)})
+      CHECK(start.is_below_at(i, Random::threshold_of(bound)) == (value < bound));
+  }
 }
 
 }  // namespace dlrun::trainer

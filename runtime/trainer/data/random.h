@@ -2,6 +2,7 @@
 // Random numbers that are the same on every machine, compiler and world size: counter-based, keyed by what they are
 // for.
 
+#include <cmath>
 #include <cstdint>
 
 #include "runtime/trainer/host_device.h"
@@ -36,6 +37,15 @@ class Random {
   /// What the (i + 1)-th uniform() from here on will be.
   [[nodiscard]] DLRUN_HOST_DEVICE double uniform_at(std::uint64_t i) const {
     return static_cast<double>(mix(state_ + (i + 1) * 0x9e3779b97f4a7c15U) >> 11U) * 0x1p-53;
+  }
+
+  /// uniform_at(i) < bound, for threshold = threshold_of(bound): the same answer without floating point.
+  [[nodiscard]] bool is_below_at(std::uint64_t i, std::uint64_t threshold) const {
+    return mix(state_ + (i + 1) * 0x9e3779b97f4a7c15U) >> 11U < threshold;
+  }
+  /// bound: 0 to 1.
+  [[nodiscard]] static std::uint64_t threshold_of(double bound) {
+    return static_cast<std::uint64_t>(std::ceil(bound * 0x1p53));  // exact: a multiplication by a power of two
   }
 
   /// Uniform in [low, high).

@@ -258,9 +258,11 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void dropout_factors(std::uint64_t seed, std::uint64_t key, std::span<const std::uint32_t> samples, std::size_t n,
                        std::size_t width, double rate, T* factors) override {
     const T kept = static_cast<T>(1 / (1 - rate));
+    const std::uint64_t dropped = Random::threshold_of(rate);
     for_each_of(n, [&](std::size_t i) {
       const Random random(seed, Purpose::kDropout, key ^ (i < samples.size() ? samples[i] : i));
-      for (std::size_t j = 0; j < width; ++j) factors[i * width + j] = random.uniform_at(j) < rate ? T{0} : kept;
+      T* const row = factors + i * width;
+      for (std::size_t j = 0; j < width; ++j) row[j] = kept * static_cast<T>(!random.is_below_at(j, dropped));
     });
   }
 
