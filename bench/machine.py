@@ -1,0 +1,26 @@
+"""What every table of these benchmarks says of the machine, and of how far its figures lie apart."""
+
+import os
+import platform
+import re
+import statistics
+
+
+def machine():
+    model = "unknown processor"
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        text = info.read()
+    for line in text.splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    isa = [word for word in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if re.search(rf"\b{word}\b", text)]
+    return f"{os.cpu_count()} x {model} ({', '.join(isa)}), Linux {platform.release().split('-')[0]}, load {os.getloadavg()[0]:.1f} at the start"
+
+
+def spread(values):
+    """Half the distance between the quartiles, as a part of the median."""
+    if len(values) < 4:
+        return (max(values) - min(values)) / 2 / statistics.median(values)
+    quartiles = statistics.quantiles(values, n=4)
+    return (quartiles[2] - quartiles[0]) / 2 / statistics.median(values)
