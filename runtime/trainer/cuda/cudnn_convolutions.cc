@@ -76,52 +76,87 @@ struct Shapes {
   }
 };
 
-/// One of the three passes of a window at a batch size.
-template <typename Algorithm>
+/// Numbers on the device, as cuDNN knows them.
+template <typename Descriptor, typename Number>
+struct Operand {
+  const Descriptor& descriptor;
+  Number* numbers;
+  std::size_t count;
+};
+template <typename Descriptor, typename Number>
+Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
+
+/// One of the three passes of a window at a batch size, which makes a third array of two. kFind names the algorithms in
+/// its order, the fastest first; kNeeds is asked for a workspace, kExecute runs one.
+template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds, auto kExecute>
 struct Pass {
   struct Candidate {
     Algorithm algorithm;
     std::size_t workspace_bytes = 0;
   };
-  const char* call;
+  const char* call;  // kExecute's name
+  const char* find_call;
   std::vector<Candidate> candidates{};  // the first is used; those that are refused at first go
   bool is_searched = false;
   bool has_run = false;
   std::string refused{};  // cuDNN's reason, of the last one that went
 
-  /// At first: those that find(room, &count, list) gives, in its order, the fastest first; name is that call's.
-  /// needs(algorithm, &bytes) asks for the workspace.
-  template <typename Found, std::size_t kRoom, typename Find, typename Needs>
-  [[nodiscard]] Result<> search(const char* name, const Find& find, const Needs& needs) {
+  /// At first.
+  template <typename A, typename B, typename C>
+  [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b, const ConvolutionDescriptor& convolution,
+                                const C& result) {
     if (is_searched) return {};
     std::array<Found, kRoom> list{};
     int count = 0;
-    const cudnnStatus_t status = find(static_cast<int>(list.size()), &count, list.data());
+    const cudnnStatus_t status = kFind(handle, a.get(), b.get(), convolution.get(), result.get(),
+                                       static_cast<int>(list.size()), &count, list.data());
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
-      refused = checked(status, name).error().message;
+      refused = checked(status, find_call).error().message;
       count = 0;
     } else {
-      DLRUN_TRY(checked(status, name));
+      DLRUN_TRY(checked(status, find_call));
     }
     is_searched = true;
     for (const Found* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
-      if (needs(one->algo, &bytes) != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
+      const cudnnStatus_t needed = kNeeds(handle, a.get(), b.get(), convolution.get(), result.get(), one->algo, &bytes);
+      if (needed != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
       candidates.push_back({one->algo, bytes});
     }
     return {};
   }
+
+  template <typename A, typename B, typename C>
+  [[nodiscard]] static cudnnStatus_t execute(cudnnHandle_t handle, const A& a, const void* a_numbers, const B& b,
+                                             const void* b_numbers, const ConvolutionDescriptor& convolution,
+                                             Algorithm algorithm, void* workspace, std::size_t bytes, const C& result,
+                                             void* result_numbers) {
+    constexpr float kOne = 1;
+    constexpr float kZero = 0;
+    return kExecute(handle, &kOne, a.get(), a_numbers, b.get(), b_numbers, convolution.get(), algorithm, workspace,
+                    bytes, &kZero, result.get(), result_numbers);
+  }
 };
+
+using Forward =
+    Pass<cudnnConvolutionFwdAlgo_t, cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT,
+         cudnnGetConvolutionForwardAlgorithm_v7, cudnnGetConvolutionForwardWorkspaceSize, cudnnConvolutionForward>;
+using BackwardInput = Pass<cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t,
+                           CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT, cudnnGetConvolutionBackwardDataAlgorithm_v7,
+                           cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnConvolutionBackwardData>;
+using BackwardWeights = Pass<cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterAlgoPerf_t,
+                             CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+                             cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnConvolutionBackwardFilter>;
 
 struct Entry {
   Window window;
   std::size_t n = 0;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   Shapes shapes;
-  Pass<cudnnConvolutionFwdAlgo_t> forward{"cudnnConvolutionForward"};
-  Pass<cudnnConvolutionBwdDataAlgo_t> backward_input{"cudnnConvolutionBackwardData"};
-  Pass<cudnnConvolutionBwdFilterAlgo_t> backward_weights{"cudnnConvolutionBackwardFilter"};
+  Forward forward{"cudnnConvolutionForward", "cudnnGetConvolutionForwardAlgorithm_v7"};
+  BackwardInput backward_input{"cudnnConvolutionBackwardData", "cudnnGetConvolutionBackwardDataAlgorithm_v7"};
+  BackwardWeights backward_weights{"cudnnConvolutionBackwardFilter", "cudnnGetConvolutionBackwardFilterAlgorithm_v7"};
 };
 
 std::size_t places(const Window& window) {
@@ -212,15 +247,16 @@ struct CudnnConvolutions::Parts {
     return rounded;
   }
 
-  /// execute(algorithm, arrays, workspace, bytes) from a and b to `to` with the fastest algorithm that takes it; false:
-  /// there is none in 16 bits. cuDNN's word that it supports one is not its last: what it refuses at first goes, and
-  /// the next is tried.
-  template <typename Algorithm, typename Execute>
-  Result<bool> run(Pass<Algorithm>& pass, const Entry& entry, const float* a, std::size_t a_count, const float* b,
-                   std::size_t b_count, float* to, std::size_t to_count, const Execute& execute) {
+  /// to = the pass of a and b with the fastest algorithm that takes it; false: there is none in 16 bits. cuDNN's word
+  /// that it supports one is not its last: what it refuses at first goes, and the next is tried.
+  template <typename PassOf, typename A, typename B, typename C>
+  Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a, const Operand<B, const float>& b,
+                   const Operand<C, float>& to) {
+    const ConvolutionDescriptor& convolution = entry.shapes.convolution;
     const bool is_rounded = entry.type != CUDNN_DATA_FLOAT;
+    DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
     if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refused, entry);
-    const auto with = arrays(entry, a, a_count, b, b_count, to, to_count);
+    const auto with = arrays(entry, a.numbers, a.count, b.numbers, b.count, to.numbers, to.count);
     if (!with) return tl::unexpected(with.error());
     while (!pass.candidates.empty()) {
       const auto& candidate = pass.candidates.front();
@@ -228,8 +264,10 @@ struct CudnnConvolutions::Parts {
         workspace = Array<std::byte>(device, candidate.workspace_bytes);
         if (workspace.data() == nullptr) return tl::unexpected(device.synchronise().error());
       }
-      const auto done =
-          checked(execute(candidate.algorithm, *with, workspace.data(), candidate.workspace_bytes), pass.call);
+      const auto done = checked(PassOf::execute(handle.get(), a.descriptor, with->first, b.descriptor, with->second,
+                                                convolution, candidate.algorithm, workspace.data(),
+                                                candidate.workspace_bytes, to.descriptor, with->result),
+                                pass.call);
       if (!done && pass.has_run) return tl::unexpected(done.error());
       if (done) {
         if (!pass.has_run) {
@@ -238,7 +276,7 @@ struct CudnnConvolutions::Parts {
         }
         pass.has_run = true;
         if (!is_rounded) return true;
-        widen_bfloat16(static_cast<const std::uint16_t*>(with->result), to, to_count, stream);
+        widen_bfloat16(static_cast<const std::uint16_t*>(with->result), to.numbers, to.count, stream);
         DLRUN_TRY(launched("widen_bfloat16"));
         return true;
       }
@@ -262,36 +300,14 @@ struct CudnnConvolutions::Parts {
 CudnnConvolutions::CudnnConvolutions(Kernels<float>& device) : parts_(std::make_unique<Parts>(device)) {}
 CudnnConvolutions::~CudnnConvolutions() = default;
 
-namespace {
-
-constexpr float kOne = 1;
-constexpr float kZero = 0;
-
-}  // namespace
-
 Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const float* x, const float* w, float* y) {
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    cudnnHandle_t const handle = p.handle.get();
-    DLRUN_TRY((entry.forward.search<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT>(
-        "cudnnGetConvolutionForwardAlgorithm_v7",
-        [&](int room, int* count, cudnnConvolutionFwdAlgoPerf_t* list) {
-          return cudnnGetConvolutionForwardAlgorithm_v7(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
-                                                        room, count, list);
-        },
-        [&](cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
-          return cudnnGetConvolutionForwardWorkspaceSize(handle, s.x.get(), s.w.get(), s.convolution.get(), s.y.get(),
-                                                         algorithm, bytes);
-        })));
     DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
-    return p.run(entry.forward, entry, x, n * window.input.size(), p.weights.data(), weights_of(window), y,
-                 n * window.output.size(),
-                 [&](cudnnConvolutionFwdAlgo_t algorithm, const Parts::Arrays& a, void* workspace, std::size_t bytes) {
-                   return cudnnConvolutionForward(handle, &kOne, s.x.get(), a.first, s.w.get(), a.second,
-                                                  s.convolution.get(), algorithm, workspace, bytes, &kZero, s.y.get(),
-                                                  a.result);
-                 });
+    const float* const turned = p.weights.data();
+    return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
+                 Operand{s.w, turned, weights_of(window)}, Operand{s.y, y, n * window.output.size()});
   });
 }
 
@@ -300,54 +316,20 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    cudnnHandle_t const handle = p.handle.get();
-    DLRUN_TRY((entry.backward_input.search<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
-        "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-        [&](int room, int* count, cudnnConvolutionBwdDataAlgoPerf_t* list) {
-          return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, s.w.get(), s.y.get(), s.convolution.get(),
-                                                             s.x.get(), room, count, list);
-        },
-        [&](cudnnConvolutionBwdDataAlgo_t algorithm, std::size_t* bytes) {
-          return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, s.w.get(), s.y.get(), s.convolution.get(),
-                                                              s.x.get(), algorithm, bytes);
-        })));
     DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
-    return p.run(
-        entry.backward_input, entry, p.weights.data(), weights_of(window), dy, n * window.output.size(), dx,
-        n * window.input.size(),
-        [&](cudnnConvolutionBwdDataAlgo_t algorithm, const Parts::Arrays& a, void* workspace, std::size_t bytes) {
-          return cudnnConvolutionBackwardData(handle, &kOne, s.w.get(), a.first, s.y.get(), a.second,
-                                              s.convolution.get(), algorithm, workspace, bytes, &kZero, s.x.get(),
-                                              a.result);
-        });
+    const float* const turned = p.weights.data();
+    return p.run(entry.backward_input, entry, Operand{s.w, turned, weights_of(window)},
+                 Operand{s.y, dy, n * window.output.size()}, Operand{s.x, dx, n * window.input.size()});
   });
 }
 
 Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
                                              float* dw) {
   Parts& p = *parts_;
-  auto done = p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
+  const auto done = p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    cudnnHandle_t const handle = p.handle.get();
-    DLRUN_TRY(
-        (entry.backward_weights.search<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
-            "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
-            [&](int room, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* list) {
-              return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, s.x.get(), s.y.get(), s.convolution.get(),
-                                                                   s.w.get(), room, count, list);
-            },
-            [&](cudnnConvolutionBwdFilterAlgo_t algorithm, std::size_t* bytes) {
-              return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, s.x.get(), s.y.get(), s.convolution.get(),
-                                                                    s.w.get(), algorithm, bytes);
-            })));
-    return p.run(
-        entry.backward_weights, entry, x, n * window.input.size(), dy, n * window.output.size(), p.weights.data(),
-        weights_of(window),
-        [&](cudnnConvolutionBwdFilterAlgo_t algorithm, const Parts::Arrays& a, void* workspace, std::size_t bytes) {
-          return cudnnConvolutionBackwardFilter(handle, &kOne, s.x.get(), a.first, s.y.get(), a.second,
-                                                s.convolution.get(), algorithm, workspace, bytes, &kZero, s.w.get(),
-                                                a.result);
-        });
+    return p.run(entry.backward_weights, entry, Operand{s.x, x, n * window.input.size()},
+                 Operand{s.y, dy, n * window.output.size()}, Operand{s.w, p.weights.data(), weights_of(window)});
   });
   if (!done) return done;
   return p.turn(p.weights.data(), window.output.channels, places(window), dw);
