@@ -1,2 +1,39 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// doctest's main, with one rule of ours: a run that has no test case is a failure. CTest starts each test case by its
+// name, and where CMake has taken a name apart, as at a semicolon, there would be nothing to run and nothing to fail.
+
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <cstdio>
+
 #include <doctest/doctest.h>
+
+namespace {
+
+unsigned cases_run = 0;
+
+struct CaseCounter : doctest::IReporter {
+  explicit CaseCounter(const doctest::ContextOptions& /*options*/) {}
+  void test_run_end(const doctest::TestRunStats& stats) override { cases_run = stats.numTestCasesPassingFilters; }
+
+  void report_query(const doctest::QueryData& /*data*/) override {}
+  void test_run_start() override {}
+  void test_case_start(const doctest::TestCaseData& /*data*/) override {}
+  void test_case_reenter(const doctest::TestCaseData& /*data*/) override {}
+  void test_case_end(const doctest::CurrentTestCaseStats& /*stats*/) override {}
+  void test_case_exception(const doctest::TestCaseException& /*exception*/) override {}
+  void subcase_start(const doctest::SubcaseSignature& /*signature*/) override {}
+  void subcase_end() override {}
+  void log_assert(const doctest::AssertData& /*data*/) override {}
+  void log_message(const doctest::MessageData& /*data*/) override {}
+  void test_case_skipped(const doctest::TestCaseData& /*data*/) override {}
+};
+REGISTER_LISTENER("cases", 1, CaseCounter);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  doctest::Context context(argc, argv);
+  const int code = context.run();
+  if (context.shouldExit() || code != 0 || cases_run > 0) return code;
+  std::fputs("no test case has this name (a name with ';' is taken apart by CMake)\n", stderr);
+  return 1;
+}

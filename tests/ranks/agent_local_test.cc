@@ -205,7 +205,7 @@ TEST_CASE("a full disk in the run directory: the program goes on, one clear erro
   ::umount2(run.run.c_str(), MNT_DETACH);
 }
 
-TEST_CASE("another job finds the run taken and leaves at once with 75; the same run again is not") {
+TEST_CASE("another job finds the run taken and leaves at once with 75, and the same run again is not") {
   Run run;
   run.start(1, "true");
   CHECK(run.wait() == 0);

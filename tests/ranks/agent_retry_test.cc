@@ -23,11 +23,18 @@ std::vector<std::string> causes(const Run& run) {
 
 TEST_CASE("a rank that fails and one that is killed start the run again, with the next attempt's number and logs") {
   Run run;
-  run.start(4,
-            "echo attempt $DLRUN_ATTEMPT; case $DLRUN_ATTEMPT$DLRUN_RANK in 03) exit 9;; 11) kill -9 $$;; 2*) exit 0;; "
-            "esac; " +
-                kForever,
-            {"--retry", "5", "--retry-on", "failure"});
+  // Who ends an attempt waits for what the others print: a program may be ended before its first line.
+  const auto program = R"(
+    all_are_up() { until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done; }
+    echo attempt $DLRUN_ATTEMPT
+    touch $DLRUN_RUN/up-$DLRUN_ATTEMPT-$DLRUN_RANK
+    case $DLRUN_ATTEMPT$DLRUN_RANK in
+      03) all_are_up; exit 9;;
+      11) all_are_up; kill -9 $$;;
+      2*) exit 0;;
+    esac
+  )" + kForever;
+  run.start(4, program, {"--retry", "5", "--retry-on", "failure"});
   CHECK(run.wait() == 0);
   CHECK(causes(run) == Words{"failure", "failure"});
   CHECK(run.events("restarting")[1]["left"] == 3);
@@ -107,7 +114,7 @@ TEST_CASE("TERM ends the run for good, though it may start again") {
   CHECK(run.events("ended")[0]["state"] == "cancelled");
 }
 
-TEST_CASE("a rank stopped for 3 s is left alone; for good it is named, ended and started again") {
+TEST_CASE("a rank stopped for 3 s is left alone, and one stopped for good is named, ended and started again") {
   Run run;
   run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});

@@ -75,7 +75,7 @@ TEST_CASE("shm, gloo: two communicators over one store do not meet") {
   }
 }
 
-TEST_CASE("shm, gloo: a rank that never comes is named within the timeout; without a store the remedy is said") {
+TEST_CASE("shm, gloo: a rank that never comes is named within the timeout, and without a store the remedy is said") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);
     MemoryStore store;

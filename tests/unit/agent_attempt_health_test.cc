@@ -12,7 +12,7 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("a node that is not fit ends the attempt before any program starts; all such nodes are kept off") {
+TEST_CASE("a node that is not fit ends the attempt before any program starts, and all such nodes are kept off") {
   Scene scene;
   scene.hello(2, 6, "disk: /tmp takes no file: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
@@ -109,7 +109,7 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 1);
 }
 
-TEST_CASE("a rank whose process is stopped for 3 s is nobody's business; for good it hangs, and is named") {
+TEST_CASE("a rank whose process is stopped for 3 s is nobody's business, and one stopped for good hangs and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);

@@ -205,7 +205,7 @@ TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("what Slurm gives as its reason is told beside its signal; a time limit is a failure, a preemption is not") {
+TEST_CASE("what Slurm gives as its reason is told beside its signal: a time limit is a failure, a preemption is not") {
   for (const bool word_comes_first : {false, true}) {
     for (const auto& [reason, sentence, is_cancelled] :
          {std::tuple{"TIME LIMIT", "the job reached its time limit (resources.time); ended by SIGTERM", false},
@@ -395,7 +395,7 @@ TEST_CASE("ranks that save in a preemption's grace time and leave with 0 were pr
   CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 
-TEST_CASE("what ended an attempt is told by a cause: a failure, memory, a preemption; a cancellation has none") {
+TEST_CASE("what ended an attempt is told by a cause (a failure, memory, a preemption), and a cancellation has none") {
   Scene scene;
   scene.all_join(4);
   Cause expected = Cause::kFailure;

@@ -191,7 +191,7 @@ TEST_CASE("a damaged claim or attempt is refused with its path, never guessed") 
   CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("'two' is no attempt's number") != std::string::npos);
 }
 
-TEST_CASE("a job is known by cluster and id; an array's task by the array and its index") {
+TEST_CASE("a job is known by cluster and id, and an array's task by the array and its index") {
   const Env job({{"SLURM_JOB_ID", "99"}, {"SLURM_CLUSTER_NAME", "alps"}, {"DLRUN_TOKEN", "feed"}});
   CHECK(identify_job(job, false)->job == "99");
   CHECK(identify_job(job, false)->cluster == "alps");
@@ -223,7 +223,7 @@ TEST_CASE("what a program says of its progress is judged by what the contract ha
   CHECK(progress_problem(std::string(1U << 17U, '{'))->find("is longer than 65535 bytes") != std::string::npos);
 }
 
-TEST_CASE("half of a program's progress is waited for; what stays wrong, or is its last word, is told once") {
+TEST_CASE("half of a program's progress is waited for, and what stays wrong, or is its last word, is told once") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };

@@ -197,7 +197,7 @@ TEST_CASE("a rank that goes away is told as lost, once") {
   CHECK(lead.lost == 1);
 }
 
-TEST_CASE("an agent that says nothing for half a minute is lost; a machine that slept makes nobody silent") {
+TEST_CASE("an agent that says nothing for half a minute is lost, and a machine that slept makes nobody silent") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   struct Quiet final : GateHandler {

@@ -20,7 +20,7 @@ void write_program(const std::filesystem::path& path, const std::string& text, i
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
-TEST_CASE("the checks are words; another is refused with those that there are") {
+TEST_CASE("the checks are words, and another is refused with those that there are") {
   const auto checks = NodeChecks::parse("disk,gpu");
   REQUIRE(checks.has_value());
   CHECK((checks->disk && checks->gpu && !checks->clock));

@@ -179,7 +179,7 @@ TEST_CASE("a claim reads back, and malformed ones are refused") {
   }
 }
 
-TEST_CASE("a secret's text reads back; anything else does not") {
+TEST_CASE("a secret's text reads back, and anything else does not") {
   REQUIRE(init_crypto());
   const auto key = random_key();
   CHECK(key_of_text(to_text(key)) == key);

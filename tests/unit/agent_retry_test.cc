@@ -164,7 +164,7 @@ TEST_CASE("the record of a run gives the budget that its requeues have used") {
   CHECK(read.last.cause == Cause::kTimeout);
 }
 
-TEST_CASE("an attempt without an end was lost with its node; one that a signal ended was preempted") {
+TEST_CASE("an attempt without an end was lost with its node, and one that a signal ended was preempted") {
   auto read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
   CHECK(read.last.has_attempt);
   CHECK_FALSE(read.last.is_announced);
@@ -231,7 +231,7 @@ TEST_CASE("a job's end and nodes are read from what scontrol shows") {
   CHECK(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).nodes.empty());
 }
 
-TEST_CASE("a silent program without a limit never hangs; one that reports, or has a limit, does") {
+TEST_CASE("a silent program without a limit never hangs, and one that reports, or has a limit, does") {
   HangWatch::Clock::time_point now{std::chrono::hours(1)};
   SUBCASE("silent, no limit") {
     HangWatch watch(std::nullopt);

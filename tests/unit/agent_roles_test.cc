@@ -26,7 +26,8 @@ TEST_CASE("without roles every rank is a worker: what MultiWorkerMirroredStrateg
         R"({"cluster":{"worker":["10.0.0.1:4000","10.0.0.2:4001"]},"task":{"type":"worker","index":1}})");
 }
 
-TEST_CASE("chief, workers, parameter servers and evaluator are taken in this order; the evaluator is in no cluster") {
+TEST_CASE(
+    "chief, workers, parameter servers and evaluator are taken in this order, and the evaluator is in no cluster") {
   const auto roles = Roles::parse("evaluator=1,chief=1,ps=2");
   REQUIRE(roles);
   const auto table = table_of(7);

@@ -109,7 +109,7 @@ TEST_CASE("the rank that the others wait for is slow, although all are at the sa
   CHECK_FALSE(board.record(kStart + seconds(4)));  // nothing new was told
 }
 
-TEST_CASE("a rank whose report is under way does not lag; one that stays where it was does") {
+TEST_CASE("a rank whose report is under way does not lag, and one that stays where it was does") {
   auto board = board_of(3, 1);
   const auto tell = [&](int rank, int step, seconds when) { board.note(rank, {{"step", step}}, kStart + when); };
   for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
@@ -128,7 +128,7 @@ TEST_CASE("a rank whose report is under way does not lag; one that stays where i
   CHECK(cell(snapshot, 0, "slow") == false);
 }
 
-TEST_CASE("a node's GPUs belong to its ranks in their order; what a rank tells of its own counts more") {
+TEST_CASE("a node's GPUs belong to its ranks in their order, and what a rank tells of its own counts more") {
   auto board = board_of(4, 2);
   board.note(0, {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}}, kStart);
   board.note(1, {{"cpu", 1}}, kStart);
@@ -225,7 +225,7 @@ TEST_CASE("one rank of a node asks for the GPUs, each for its own where Slurm bo
   CHECK(gpu_scope(env_of({{"CUDA_VISIBLE_DEVICES", ""}}), first) == GpuScope::kNone);
 }
 
-TEST_CASE("the helper's answer arrives through the loop; its secret is kept from it") {
+TEST_CASE("the helper's answer arrives through the loop, and its secret is kept from it") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
@@ -294,7 +294,7 @@ TEST_CASE("a tree's processor time grows with its work, and the helper's is left
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("a snapshot file holds what was put last; a folder that is gone is told once") {
+TEST_CASE("a snapshot file holds what was put last, and a folder that is gone is told once") {
   const TemporaryDirectory folder;
   {
     SnapshotFile file(folder / "ranks.json");

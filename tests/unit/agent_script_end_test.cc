@@ -60,7 +60,7 @@ TEST_CASE("a signal to the script alone is told from an `exit 0`, of which bash 
   CHECK(judge(running(), "", 143).end.is_cancelled);
 }
 
-TEST_CASE("a job that is queued again is not at its end; its cause is Slurm's word, or a requeue") {
+TEST_CASE("a job that is queued again is not at its end, and its cause is Slurm's word, or a requeue") {
   using Row = std::tuple<std::string, Cause, std::string>;
   for (const auto& [reason, cause, why] : {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
                                            Row{"JOB REQUEUE", Cause::kRequeue, "the job was requeued"},

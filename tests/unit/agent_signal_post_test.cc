@@ -37,7 +37,7 @@ TEST_CASE("a signal to the whole tree is not passed on: the program has it, howe
   }
 }
 
-TEST_CASE("the same signal again within a second is one signal, later it is another; each signal is judged by itself") {
+TEST_CASE("the same signal again within a second is one signal, later it is another, and each is judged by itself") {
   SignalPost post;
   CHECK(post.take(SIGTERM, true, kStart));
   CHECK_FALSE(post.take(SIGTERM, true, kStart + milliseconds(900)));

@@ -80,7 +80,7 @@ void check_library(const std::vector<std::string_view>& headers, const std::vect
 
 }  // namespace
 
-TEST_CASE("includes point down: cli, launcher, container, common; runtime, common") {
+TEST_CASE("includes point down: from cli to launcher, container and common, from runtime to common") {
   check_room("cli", {"launcher", "container", "common"});
   check_room("launcher", {"container", "common"});
   check_room("container", {"common"});

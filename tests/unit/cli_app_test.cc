@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(CliFixture, "help and an empty list are no errors") {
   CHECK(call({"ls"}) == 0);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "sites are listed and shown; an unknown one is exit code 6, one with a mistake 2") {
+TEST_CASE_FIXTURE(CliFixture, "sites are listed and shown, and an unknown one is exit code 6, one with a mistake 2") {
   CHECK(call({"site", "list"}) == 0);
   CHECK(call({"site", "list", "--json"}) == 0);
   CHECK(call({"site", "show"}) == 0);
@@ -275,7 +275,7 @@ TEST_CASE("completions, manual page, key reference and schema in the tree are th
   check_made("docs/exp.schema.json", spec_schema());
 }
 
-TEST_CASE("a command that is called is made alone, under its own name; one that tells of all is not") {
+TEST_CASE("a command that is called is made alone, under its own name, and one that tells of all is not") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {

@@ -85,7 +85,7 @@ TEST_CASE("the questions take defaults on empty lines, ask again after a wrong a
   CHECK(out.str().find("Time limit") == std::string::npos);
 }
 
-TEST_CASE("a partition that is none of those listed is asked for again; where none is known any will do") {
+TEST_CASE("a partition that is none of those listed is asked for again, and where none is known any will do") {
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;

@@ -41,7 +41,7 @@ TEST_CASE("letters of a script's options stand together, flags are found, and #P
   CHECK_FALSE(pbs_option("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -t 0-1\n", "-t"));
 }
 
-TEST_CASE("what a script asks of sbatch that a run cannot have is refused with its line; what it may ask is not") {
+TEST_CASE("what a script asks of sbatch that a run cannot have is refused with its line, and what it may ask is not") {
   const auto refused = [](const std::string& lines) { return refusals_of("#!/bin/bash\n" + lines); };
   const auto starts = [&](const std::string& lines, std::string_view with) {
     const auto found = refused(lines);

@@ -5,7 +5,7 @@
 
 namespace dlrun {
 
-TEST_CASE("what a killed session left is removed by the next one; a session that goes on keeps its folder") {
+TEST_CASE("what a killed session left is removed by the next one, and a session that goes on keeps its folder") {
   const TemporaryDirectory runs;
   const auto left = runs.path() / ".interactive" / "0011223344556677";
   std::filesystem::create_directories(left);

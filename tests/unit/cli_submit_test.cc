@@ -48,7 +48,7 @@ std::string user() {
 }  // namespace
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "submit makes the folders of the job's logs, which Slurm does not; check makes none") {
+                  "submit makes the folders of the job's logs, which Slurm does not, and check makes none") {
   spec("output: logs/%x/%j.out, error: errors/%u/%j.err");
   CHECK(said_by({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
@@ -127,7 +127,7 @@ TEST_CASE_FIXTURE(ClusterFixture, "an MPI plugin that srun does not have is told
   CHECK(said_by({"check", "x.yaml", "--set", "launch.mpi=foo", "--set", "resources.clusters=other"}) == "0\n");
 }
 
-TEST_CASE("a log's folder that is there needs no leave to write; one of a file system that is not is told") {
+TEST_CASE("a log's folder that is there needs no leave to write, and one of a file system that is not is told") {
   const auto said = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});

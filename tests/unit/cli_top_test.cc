@@ -68,7 +68,7 @@ std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0}
 
 }  // namespace
 
-TEST_CASE("ranks that a screen has no room for are counted, with what to do; a pipe is told of the option") {
+TEST_CASE("ranks that a screen has no room for are counted, with what to do, and a pipe is told of the option") {
   const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
     return std::any_of(lines.begin(), lines.end(),
                        [&](const std::string& line) { return line.find(part) != std::string::npos; });
@@ -89,7 +89,8 @@ TEST_CASE("status names no log that a run on this machine never had") {
   CHECK(status_text(run, status, false).find("slurm-42.out") != std::string::npos);  // Slurm will write it
 }
 
-TEST_CASE("a sweep has a line a point with state and progress; where not all fit, those that go on are among them") {
+TEST_CASE(
+    "a sweep has a line a point with state and progress, and where not all fit, those that go on are among them") {
   TopPicture picture;
   picture.run.id = "sweep-1";
   picture.status.state = RunState::kRunning;
@@ -156,7 +157,7 @@ TEST_CASE("top shows state, how far it is, what is left, throughput and loss, an
   CHECK(text.find('\033') == std::string::npos);
 }
 
-TEST_CASE("10,000 ranks: those that stand out come first, the others are counted; it takes no time") {
+TEST_CASE("10,000 ranks: those that stand out come first, the others are counted, and it takes no time") {
   const TopPicture picture = running(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = top_lines(picture, {100, 30, 0}, true);

@@ -73,7 +73,7 @@ std::string kind_of(const ClusterFacts& facts, std::string_view what) {
   return "";
 }
 
-TEST_CASE("a configuration is read by its lines; (null) is empty") {
+TEST_CASE("a configuration is read by its lines, and (null) is empty") {
   const auto facts = alpine();
   CHECK(facts.cluster_name() == "alpine");
   CHECK(facts.setting("Prolog").empty());
@@ -199,7 +199,7 @@ TEST_CASE("what is there and what is missing is told with what it means") {
 }
 
 TEST_CASE(
-    "without Slurm in PATH the doctor says so; a tool that fails is the controller's silence, with its own words") {
+    "without Slurm in PATH the doctor says so, and a tool that fails is the controller's silence, with its own words") {
   Env env;
   env.set("PATH", "/nowhere");
   const auto none = ask_cluster(env);

@@ -75,7 +75,7 @@ TEST_CASE("a hundred who ask at once put one question") {
   CHECK(slurm.asked == 1);
 }
 
-TEST_CASE("that the controller does not answer is shared; other errors are not") {
+TEST_CASE("that the controller does not answer is shared, and other errors are not") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;

@@ -39,7 +39,7 @@ std::string token_with(std::string_view claims) {
 
 }  // namespace
 
-TEST_CASE("errors are Slurm's own words with their numbers; other bodies speak for themselves") {
+TEST_CASE("errors are Slurm's own words with their numbers, and other bodies speak for themselves") {
   CHECK(rest_errors(kUnknownJob) == "Invalid job id specified: Unable to find JobId=99999 (2017)");
   CHECK(rest_errors(R"({"errors": [{"error_code": 2000, "error": "Invalid partition name specified"}]})") ==
         "Invalid partition name specified (2000)");
@@ -50,7 +50,7 @@ TEST_CASE("errors are Slurm's own words with their numbers; other bodies speak f
   CHECK_FALSE(rest_says_unknown_job(kJobs));
 }
 
-TEST_CASE("the user's jobs are read: phase, exit code, signal, array tasks; others' are not") {
+TEST_CASE("the user's jobs are read (phase, exit code, signal, array tasks), and others' are not") {
   const auto jobs = rest_jobs(kJobs, 1000);
   REQUIRE(jobs);
   REQUIRE(jobs->size() == 8);

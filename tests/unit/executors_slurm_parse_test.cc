@@ -20,7 +20,7 @@ TEST_CASE("an answer of sbatch without a job id is an error, not job 0") {
   CHECK_FALSE(parse_sbatch("0\n").has_value());
 }
 
-TEST_CASE("squeue's lines are read; a comment may hold bars") {
+TEST_CASE("squeue's lines are read, and a comment may hold bars") {
   const auto reports = parse_squeue(
       "42|RUNNING|None|n[1-2]|2026-11-21T12:00:00|(null)|dlrun:abc|x\n43|PENDING|Dependency||N/"
       "A|afterok:42(unfulfilled)|(null)\n",

@@ -44,7 +44,7 @@ TEST_CASE("a script that is not there is told before the job waits for it") {
   CHECK(of("python, -u, train.py, --epochs, 12").empty());
 }
 
-TEST_CASE("a relative script that the container does not have is told; one that may be in the image is not") {
+TEST_CASE("a relative script that the container does not have is told, and one that may be in the image is not") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& more, std::string_view script = "train.py") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " + std::string(script) +

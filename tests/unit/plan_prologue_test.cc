@@ -117,7 +117,7 @@ TEST_CASE("variables beat the virtual environment's, and the setup lines see bot
   CHECK(ran.out == "lead prefix= venv=yes x=mine y=yes-mine\n");
 }
 
-TEST_CASE("a setup line that fails ends the job; its exit code is the job's") {
+TEST_CASE("a setup line that fails ends the job, and its exit code is the job's") {
   const Machine machine;
   const auto ran = machine.run("  setup: |\n    echo first\n    (exit 7)\n    echo never\n");
   CHECK(ran.out == "first\n");

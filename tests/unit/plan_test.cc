@@ -258,7 +258,7 @@ TEST_CASE(
   CHECK(word_of(planned(kTrainer).rank_options, "--tmpdir").empty());
 }
 
-TEST_CASE("any key of retry asks for three restarts for every cause; the time limit is one where it is announced") {
+TEST_CASE("any key of retry asks for three restarts for every cause, and the time limit is one where it is announced") {
   auto plan = planned(std::string(kTrainer) + "retry: {no_progress: 2}\n");
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");
   CHECK(word_of(plan.lead_options, "--retry-on") == "--retry-on=preemption,node_failure,hang,oom,failure");

@@ -65,7 +65,7 @@ void check_tags(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("ticks are round and inside; numbers are short") {
+TEST_CASE("ticks are round and inside, and numbers are short") {
   CHECK(round_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(round_ticks(0.5, 3780, 6) == std::vector<double>{1000, 2000, 3000});
   CHECK(round_ticks(5, 5, 4) == std::vector<double>{5});
@@ -75,7 +75,7 @@ TEST_CASE("ticks are round and inside; numbers are short") {
   CHECK(short_number(2.5e6) == "2.5M");
 }
 
-TEST_CASE("a chart of nothing is nothing, of one point too; values that are not finite are left out") {
+TEST_CASE("a chart of nothing is nothing, of one point too, and values that are not finite are left out") {
   Chart chart;
   CHECK(figure_html(chart).empty());
   chart.series = {{"a", 0, {{1, 1}}}};
@@ -239,7 +239,7 @@ TEST_CASE("no line goes from one attempt to the next: in a curve, in a band, ove
 }
 
 TEST_CASE(
-    "a run that started again says why, and its timeline what the colours mean; what goes on is not called an end") {
+    "a run that started again says why, its timeline what the colours mean, and what goes on is not called an end") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
         event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
@@ -259,7 +259,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt whose time was up and whose job was queued again is planned, not an error; one that was its last is") {
+    "an attempt whose time was up and whose job was queued again is planned, not an error, and one that was its last "
+    "is") {
   const TemporaryDirectory folder;
   const auto attempt = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +

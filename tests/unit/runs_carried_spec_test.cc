@@ -37,7 +37,7 @@ TEST_CASE("what a script carries is comments, whatever the spec holds") {
   for (; line < text.size(); line = text.find('\n', line) + 1) CHECK(text[line] == '#');
 }
 
-TEST_CASE("an edited script still carries it; one that lost a part of it carries none") {
+TEST_CASE("an edited script still carries it, and one that lost a part of it carries none") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(carried_spec("# mine\n" + text + "# more\n").has_value());
   CHECK_FALSE(carried_spec("#!/bin/bash\n#| name: a\n").has_value());
@@ -47,7 +47,7 @@ TEST_CASE("an edited script still carries it; one that lost a part of it carries
 }
 
 TEST_CASE(
-    "why what a script carries cannot be read is told with its line; comments that look alike are nobody's fault") {
+    "why what a script carries cannot be read is told with its line, and comments that look alike are nobody's fault") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   const auto edited = [&](std::string_view from, std::string_view to) {
     std::string changed = text;

@@ -38,7 +38,7 @@ TEST_CASE("an image is taken in under its digest, read-only, and found by its na
   CHECK(folder.store.find(kName)->bytes == 3);
 }
 
-TEST_CASE("the registry's digest names the file where it is known; what is no digest does not") {
+TEST_CASE("the registry's digest names the file where it is known, and what is no digest does not") {
   const Folder folder;
   REQUIRE(folder.store.lock(kName).has_value());
   const std::string digest(64, 'd');

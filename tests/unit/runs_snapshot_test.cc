@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(Tree,
   CHECK((info.st_mode & 0777U) == 0700);
 }
 
-TEST_CASE_FIXTURE(Tree, "without a repository: all below the spec's folder but the runs; links stay links") {
+TEST_CASE_FIXTURE(Tree, "without a repository: all below the spec's folder but the runs, and links stay links") {
   const auto snapshot = take("");
   REQUIRE_MESSAGE(snapshot.has_value(), snapshot.error().message);
   CHECK(snapshot->folder == run / "code");

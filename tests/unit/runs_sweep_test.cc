@@ -115,7 +115,7 @@ TEST_CASE("the user's own output pattern is expanded for each task") {
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
 }
 
-TEST_CASE("a point is found by its number, its job and its path; a sweep by its array's job") {
+TEST_CASE("a point is found by its number, its job and its path, and a sweep by its array's job") {
   const Fixture f;
   for (const char* text : {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
                            "runs/lr-20261121-120000-00aa/2", "runs/lr-20261121-120000-00aa/array-0/1"}) {
@@ -154,7 +154,7 @@ TEST_CASE("all runs of a point are known, in the order in which they were submit
 }
 
 TEST_CASE(
-    "a point whose array was never sent says so and how to go on; one whose array's sbatch was interrupted, too") {
+    "a point whose array was never sent says so and how to go on, and one whose array's sbatch was interrupted, too") {
   const Fixture f;
   const auto assessed = [&] {
     auto facts = RunInspector::read_facts(f.point(1));
@@ -236,7 +236,8 @@ TEST_CASE("so is any run that was cancelled before it started") {
 }
 
 TEST_CASE(
-    "an array's open submission is settled by what its tasks claimed, else by its comment; a point's is its array's") {
+    "an array's open submission is settled by what its tasks claimed, else by its comment, and a point's is its "
+    "array's") {
   const Fixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;

@@ -42,7 +42,7 @@ TEST_CASE("three numbers of ranks give back the model that made them") {
 }
 
 TEST_CASE(
-    "two numbers of ranks leave open what is latency and what is transfer: both ends are told; one tells nothing") {
+    "two numbers of ranks leave open what is latency and what is transfer: both ends are told, and one tells nothing") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto figures = figures_of(model, {1, 2});
   const auto fits = fit_scaling(figures, kBatch);

@@ -54,7 +54,7 @@ launch: {preset: torch, command: [python, base.py]}
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Folder, "maps merge; lists and values replace; each value names the file it came from") {
+TEST_CASE_FIXTURE(Folder, "maps merge, lists and values replace, and each value names the file it came from") {
   write("common.yaml", kCommon);
   write("exp.yaml", R"(base: common.yaml
 name: exp

@@ -32,7 +32,7 @@ std::string item(const std::string& url, const std::string& more = "") {
   return "[{url: \"" + url + "\", sha256: " + kSum + more + "}]";
 }
 
-TEST_CASE("a download is a url and a checksum; the file has the url's last name, or one that is given") {
+TEST_CASE("a download is a url and a checksum, and the file has the url's last name, or one that is given") {
   const auto loaded = load_spec(request("[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
                                         "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
   REQUIRE(loaded.has_value());

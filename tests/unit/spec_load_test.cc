@@ -134,7 +134,7 @@ TEST_CASE("--set beats the file, the last --set beats the first, null takes a va
   CHECK_FALSE(spec.resources.mem.has_value());
 }
 
-TEST_CASE("a plain --set value is the text itself; quotes, lists and maps are YAML") {
+TEST_CASE("a plain --set value is the text itself, and quotes, lists and maps are YAML") {
   const auto spec = with("", {"environment.vars.A=a: b #c \\n 'x", "environment.vars.B=\"line\\n\"", "slurm={nice: 5}",
                               "launch.command=[a, 'b c']"})
                         .spec;
@@ -213,7 +213,7 @@ TEST_CASE("a dollar in a path is warned of, since nothing expands it") {
   CHECK(has(warnings[0].message, "write ${NAME}"));
 }
 
-TEST_CASE("booleans are true and false alone; a word such as yes is refused") {
+TEST_CASE("booleans are true and false alone, and a word such as yes is refused") {
   CHECK(with("environment: {modules: {purge: True}}").spec.environment.modules_purge == true);
   CHECK(has(refused_with("environment: {modules: {purge: yes}}"), "expected true or false, not 'yes'"));
 }
@@ -225,7 +225,7 @@ TEST_CASE("short forms: modules as a list, conda as a name, an optimizer by name
   CHECK(spec.train.optimizer == "sgd");
 }
 
-TEST_CASE("GPUs: a number, TYPE:N, or a map; MIG slices are types") {
+TEST_CASE("GPUs are a number, TYPE:N, or a map, and MIG slices are types") {
   const auto gpus = [](std::string_view value) {
     return *loaded(request("resources: {time: 1m, gpus_per_node: " + std::string(value) + "}\nlaunch: {command: [x]}"))
                 .spec.resources.gpus_per_node;

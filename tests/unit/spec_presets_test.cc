@@ -125,7 +125,8 @@ TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or t
 }
 
 TEST_CASE(
-    "launch.agent: true is the default's word; false is for presets that a shell can serve, and for the nodes alone") {
+    "launch.agent: true is the default's word, and false is for presets that a shell can serve, and for the nodes "
+    "alone") {
   CHECK(planned(request("preset: torch, agent: true")).agent == planned(request("preset: torch")).agent);
   CHECK(planned(request("preset: torch, agent: false")).agent.empty());
   CHECK_FALSE(planned(request("preset: torch, agent: false"), Target::kLocal).agent.empty());

@@ -31,7 +31,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-TEST_CASE("secrets are names, or names with a file; the script has the names alone") {
+TEST_CASE("secrets are names, or names with a file, and the script has the names alone") {
   const auto loaded = load_spec(request("[TOKEN, {name: OTHER, file: ~/.other}]"));
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->spec.environment.secrets.size() == 2);

@@ -43,7 +43,7 @@ TEST_CASE("points are taken as they are listed, and need not set the same keys")
         std::vector<std::string>{"train.lr=0.1", "train.batch=8 train.model=cnn"});
 }
 
-TEST_CASE("values are lists, paths, variables and entries of maps; each is resolved where it stands") {
+TEST_CASE("values are lists, paths, variables and entries of maps, and each is resolved where it stands") {
   CHECK(points("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
   CHECK(points("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
