@@ -110,14 +110,14 @@ class CpuKernels final : public Kernels<T> {
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
               std::uint8_t* labels) override {
     constexpr std::size_t kAhead = 2;  // images lie anywhere in tens of megabytes: ask for a later one now
-    for (std::size_t i = 0; i < samples.size(); ++i) {
+    split_rows(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {
         const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
         for (std::size_t byte = 0; byte < data.features; byte += kAlignment) __builtin_prefetch(later + byte);
       }
       loops::scale_bytes(data.images.get() + samples[i] * data.features, scale, x + i * data.features, data.features);
       std::copy_n(data.labels.get() + samples[i] * data.label_width, data.label_width, labels + i * data.label_width);
-    }
+    });
   }
 
   void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const T* a, const T* b, T beta,
@@ -132,8 +132,10 @@ class CpuKernels final : public Kernels<T> {
   void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w, const T* bias,
              bool with_relu, T* y) override {
     gemm(Transpose::kNo, Transpose::kNo, n, outputs, inputs, x, w, 0, y);
-    for (std::size_t i = 0; i < n; ++i) loops::add_scaled(y + i * outputs, T{1}, bias, outputs);
-    if (with_relu) relu(y, y, n * outputs);
+    split_rows(n, outputs, [&](std::size_t i) {
+      loops::add_scaled(y + i * outputs, T{1}, bias, outputs);
+      if (with_relu) loops::relu(y + i * outputs, y + i * outputs, outputs);
+    });
   }
 
   void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) override {
@@ -228,6 +230,17 @@ class CpuKernels final : public Kernels<T> {
       const std::size_t at = std::min(i * part, count);
       if (at < count) work(at, std::min(part, count - at));
     }
+  }
+
+  /// work(row) for rows of width elements, some of them a thread.
+  template <typename Work>
+  void split_rows(std::size_t rows, std::size_t width, const Work& work) const {
+    if (threads_ == 1 || rows * width < kSerialElements) {
+      for (std::size_t row = 0; row < rows; ++row) work(row);
+      return;
+    }
+#pragma omp parallel for num_threads(threads_) schedule(static)
+    for (std::size_t row = 0; row < rows; ++row) work(row);
   }
 
   int threads_;
