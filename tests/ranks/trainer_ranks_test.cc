@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -313,17 +314,23 @@ TEST_CASE("a signal on any rank saves a checkpoint after the next step, and trai
   CHECK(fs::exists(folder.path() / "step-00000006/manifest.json"));  // two epochs of 3 steps
 }
 
-TEST_CASE("a checkpoint that rank 0 cannot write ends all ranks with its name and the file's") {
+TEST_CASE("a checkpoint that rank 0 cannot write, or look for, ends all ranks with its name and the file's") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "file") << "not a folder";
+  fs::create_symlink(folder.path() / "gone" / "away", folder.path() / "link");
   TrainOptions options = small_options();
-  options.checkpoint_dir = folder.path() / "file" / "ckpt";
   options.checkpoint_keep = 1;
-  for (const Trained& rank : train(4, options)) {
-    REQUIRE_FALSE(rank.outcome.has_value());
-    CHECK(rank.outcome.error().code == Errc::kIo);
-    CHECK(has(message_of(rank), "rank 0 on host0: cannot save a checkpoint: "));
-    CHECK(has(message_of(rank), "file"));
+  for (const auto& [where, what] : {std::pair("link", "cannot save a checkpoint: "),
+                                    std::pair("file/ckpt", "ckpt: cannot list its checkpoints: ")}) {
+    options.checkpoint_dir = folder.path() / where;
+    for (const Trained& rank : train(4, options)) {
+      REQUIRE_FALSE(rank.outcome.has_value());
+      CHECK(rank.outcome.error().code == Errc::kIo);
+      const auto message = message_of(rank);
+      CHECK_MESSAGE(message.starts_with("rank 0 on host0: "), message);
+      CHECK_MESSAGE(has(message, what), message);
+      CHECK_MESSAGE(has(message, options.checkpoint_dir.string()), message);
+    }
   }
 }
 
@@ -336,6 +343,46 @@ TEST_CASE("a loss that is not finite ends all ranks") {
     CHECK(rank.outcome.error().code == Errc::kInvalid);
     CHECK(has(message_of(rank), "the loss is "));
   }
+}
+
+TEST_CASE("a step that ruins the parameters is not saved, though its own loss was finite") {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.epochs = 1;
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_keep = 1;
+  for (const Trained& rank : train(2, options)) REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+  const std::string good = "step-00000006";  // an epoch
+  REQUIRE(read_file(folder.path() / "latest", 100).value() == good + "\n");
+
+  options.resume = true;
+  options.epochs = 2;
+  options.checkpoint_every = 1;
+  options.learning_rate = 1e3;
+  options.optimizer.weight_decay = 1e38;  // times a parameter, times the learning rate: no number
+  for (const Trained& rank : train(2, options)) {
+    REQUIRE_FALSE(rank.outcome.has_value());
+    CHECK(rank.outcome.error().code == Errc::kInvalid);
+    const auto message = message_of(rank);
+    CHECK_MESSAGE(has(message, "rank 0 on host0: drawn: a parameter, or the optimizer's state of one, is no finite "),
+                  message);
+  }
+  CHECK(fs::exists(folder.path() / good / "manifest.json"));
+  CHECK(read_file(folder.path() / "latest", 100).value() == good + "\n");
+}
+
+TEST_CASE("a test loss that is not finite is no success") {
+  TrainOptions options = small_options();
+  options.optimizer.name = "sgd";
+  options.learning_rate = 1e3;
+  options.optimizer.weight_decay = 1e38;
+  options.epochs = 1;
+  options.batch = small_data().train.size();  // one step, whose loss is that of the first parameters
+  const Trained alone = train(1, options).front();
+  REQUIRE_FALSE(alone.outcome.has_value());
+  CHECK(alone.outcome.error().code == Errc::kInvalid);
+  CHECK_MESSAGE(has(message_of(alone), "drawn: the test loss is "), message_of(alone));
 }
 
 TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -85,7 +86,51 @@ TEST_CASE("the last checkpoints are kept, older ones go") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
     REQUIRE(at(folder, 3).save(state_at(step), kTensors));
-  CHECK(at(folder).names() == std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
+  CHECK(at(folder).names().value() == std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
+}
+
+TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempts have left") {
+  const TemporaryDirectory folder;
+  REQUIRE(at(folder, 1).save(state_at(100), kTensors));
+  fs::create_directories(folder.path() / "ckpt/step-00000150");  // killed while it was written
+  REQUIRE(at(folder, 1).save(state_at(120), kTensors));
+  std::vector<std::string> damaged;
+  CHECK(newest(at(folder), damaged) == 120);
+  CHECK(damaged.empty());
+  CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000120"});
+
+  for (const std::uint64_t step : {200U, 300U}) {
+    REQUIRE(at(folder, 2).save(state_at(step), kTensors));
+    fs::resize_file(folder.path() / fmt::format("ckpt/step-{:08}/model.safetensors", step), 10);
+  }
+  REQUIRE(at(folder, 2).save(state_at(130), kTensors));
+  CHECK(newest(at(folder), damaged) == 130);
+  CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000300", "step-00000130"});
+}
+
+TEST_CASE("a manifest whose place in training was changed is damaged, and where none is left that is said") {
+  const TemporaryDirectory folder;
+  REQUIRE(at(folder).save(state_at(42), kTensors));
+  const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
+  std::string text = *read_file(path, 1U << 20U);
+  const std::string place = "\"epoch\": 4";
+  REQUIRE(has(text, place));
+  text.replace(text.find(place), place.size(), "\"epoch\": 9");
+  std::ofstream(path) << text;
+  std::vector<std::string> damaged;
+  CHECK(newest(at(folder), damaged) == -1);
+  REQUIRE(damaged.size() == 1);
+  CHECK(has(damaged[0], "manifest.json: its checksum is not its own; there is none before: training begins anew"));
+}
+
+TEST_CASE("a folder that cannot be listed is not an empty one") {
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "ckpt") << "a file";
+  std::vector<std::string> damaged;
+  const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, damaged);
+  REQUIRE_FALSE(loaded.has_value());
+  CHECK(loaded.error().code == Errc::kIo);
+  CHECK(has(loaded.error().message, "ckpt: cannot list its checkpoints: "));
 }
 
 TEST_CASE("no folder and an empty one hold no checkpoint") {
@@ -163,10 +208,29 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   REQUIRE_FALSE(saved.has_value());
   CHECK(saved.error().code == Errc::kRefused);
   CHECK(has(saved.error().message, "names attempt 1, this is attempt 0"));
-  CHECK(at(folder).names() == std::vector<std::string>{"step-00000001"});
   CHECK_FALSE(stale.save(state_at(1), kTensors).has_value());
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == 1);
+  // It cannot tell whose files these are by now; the owner's next save removes them.
+  REQUIRE(damaged.size() == 1);
+  CHECK(has(damaged[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
+  REQUIRE(at(folder).save(state_at(1), kTensors));
+  CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000001"});
+
+  // It sleeps in a save until the other attempt has come to the same step and saved that.
+  REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
+  questions = 0;
+  const CheckpointFolder late(folder.path() / "ckpt", 1, [&]() -> Result<> {
+    if (++questions == 2) {
+      REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
+      REQUIRE(at(folder).save(state_at(2), kTensors));
+    }
+    return check_attempt(env);
+  });
+  CHECK_FALSE(late.save(state_at(2), kTensors).has_value());
+  damaged.clear();
+  CHECK(newest(at(folder), damaged) == 2);
+  CHECK(damaged.empty());
 }
 
 TEST_CASE("a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new one") {

@@ -72,6 +72,12 @@ struct Whole {
   std::string optimizer;
 };
 
+/// Of all that a manifest says but this.
+std::string checksum_of(ordered_json manifest) {
+  manifest.erase("blake2b");
+  return blake2b_hex(bytes_of(manifest.dump()));
+}
+
 /// Fails when anything of the checkpoint is missing, cut or changed.
 Result<Whole> read_whole(const fs::path& folder) {
   auto text = read_file(folder / kManifestFile, kManifestLimit);
@@ -89,6 +95,9 @@ Result<Whole> read_whole(const fs::path& folder) {
       !is_counts(manifest.value("rank_samples", ordered_json::array())) ||
       (manifest.contains("epoch_ranks") && (!is_number("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(), kFormat);
+  }
+  if (manifest.contains("blake2b") && manifest["blake2b"] != checksum_of(manifest)) {  // the first had none
+    return fail(Errc::kInvalid, "{}: its checksum is not its own", (folder / kManifestFile).string());
   }
   for (const auto& [name, content] :
        {std::pair(kModelFile, &whole.model), std::pair(kOptimizerFile, &whole.optimizer)}) {
@@ -140,17 +149,21 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
   fs::remove_all(folder, ignored);
   auto written = write(folder, state, layout);
   if (!written) {
-    fs::remove_all(folder, ignored);
+    if (may_commit_()) fs::remove_all(folder, ignored);  // else another attempt's checkpoint may be there by now
     return within("cannot save a checkpoint", written.error());
   }
   // fsync of the folder that write_file_atomic does here makes the new sub-folder's entry durable as well.
-  if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest)
-    return within("cannot save a checkpoint", latest.error());
+  if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest) {
+    return within(fmt::format("{} is saved, but not the newest one's name", folder.string()), latest.error());
+  }
 
-  const std::vector<std::string> all = names();
-  for (std::size_t i = keep_; i < all.size(); ++i) {
-    fs::remove(path_ / all[i] / kManifestFile, ignored);  // first: half of a checkpoint must not look like one
-    fs::remove_all(path_ / all[i], ignored);
+  const auto all = names();
+  if (!all) return within("cannot remove older checkpoints", all.error());
+  std::size_t kept = 1;  // this one, though an earlier attempt may have left later steps, whole or not
+  for (const std::string& other : *all) {
+    if (other == name || (fs::exists(path_ / other / kManifestFile, ignored) && kept++ < keep_)) continue;
+    fs::remove(path_ / other / kManifestFile, ignored);  // first: half of a checkpoint must not look like one
+    fs::remove_all(path_ / other, ignored);
   }
   return {};
 }
@@ -181,6 +194,7 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
     DLRUN_TRY(create_file_exclusive(folder / name, content));
     manifest["files"][name] = {{"bytes", content.size()}, {"blake2b", blake2b_hex(bytes_of(content))}};
   }
+  manifest["blake2b"] = checksum_of(manifest);
   DLRUN_TRY(may_commit_());
   return write_file_atomic(folder / kManifestFile, manifest.dump(2) + "\n");
 }
@@ -189,14 +203,16 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
                                                                    const std::string& optimizer,
                                                                    const std::vector<std::string>& state_names,
                                                                    std::vector<std::string>& passed_over) const {
-  for (const std::string& name : names()) {
+  const auto all = names();
+  if (!all) return tl::unexpected(all.error());
+  for (const std::string& name : *all) {
     const fs::path folder = path_ / name;
+    const char* const next =
+        name == all->back() ? "there is none before: training begins anew" : "taking the one before";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // it is written last
       passed_over.push_back(
-          fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; taking the "
-                      "one before",
-                      folder.string()));
+          fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; {}", folder.string(), next));
       continue;
     }
     auto whole = read_whole(folder);
@@ -205,8 +221,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
     auto arrays = whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
                         : tl::unexpected(whole.error());
     if (!model || !arrays) {
-      passed_over.push_back(
-          fmt::format("damaged checkpoint: {}; taking the one before", (model ? arrays : model).error().message));
+      passed_over.push_back(fmt::format("damaged checkpoint: {}; {}", (model ? arrays : model).error().message, next));
       continue;
     }
     TrainingState state;
@@ -237,7 +252,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
   return std::nullopt;
 }
 
-std::vector<std::string> CheckpointFolder::names() const {
+Result<std::vector<std::string>> CheckpointFolder::names() const {
   std::vector<std::pair<std::int64_t, std::string>> found;
   std::error_code error;
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
@@ -246,6 +261,8 @@ std::vector<std::string> CheckpointFolder::names() const {
     const auto step = parse_int(std::string_view(name).substr(kPrefix.size()));
     if (step && *step >= 0) found.emplace_back(*step, name);
   }
+  if (error && error != std::errc::no_such_file_or_directory)
+    return fail(Errc::kIo, "{}: cannot list its checkpoints: {}", path_.string(), error.message());
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> names;
   for (auto& [step, name] : found) names.push_back(std::move(name));

@@ -3,8 +3,8 @@
 //
 //   step-00001875/model.safetensors       parameters: "layers.0.weight" [784, 512] ..., and running statistics
 //   step-00001875/optimizer.safetensors   the optimizer's arrays: "m.layers.0.weight" ...
-//   step-00001875/manifest.json           sizes and checksums of the two, and where in training this is. Written last
-//                                         and whole: a folder without it is no checkpoint
+//   step-00001875/manifest.json           sizes and checksums of the two, where in training this is, and a checksum of
+//                                         itself. Written last and whole: a folder without it is no checkpoint
 //   latest                                the newest one's name, for people and scripts
 //
 // A file is complete on disk (fsync) before the manifest that names it, so a crash or a full disk at any point leaves
@@ -62,23 +62,26 @@ struct TrainingState {
 
 class CheckpointFolder {
  public:
-  /// keep: how many of the newest stay; > 0. may_commit is asked right before a checkpoint becomes valid.
+  /// keep: how many stay, the one just saved and the newest others; > 0. may_commit is asked right before a checkpoint
+  /// becomes valid.
   CheckpointFolder(std::filesystem::path path, std::size_t keep, std::function<Result<>()> may_commit);
 
-  /// Writes a checkpoint and removes the oldest above keep. Fails with kIo (the file and why) or may_commit's error;
-  /// then the checkpoints before are untouched and nothing of the new one is left.
+  /// Writes a checkpoint, and removes the oldest above keep and what was never finished. Fails with kIo (the file and
+  /// why) or may_commit's error; then the checkpoints before are untouched. Of the new one nothing is left, unless it
+  /// is valid and what failed is the writing of `latest`, which is said, or another attempt owns the folder.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// The newest checkpoint whose files are whole, or nothing. Each newer one that is damaged, or was not
   /// finished, adds a sentence to passed_over. Fails with kInvalid when it is of another model or optimizer than
-  /// layout, optimizer and state_names say.
+  /// layout, optimizer and state_names say, with kIo where the folder cannot be listed.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(const CheckpointLayout& layout,
                                                                  const std::string& optimizer,
                                                                  const std::vector<std::string>& state_names,
                                                                  std::vector<std::string>& passed_over) const;
 
-  /// Names of the sub-folders that look like checkpoints, valid or not, newest first.
-  [[nodiscard]] std::vector<std::string> names() const;
+  /// Names of the sub-folders that look like checkpoints, valid or not, newest first; none without a folder. Fails with
+  /// kIo where it cannot be listed.
+  [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

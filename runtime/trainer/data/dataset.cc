@@ -68,9 +68,11 @@ void keep_first(Dataset& data, std::size_t samples) {
 
 /// Both halves are of one kind, and have the classes of either.
 Result<> match(Split& split, const std::string& folder) {
-  if (split.train.features != split.test.features || split.train.height != split.test.height) {
-    return fail(Errc::kInvalid, "{}: training images have {} pixels, test images {}", folder, split.train.features,
-                split.test.features);
+  const Dataset& train = split.train;
+  const Dataset& test = split.test;
+  if (train.features != test.features || train.height != test.height || train.width != test.width) {
+    return fail(Errc::kInvalid, "{}: training images are {} x {} ({} bytes), test images {} x {} ({})", folder,
+                train.height, train.width, train.features, test.height, test.width, test.features);
   }
   if (split.train.label_width != split.test.label_width) {
     return fail(Errc::kInvalid, "{}: training samples have {} label(s), test samples {}", folder,

@@ -104,6 +104,7 @@ Result<> Trainer::check_that_ranks_are_alike() const {
        {"--warmup-epochs", word(o.warmup_epochs)},
        {"--clip-norm", word(o.clip_norm)},
        {"--batch", word(o.batch)},
+       {"--micro-batch", word(o.micro_batch)},
        {"--epochs", word(o.epochs)},
        {"--seed", word(o.seed)},
        {"--shard", one_of(o.sharding, {"sample", "file", "epoch"})},
@@ -115,11 +116,13 @@ Result<> Trainer::check_that_ranks_are_alike() const {
        {"--checkpoint-keep", word(o.checkpoint_keep)},
        {"--resume", o.resume ? "given" : "not given"},
        {"--trace-steps", word(o.trace_steps)},
+       {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
        {"the number of training samples", o.sharding == Sharding::kFile ? "its own" : word(data_.train.size())},
        {"the number of test samples", word(data_.test.size())},
        {"the number of classes", o.sharding == Sharding::kFile ? "its own" : word(data_.train.classes)},
        {"the bytes of an image", word(data_.train.features)},
+       {"the height and width of an image", fmt::format("{} x {}", data_.train.height, data_.train.width)},
        {"the labels of a sample", word(data_.train.label_width)}});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,6 +24,14 @@ std::string files_of_ranks(const std::vector<std::size_t>& samples) {
   const auto shown = std::span(samples).first(std::min(samples.size(), kMost));
   return fmt::format("{} rank{} with files of {}{} samples", samples.size(), samples.size() == 1 ? "" : "s",
                      fmt::join(shown, ", "), samples.size() > kMost ? ", ..." : "");
+}
+
+/// A step's loss is of the parameters before it: one that ruins them must not be saved as the newest checkpoint.
+bool is_finite(const TrainingState& state) {
+  const auto is_whole = [](const std::vector<float>& values) {
+    return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  };
+  return is_whole(state.parameters) && is_whole(state.running) && std::ranges::all_of(state.states, is_whole);
 }
 
 }  // namespace
@@ -59,11 +68,16 @@ Result<> Trainer::start_or_resume() {
     } else {
       saved = std::move(*loaded);
     }
-  } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0 && !p.checkpoints.names().empty()) {
-    mine = fail(Errc::kRefused,
-                "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
-                "--checkpoint-dir",
-                p.checkpoints.path().string(), p.checkpoints.names().front());
+  } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0) {
+    const auto names = p.checkpoints.names();
+    if (!names) {
+      mine = tl::unexpected(names.error());
+    } else if (!names->empty()) {
+      mine = fail(Errc::kRefused,
+                  "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
+                  "--checkpoint-dir",
+                  p.checkpoints.path().string(), names->front());
+    }
   }
   DLRUN_TRY(agree(communicator, session_.host, mine));
 
@@ -125,7 +139,14 @@ Result<> Trainer::save() {
     state.running = to_host(session_.kernels, p.network.running());
     for (std::size_t i = state.states.size(); i < p.states.size(); ++i)
       state.states.push_back(to_host(session_.kernels, p.states[i].span()));
-    mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
+    if (is_finite(state)) {
+      mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
+    } else {
+      mine = fail(Errc::kInvalid,
+                  "{}: a parameter, or the optimizer's state of one, is no finite number after step {} (epoch {}): the "
+                  "learning rate is too high, or the data hold what no model can learn; the checkpoints before stay",
+                  data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
+    }
   }
   DLRUN_TRY(agree(session_.communicator, session_.host, mine));
   session_.reporter.saved(p.position.step);

@@ -254,6 +254,10 @@ Result<> Trainer::end_epoch() {
 
   auto test = evaluate();
   if (!test) return tl::unexpected(test.error());
+  if (!std::isfinite(test->mean_loss())) {  // the same on all ranks
+    return fail(Errc::kInvalid, "{}: the test loss is {} after step {} (epoch {}): the learning rate is too high",
+                data_.source, test->mean_loss(), p.position.step, p.position.epoch);
+  }
   p.last_test = *test;
   const double seconds = std::chrono::duration<double>(p.epoch_time).count();
   session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(), p.epoch.accuracy(),
