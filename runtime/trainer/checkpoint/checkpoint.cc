@@ -161,7 +161,11 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
   if (!all) return within("cannot remove older checkpoints", all.error());
   std::size_t kept = 1;  // this one, though an earlier attempt may have left later steps, whole or not
   for (const std::string& other : *all) {
-    if (other == name || (fs::exists(path_ / other / kManifestFile, ignored) && kept++ < keep_)) continue;
+    if (other == name) continue;
+    if (kept < keep_ && fs::exists(path_ / other / kManifestFile, ignored)) {
+      ++kept;
+      continue;
+    }
     fs::remove(path_ / other / kManifestFile, ignored);  // first: half of a checkpoint must not look like one
     fs::remove_all(path_ / other, ignored);
   }

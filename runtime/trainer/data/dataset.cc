@@ -74,11 +74,11 @@ Result<> match(Split& split, const std::string& folder) {
     return fail(Errc::kInvalid, "{}: training images are {} x {} ({} bytes), test images {} x {} ({})", folder,
                 train.height, train.width, train.features, test.height, test.width, test.features);
   }
-  if (split.train.label_width != split.test.label_width) {
-    return fail(Errc::kInvalid, "{}: training samples have {} label(s), test samples {}", folder,
-                split.train.label_width, split.test.label_width);
+  if (train.label_width != test.label_width) {
+    return fail(Errc::kInvalid, "{}: training samples have {} label(s), test samples {}", folder, train.label_width,
+                test.label_width);
   }
-  split.train.classes = split.test.classes = std::max(split.train.classes, split.test.classes);
+  split.train.classes = split.test.classes = std::max(train.classes, test.classes);
   return {};
 }
 
