@@ -1,16 +1,14 @@
 #include <algorithm>
-#include <cstdio>
 #include <exception>
-#include <iostream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/standard_output.h"
+#include "cli/terminal/print.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -23,31 +21,19 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"submit", add_submit},
-    {"render", add_render},
-    {"check", add_check},
-    {"interactive", add_interactive},
-    {"run", add_run},
-    {"ls", add_ls},
-    {"status", add_status},
-    {"top", add_top},
-    {"report", add_report},
-    {"logs", add_logs},
-    {"wait", add_wait},
-    {"cancel", add_cancel},
-    {"attach", add_attach},
-    {"sweep", add_sweep},
-    {"diff", add_diff},
-    {"resubmit", add_resubmit},
-    {"schema", add_schema},
-    {"explain", add_explain},
-    {"man", add_man, true},
-    {"site", add_site},
-    {"init", add_init},
-    {"doctor", add_doctor},
-    {"container", add_container},
-    {"bench", add_bench},
-    {"completion", add_completion, true},
+    {"submit", add_submit},     {"render", add_render},
+    {"check", add_check},       {"interactive", add_interactive},
+    {"run", add_run},           {"ls", add_ls},
+    {"status", add_status},     {"top", add_top},
+    {"report", add_report},     {"logs", add_logs},
+    {"wait", add_wait},         {"cancel", add_cancel},
+    {"attach", add_attach},     {"sweep", add_sweep},
+    {"nodes", add_nodes},       {"diff", add_diff},
+    {"resubmit", add_resubmit}, {"schema", add_schema},
+    {"explain", add_explain},   {"man", add_man, true},
+    {"site", add_site},         {"init", add_init},
+    {"doctor", add_doctor},     {"container", add_container},
+    {"bench", add_bench},       {"completion", add_completion, true},
 };
 
 constexpr const char* kFooter =
@@ -103,6 +89,15 @@ std::string told(const CLI::App& app, const CLI::ParseError& error, const std::v
                      meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
+/// code's, unless standard output did not take all of it, and nothing has said so.
+int exit_code_of_output(const Cli& cli, const Result<int>& code) {
+  const bool is_told = !code && !code.error().message.empty();
+  if (is_all_printed() || is_told) return code ? *code : exit_code_of(code.error().code);
+  if (has_reader_left()) return kExitReaderLeft;
+  print_error(cli, "standard output could not be written whole");
+  return kExitFault;
+}
+
 }  // namespace
 
 int exit_code_of(Errc code) {
@@ -151,30 +146,25 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
-    app->exit(success);
-    if (is_all_printed() && std::cout.good()) return kExitOk;
-    print_error(cli, "standard output could not be written whole");
-    return kExitFault;
+    std::ostringstream out, unused;
+    app->exit(success, out, unused);
+    print_document(out.str());
+    return exit_code_of_output(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
     print_error(cli, told(*app, error, {argv, argv + argc}));
-    fmt::print(stderr, "See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
-               called.empty() ? "" : " ");
+    print_aside(cli, text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
+                          called.empty() ? "" : " "));
     return kExitUsage;
   }
   Result<int> code = kExitOk;
   try {
     code = action(cli);
-  } catch (const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose, but fmt where
-    if (std::ferror(stdout) == 0)          // standard output takes no more
-      code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
+  } catch (const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose
+    code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
   if (!code && !code.error().message.empty()) print_error(cli, code.error().message);
-  if (!is_all_printed() && code) {
-    print_error(cli, "standard output could not be written whole");
-    return kExitFault;
-  }
-  return code ? *code : exit_code_of(code.error().code);
+  return exit_code_of_output(cli, code);
 }
 
 }  // namespace dlrun

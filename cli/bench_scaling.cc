@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
-#include "cli/scaling_chart.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/scaling_chart.h"
 #include "cli/watch.h"
 #include "common/files.h"
 #include "common/subprocess.h"
@@ -150,7 +150,7 @@ Result<Outcome> run_through_slurm(const Cli& cli, const ScalingOptions& options,
   }
   if (sent->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent->err));
   if (sent->exit_code != 0 || !has_job) return Outcome{Json::object(), last_line(sent->err)};
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   WatchOptions watch;
   watch.print_log = false;
   watch.remind = kRemindEvery;
@@ -274,8 +274,8 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   if (options.json) {
     print_json(json_of(options, measured, models, modelled));
   } else if (!figures.empty()) {
-    fmt::print("{}\n{}", scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each", cli.colour_out),
-               scaling_bars(figures, modelled));
+    print(cli, "{}\n{}", scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each"),
+          scaling_bars(figures, modelled));
     print_note(cli,
                "one run of each size; what is modelled is a ring all-reduce that nothing overlaps, fitted to them");
   }

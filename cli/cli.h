@@ -37,6 +37,7 @@ enum ExitCode : int {
   kExitRunFailed = 5,    ///< the run failed
   kExitNotFound = 6,     ///< no such file, run, job or program
   kExitInterrupted = 130,
+  kExitReaderLeft = 141,  ///< nobody reads standard output any more; as a shell calls an end by SIGPIPE
 };
 [[nodiscard]] int exit_code_of(Errc code);
 
@@ -60,6 +61,7 @@ void add_wait(CLI::App& root, Action& action);
 void add_cancel(CLI::App& root, Action& action);
 void add_schema(CLI::App& root, Action& action);
 void add_explain(CLI::App& root, Action& action);
+void add_nodes(CLI::App& root, Action& action);
 void add_attach(CLI::App& root, Action& action);
 void add_diff(CLI::App& root, Action& action);
 void add_resubmit(CLI::App& root, Action& action);

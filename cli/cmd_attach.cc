@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/select.h"
 #include "cli/session_folder.h"
+#include "cli/terminal/print.h"
 #include "common/hostlist.h"
 #include "common/quoting.h"
 #include "common/subprocess.h"
@@ -18,6 +18,7 @@
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
 #include "launcher/plan/render.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep.h"
 
@@ -50,6 +51,7 @@ Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status, con
 
 /// Slurm's own number of a job, which srun wants of an array's task, too.
 Result<std::string> number_of(const Cli& cli, const JobId& job) {
+  DLRUN_TRY(check_job(job));
   if (job.id.find('_') == std::string::npos) return job.id;
   Command command;
   command.argv = {"squeue", "-h", "-j", job.id, "-o", "%A"};
@@ -109,14 +111,15 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
 Result<int> attach(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY(require_own(run->id, run->path, "entered"));
   if (is_sweep(run->path)) {
     return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0", run->id);
   }
-  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
+  const bool has_terminal = is_input_terminal();
   if (!has_terminal && options.command.empty() && !options.dry_run) {
     return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
-  const auto status = RunInspector(cli.env).inspect(run->path);
+  const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->is_last_known) return fail(Errc::kUnavailable, "{}", status->facts.unreachable);
   auto point = point_of(*run, *status, options.node);
@@ -129,7 +132,7 @@ Result<int> attach(Cli& cli, const Options& options) {
   if (!plan) return tl::unexpected(plan.error());
   if (options.dry_run) {
     const auto shown = render_attach(*plan, *point, options.command, "SCRIPT", has_terminal);
-    fmt::print("{}", shown.script);
+    print_document(shown.script);
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
   }

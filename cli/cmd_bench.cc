@@ -13,10 +13,11 @@
 
 #include "cli/bench_scaling.h"
 #include "cli/cli.h"
-#include "cli/collectives_chart.h"
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/report.h"
+#include "cli/terminal/collectives_chart.h"
+#include "cli/terminal/print.h"
+#include "common/bounded_json.h"
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -99,7 +100,7 @@ std::string reason_of(const Finished& finished) {
 Result<> read_figures(const std::string& text, const std::string& backend, std::vector<CollectiveFigure>& figures) {
   for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with('{')) continue;
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json<Json>(line);
     if (json.is_discarded() || !json.contains("busbw"))
       return fail(Errc::kInternal, "dlrun-trainer collectives said '{}'", printable(line));
     figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}), json.value("us", 0.0),
@@ -170,7 +171,7 @@ Result<int> bench(Cli& cli, const Options& options) {
   if (options.json) {
     print_json(json_of(options, figures, left_out));
   } else if (!figures.empty()) {
-    fmt::print("{}\n{}", collectives_table(figures, cli.colour_out), collectives_bars(figures));
+    print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
     print_note(cli,
                fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as nccl-tests defines them; "
                            "mpi is the MPI library's own algorithm",

@@ -4,8 +4,10 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/terminal/print.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep.h"
 
@@ -25,11 +27,11 @@ Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run)
   }
   if (status->job.id.empty())
     return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id, status->detail);
-  auto done = inspector.executor_of(status->facts).cancel(status->job);
+  auto done = inspector.executor_of(status->facts).cancel(status->job, token_of(status->facts));
   if (!done) return within(run.id, done.error());
   if (status->job.cluster != kLocalCluster) DLRUN_TRY(mark_cancelled(run.path));
-  fmt::print("{}: cancelled {}\n", run.id,
-             status->job.cluster == kLocalCluster ? "on this machine" : "job " + status->job.id);
+  print(cli, "{}: cancelled {}\n", run.id,
+        status->job.cluster == kLocalCluster ? "on this machine" : "job " + status->job.id);
   return kExitOk;
 }
 
@@ -42,7 +44,7 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
   const auto states = inspector.inspect_all(points);
   std::map<std::string, const RunStatus*> jobs;  // an array once for all its points that go on
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty()) continue;
+    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() || states[i]->facts.foreign) continue;
     const std::string& id = states[i]->job.id;
     jobs.try_emplace(id.substr(0, id.find('_')), &*states[i]);
   }
@@ -50,17 +52,19 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
     print_note(cli, fmt::format("{}: nothing to cancel, {}", run.id, sum_up_points(states).detail));
     return kExitOk;
   }
+  for (std::size_t array = 0; array < sweep->arrays; ++array)
+    DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
   for (std::size_t array = 0; array < sweep->arrays; ++array) DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
   for (const auto& [id, status] : jobs) {
-    auto done = inspector.executor_of(status->facts).cancel({status->job.cluster, id});
+    auto done = inspector.executor_of(status->facts).cancel({status->job.cluster, id}, token_of(status->facts));
     if (!done) return within(run.id, done.error());
-    fmt::print("{}: cancelled job {}\n", run.id, id);
+    print(cli, "{}: cancelled job {}\n", run.id, id);
   }
   return kExitOk;
 }
 
 Result<int> cancel(Cli& cli, const Options& options) {
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   int code = kExitOk;
   const auto refuse = [&](const Error& error) {
     print_error(cli, error.message);
@@ -70,6 +74,10 @@ Result<int> cancel(Cli& cli, const Options& options) {
     const auto run = select_run(cli, text);
     if (!run) {  // the others are to end all the same
       refuse(run.error());
+      continue;
+    }
+    if (const auto own = require_own(run->id, run->path, "cancelled"); !own) {
+      refuse(own.error());
       continue;
     }
     const auto one = is_sweep(run->path) ? cancel_sweep(cli, inspector, *run) : cancel_one(cli, inspector, *run);

@@ -1,6 +1,5 @@
 // dlrun check: everything that can be known before queueing.
 
-#include <cstdio>
 #include <memory>
 #include <set>
 
@@ -10,13 +9,15 @@
 #include "cli/dependencies.h"
 #include "cli/downloads.h"
 #include "cli/expectations.h"
+#include "cli/known_bad.h"
 #include "cli/log_folders.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
 #include "cli/slurm_options.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/executors/executor.h"
@@ -37,6 +38,7 @@ struct Options {
 /// That `submit` could make a run there.
 Result<> check_place(const Cli& cli, const std::string& runs_dir) {
   DLRUN_TRY(check_runs_place(runs_dir));
+  if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   return check_tools_place(runs_dir, cli.tools);
 }
 
@@ -62,7 +64,7 @@ Result<int> check(Cli& cli, const Options& options) {
   }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
   DLRUN_TRY(check_slurm_options(cli, prepared->loaded));
@@ -88,6 +90,9 @@ Result<int> check(Cli& cli, const Options& options) {
     SubmitRequest request;
     if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
     if (*dependency) request.options.push_back("--dependency=" + **dependency);
+    const auto exclude = exclude_known_bad(cli, prepared->plan.known_bad, scripts.front(), prepared->plan.clusters,
+                                           !prepared->plan.server);
+    if (exclude) request.options.push_back("--exclude=" + *exclude);
     request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
     hide_secrets(request.env, *secrets);
@@ -118,19 +123,19 @@ Result<int> check(Cli& cli, const Options& options) {
     print_json(json);
     return kExitOk;
   }
-  fmt::print("{}: {}\n", prepared->loaded.file, paint(cli.colour_out, Colour::kGreen, "valid"));
-  fmt::print("  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name, prepared->loaded.site.name,
-             prepared->loaded.site.source, plan.runs_dir);
-  if (sweep) fmt::print("  sweep     {}\n", size_text(*sweep));
-  if (const auto hours = cost(plan.requested); !sweep && !hours.empty()) fmt::print("  cost      {}\n", hours);
+  print(cli, "{}: {}\n", prepared->loaded.file, styled(Style::kGreen, "valid"));
+  print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name, prepared->loaded.site.name,
+        prepared->loaded.site.source, plan.runs_dir);
+  if (sweep) print(cli, "  sweep     {}\n", size_text(*sweep));
+  if (const auto hours = cost(plan.requested); !sweep && !hours.empty()) print(cli, "  cost      {}\n", hours);
   if (const auto limits = partition_text(prepared->loaded.site, prepared->loaded.spec.resources.partition.value_or(""));
       !limits.empty())
-    fmt::print("  partition {}\n", limits);
+    print(cli, "  partition {}\n", limits);
   if (!to_fetch->empty())
-    fmt::print("  data      not there yet, submit fetches {}: {}\n", to_fetch->size() == 1 ? "it" : "them",
-               printable(join(*to_fetch, ", ")));
-  if (*dependency) fmt::print("  waits     {}\n", **dependency);
-  fmt::print("  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
+    print(cli, "  data      not there yet, submit fetches {}: {}\n", to_fetch->size() == 1 ? "it" : "them",
+          printable(join(*to_fetch, ", ")));
+  if (*dependency) print(cli, "  waits     {}\n", **dependency);
+  print(cli, "  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
   return kExitOk;
 }
 

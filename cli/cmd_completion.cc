@@ -1,11 +1,11 @@
 // dlrun completion: the script that a shell completes with.
 
-#include <cstdio>
 #include <memory>
 
 #include "cli/command_line.h"
 #include "cli/completion.h"
 #include "cli/prepare.h"
+#include "cli/terminal/print.h"
 
 namespace dlrun {
 
@@ -18,13 +18,13 @@ void add_completion(CLI::App& root, Action& action) {
     action = [shell, list, &root](Cli& cli) -> Result<int> {
       if (!list->empty()) {
         if (*list != "sites" && *list != "presets") return fail(Errc::kUsage, "--list takes sites or presets");
-        for (const std::string& name : spec_config_names(*list, config_folders(cli))) fmt::print("{}\n", name);
+        for (const std::string& name : spec_config_names(*list, config_folders(cli))) print(cli, "{}\n", name);
         return kExitOk;
       }
       if (shell->empty()) return fail(Errc::kUsage, "SHELL is required: bash, zsh or fish");
       const auto script = completion_script(root, *shell);
       if (!script) return tl::unexpected(script.error());
-      fmt::print("{}", *script);
+      print_document(*script);
       return kExitOk;
     };
   });

@@ -11,8 +11,9 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/report.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "container/image_name.h"
@@ -37,15 +38,33 @@ struct Options {
           {"imported", stored.imported}};
 }
 
-/// What the registry says the name is now. Empty where this enroot cannot ask, or nobody answers.
-[[nodiscard]] std::string digest_of(const Cli& cli, const std::string& uri) {
+struct RegistryWord {
+  std::string digest;       ///< what the name is now; empty where this enroot cannot ask, or nobody answers
+  std::string unreachable;  ///< why nobody answers, in curl's words; empty: somebody did
+};
+
+/// curl's line about a host that is not found, or that does not answer.
+[[nodiscard]] std::string unreachable_in(std::string_view words) {
+  for (const std::string_view line : split(words, '\n')) {
+    const auto at = line.find("curl: (");
+    if (at == std::string_view::npos) continue;
+    const std::string_view told = line.substr(at);
+    for (const std::string_view number : {"(5)", "(6)", "(7)", "(28)", "(35)", "(52)", "(56)"}) {
+      if (told.substr(6).starts_with(number)) return printable(told);
+    }
+  }
+  return "";
+}
+
+[[nodiscard]] RegistryWord ask_registry(const Cli& cli, const std::string& uri) {
   Command command;
   command.argv = {"enroot", "digest", uri};
   command.env = cli.env;
   const auto asked = run_command(command);
-  if (!asked || asked->exit_code != 0) return "";
+  if (!asked) return {};
+  if (asked->exit_code != 0) return {"", unreachable_in(asked->err)};
   const std::string_view text = trim(asked->out);
-  return std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text);
+  return {std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text), ""};
 }
 
 /// Gone with what is left in it, unless it was taken in.
@@ -64,7 +83,8 @@ class NewFile {
   std::filesystem::path path_;
 };
 
-Result<StoredImage> fetch(const Cli& cli, const ImageStore& store, const std::string& uri, const std::string& digest) {
+Result<StoredImage> fetch(const Cli& cli, const ImageStore& store, const std::string& uri,
+                          const RegistryWord& registry) {
   const NewFile file(store.new_file());
   auto child = ForegroundProcess::start({"enroot", "import", "--output", file.path().string(), uri}, cli.env,
                                         store.folder(), OnSignal::kTerminate);
@@ -74,10 +94,17 @@ Result<StoredImage> fetch(const Cli& cli, const ImageStore& store, const std::st
   if (!end) return tl::unexpected(end.error());
   if (end->interrupted != 0) return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
   if (end->exit_code != 0) {
+    if (!registry.unreachable.empty()) {
+      return fail(
+          Errc::kUnavailable,
+          "the registry of {} cannot be reached from here: {}. Import it where the internet can be reached, and "
+          "copy the file",
+          uri, registry.unreachable);
+    }
     return fail(Errc::kNotFound, "enroot could not import {} (it ended with {}); its words are above", uri,
                 end->exit_code);
   }
-  return store.adopt(file.path(), uri, digest);
+  return store.adopt(file.path(), uri, registry.digest);
 }
 
 /// The image of the store, or a new one. Sets is_new.
@@ -86,14 +113,15 @@ Result<StoredImage> import_once(const Cli& cli, const ImageStore& store, const s
   const auto lock = store.lock(uri);
   if (!lock) return tl::unexpected(lock.error());
   const auto known = store.find(uri);
-  const std::string digest = digest_of(cli, uri);
+  const RegistryWord registry = ask_registry(cli, uri);
+  const std::string& digest = registry.digest;
   is_new = false;
   if (!refresh) {
     if (known && (digest.empty() || digest == known->digest)) return *known;
     if (!digest.empty() && store.file_of(digest)) return store.note(uri, digest);
   }
   is_new = true;
-  return fetch(cli, store, uri, digest);
+  return fetch(cli, store, uri, registry);
 }
 
 Result<int> import_image(Cli& cli, const Options& options) {
@@ -113,7 +141,7 @@ Result<int> import_image(Cli& cli, const Options& options) {
     print_json(json);
     return kExitOk;
   }
-  fmt::print("{}\n", image->file.string());
+  print(cli, "{}\n", image->file.string());
   print_note(cli, fmt::format("{} {}, {}; give it as container.image", is_new ? "imported" : "already here:",
                               image->image, bytes_text(static_cast<double>(image->bytes))));
   return kExitOk;
@@ -139,7 +167,7 @@ Result<int> list_images(Cli& cli, const Options& options) {
     rows.push_back({image.image.substr(image.image.find("://") + 3), bytes_text(static_cast<double>(image.bytes)),
                     age(image.imported), image.file.string()});
   }
-  fmt::print("{}", table(rows, cli.colour_out));
+  print(cli, table(rows));
   return kExitOk;
 }
 

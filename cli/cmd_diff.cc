@@ -1,14 +1,13 @@
 // dlrun diff: what somebody changed in a script after dlrun rendered it.
 
-#include <cstdio>
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/script_file.h"
 #include "cli/select.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
@@ -39,6 +38,23 @@ Result<std::string> rendered_of(const Cli& cli, const Prepared& prepared) {
   auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
   if (!sweep) return tl::unexpected(sweep.error());
   return std::move(sweep->arrays.front().script);
+}
+
+/// In the colours of `diff --color`; tabs stay.
+Text coloured_diff(std::string_view difference) {
+  Text all;
+  for (std::size_t number = 0; !difference.empty(); ++number) {
+    const std::size_t end = std::min(difference.find('\n'), difference.size());
+    const std::string_view line = difference.substr(0, end);
+    const Style style = number < 2               ? Style::kBold
+                        : line.starts_with("@@") ? Style::kCyan
+                        : line.starts_with('+')  ? Style::kGreen
+                        : line.starts_with('-')  ? Style::kRed
+                                                 : Style::kNone;
+    all.add("{}\n", Text::of_lines(line, style));
+    difference.remove_prefix(std::min(end + 1, difference.size()));
+  }
+  return all;
 }
 
 Result<int> diff(Cli& cli, const Options& options) {
@@ -74,16 +90,15 @@ Result<int> diff(Cli& cli, const Options& options) {
                               DLRUN_VERSION, carried->dlrun));
   }
   Command command;
-  command.argv = {"diff",         "-u",          cli.colour_out ? "--color=always" : "--color=never",
-                  "--label",      "as rendered", "--label",
-                  path->string(), "-",           path->string()};
+  command.argv = {"diff",         "-u", "--color=never", "--label", "as rendered", "--label",
+                  path->string(), "-",  path->string()};
   command.stdin_text = *rendered + carried_lines(*text);
   command.env = cli.env;
   const auto done = run_command(command);
   if (!done) return tl::unexpected(done.error());
   if (done->exit_code > 1) return fail(Errc::kIo, "diff: {}", done->err);
   if (done->exit_code == 0) print_note(cli, "nothing was edited");
-  fmt::print("{}", done->out);
+  print(cli, coloured_diff(done->out));
   return kExitOk;
 }
 

@@ -1,17 +1,16 @@
 // dlrun doctor: what this cluster has, what that means for dlrun, and a site file for it.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
 #include "common/text.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/spec/sites.h"
@@ -39,16 +38,16 @@ struct Options {
   return "";
 }
 
-[[nodiscard]] Colour colour_of_kind(Finding::Kind kind) {
+[[nodiscard]] Style style_of_kind(Finding::Kind kind) {
   switch (kind) {
     case Finding::Kind::kFine:
-      return Colour::kGreen;
+      return Style::kGreen;
     case Finding::Kind::kNote:
-      return Colour::kYellow;
+      return Style::kYellow;
     case Finding::Kind::kMissing:
-      return Colour::kRed;
+      return Style::kRed;
   }
-  return Colour::kNone;
+  return Style::kNone;
 }
 
 [[nodiscard]] Json json_of(const ClusterFacts& facts, const std::optional<std::string>& site) {
@@ -97,21 +96,21 @@ void print_partitions(const Cli& cli, const ClusterFacts& facts) {
          time(partition.max_time_seconds),
          partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds) : "the longest"});
   }
-  fmt::print("\n{}", table(rows, cli.colour_out));
+  print(cli, "\n{}", table(rows));
 }
 
 void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<std::string>& site) {
   if (site) {
-    fmt::print("\nsite      {}: a spec that names no site is on it (dlrun site show)\n", *site);
+    print(cli, "\nsite      {}: a spec that names no site is on it (dlrun site show)\n", *site);
     return;
   }
   const std::string name = draft_name(facts);
   const auto dirs = config_directories(cli.env);
   const std::string folder = dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
-  fmt::print("\nsite      {}\n", paint(cli.colour_out, Colour::kYellow,
-                                       "no site file knows this cluster: jobs are on 'generic', without limits"));
-  fmt::print("          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
-  fmt::print("          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml --watch\n");
+  print(cli, "\nsite      {}\n",
+        styled(Style::kYellow, "no site file knows this cluster: jobs are on 'generic', without limits"));
+  print(cli, "          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
+  print(cli, "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml --watch\n");
 }
 
 Result<int> doctor(Cli& cli, const Options& options) {
@@ -121,7 +120,7 @@ Result<int> doctor(Cli& cli, const Options& options) {
   if (!facts) return tl::unexpected(facts.error());
   if (options.site_file) {
     for (const std::string& open : facts->unanswered) print_warning(cli, open);
-    fmt::print("{}", site_draft(*facts));
+    print_document(site_draft(*facts));
     return kExitOk;
   }
   std::vector<Diagnostic> problems;
@@ -132,11 +131,11 @@ Result<int> doctor(Cli& cli, const Options& options) {
     print_json(json_of(*facts, site));
     return kExitOk;
   }
-  fmt::print("{}, Slurm {}\n\n", paint(cli.colour_out, Colour::kBold, "cluster " + printable(facts->cluster_name())),
-             printable(facts->setting("SLURM_VERSION")));
+  print(cli, "{}, Slurm {}\n\n", styled(Style::kBold, "cluster " + printable(facts->cluster_name())),
+        printable(facts->setting("SLURM_VERSION")));
   for (const Finding& finding : findings(*facts)) {
-    fmt::print("  {}{:{}} {:<11} {}; {}\n", paint(cli.colour_out, colour_of_kind(finding.kind), word_of(finding.kind)),
-               "", 8 - word_of(finding.kind).size(), finding.what, printable(finding.is), printable(finding.means));
+    print(cli, "  {}{:{}} {:<11} {}; {}\n", styled(style_of_kind(finding.kind), word_of(finding.kind)), "",
+          8 - word_of(finding.kind).size(), finding.what, printable(finding.is), printable(finding.means));
   }
   print_partitions(cli, *facts);
   print_site(cli, *facts, site);

@@ -1,16 +1,16 @@
 // dlrun explain: a key in words, or what a spec's values are and where each came from.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
+#include "common/bounded_json.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_help.h"
@@ -43,18 +43,18 @@ struct Options {
   return json;
 }
 
-[[nodiscard]] std::string key_text(const Cli& cli, const KeyRow& row) {
+[[nodiscard]] Text key_text(const KeyRow& row) {
   const KeyHelp help = describe_key(row);
-  std::string text = fmt::format("{}\n  {}\n\n", paint(cli.colour_out, Colour::kBold, row.path), row.help);
+  Text all = text("{}\n  {}\n\n", styled(Style::kBold, row.path), row.help);
   const auto line = [&](std::string_view name, std::string_view value) {
-    if (!value.empty()) text += fmt::format("  {:<9} {}\n", name, value);
+    if (!value.empty()) all.add("  {:<9} {}\n", name, value);
   };
   line("type", help.type);
   line("range", help.range);
   line("default", row.fallback);
   line("makes", help.makes);
   line("example", help.example);
-  return text;
+  return all;
 }
 
 int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool json) {
@@ -63,13 +63,13 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
     for (const KeyRow* row : rows) list.push_back(key_json(*row));
     print_json(list);
   } else if (rows.size() == 1) {
-    fmt::print("{}", key_text(cli, *rows[0]));
+    print(cli, key_text(*rows[0]));
   } else {
     std::vector<std::vector<std::string>> lines{{"KEY", "MEANING"}};
     for (const KeyRow* row : rows)
       lines.push_back(
           {std::string(row->path), fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
-    fmt::print("{}", table(lines, cli.colour_out));
+    print(cli, table(lines));
   }
   return kExitOk;
 }
@@ -82,7 +82,7 @@ struct Explained {
 
 /// YAML of a value that is known as text: what is a number or a truth value stays one.
 [[nodiscard]] std::string yaml_of(std::string_view text) {
-  const Json value = Json::parse(text, nullptr, false);
+  const Json value = parse_json<Json>(text);
   if (value.is_number() || value.is_boolean()) return std::string(text);
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -184,7 +184,7 @@ Result<int> explain_spec(Cli& cli, const Options& options) {
       origin["source"] = text_or_null(row.origin.source);
       origin["line"] = row.origin.line > 0 ? Json(row.origin.line) : Json(nullptr);
       origin["column"] = row.origin.line > 0 ? Json(row.origin.column) : Json(nullptr);
-      Json value = Json::parse(row.text, nullptr, false);
+      Json value = parse_json<Json>(row.text);
       list.push_back({{"key", row.key}, {"value", value.is_discarded() ? Json(row.text) : value}, {"origin", origin}});
     }
     print_json(list);
@@ -192,7 +192,7 @@ Result<int> explain_spec(Cli& cli, const Options& options) {
   }
   std::vector<std::vector<std::string>> lines{{"KEY", "VALUE", "ORIGIN"}};
   for (const Explained& row : rows) lines.push_back({row.key, shortened(row.text, kShownValue), row.where});
-  fmt::print("{}", table(lines, cli.colour_out));
+  print(cli, table(lines));
   return kExitOk;
 }
 
@@ -201,7 +201,7 @@ Result<int> explain(Cli& cli, const Options& options) {
   if (options.markdown) {
     if (options.json || !what.empty())
       return fail(Errc::kUsage, "--markdown prints the reference of all keys; give it alone");
-    fmt::print("{}", key_reference_markdown());
+    print_document(key_reference_markdown());
     return kExitOk;
   }
   if (what.empty()) return explain_keys(cli, keys_below(""), options.json);

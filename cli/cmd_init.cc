@@ -1,7 +1,5 @@
 // dlrun init: a first spec, from flags or from answers on the terminal.
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <iostream>
@@ -9,9 +7,9 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/questions.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
@@ -124,10 +122,10 @@ Result<int> init(Cli& cli, Options options) {
   const auto site = site_of(cli, answers.site, config_folders(cli));
   if (!site) return tl::unexpected(site.error());
   print_diagnostics(cli, site->problems);
-  const bool asks = !options.yes && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  const bool asks = !options.yes && is_input_terminal() && is_error_terminal();
   if (asks) {
-    DLRUN_TRY(ask_questions(answers, site->profile, std::cin, std::cerr));
-    if (options.output.empty() && ::isatty(STDOUT_FILENO) == 1) options.output = answers.name.value_or("exp") + ".yaml";
+    DLRUN_TRY(ask_questions(answers, site->profile, std::cin, [&](const Text& line) { print_aside(cli, line); }));
+    if (options.output.empty() && is_output_terminal()) options.output = answers.name.value_or("exp") + ".yaml";
   }
   if (answers.image && runtime_of(answers, site->profile) == "none") {
     return fail(Errc::kUsage,
@@ -139,7 +137,7 @@ Result<int> init(Cli& cli, Options options) {
   const bool to_stdout = options.output.empty() || options.output == "-";
   DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
   if (to_stdout) {
-    fmt::print("{}", text);
+    print_document(text);
     return kExitOk;
   }
   const auto path = cli.current_dir / options.output;

@@ -11,12 +11,13 @@
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
 #include "cli/downloads.h"
-#include "cli/output.h"
+#include "cli/known_bad.h"
 #include "cli/prepare.h"
 #include "cli/secrets.h"
 #include "cli/session_folder.h"
 #include "cli/slurm_options.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -56,10 +57,10 @@ Result<int> interact(Cli& cli, const Options& options) {
                 prepared->loaded.file);
   }
   DLRUN_TRY(check_salloc_options(cli, prepared->loaded, salloc_words(prepared->plan)));
-  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
+  const bool has_terminal = is_input_terminal();
   if (options.dry_run) {
     const auto shown = render_interactive(prepared->plan, options.command, "SCRIPT", has_terminal);
-    fmt::print("{}", shown.script);
+    print_document(shown.script);
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
   }
@@ -75,7 +76,7 @@ Result<int> interact(Cli& cli, const Options& options) {
                 "program its file instead",
                 prepared->plan.runtime, secret.name);
   }
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
   DLRUN_TRY(fetch_downloads(cli, prepared->loaded));
@@ -89,6 +90,13 @@ Result<int> interact(Cli& cli, const Options& options) {
   if (*dependency) {  // behind `salloc`, in place of the job ids alone
     std::erase_if(argv, [](const std::string& word) { return word.starts_with("--dependency="); });
     argv.insert(argv.begin() + 1, "--dependency=" + **dependency);
+  }
+  const auto job_script = render_script(prepared->plan);
+  if (!job_script) return tl::unexpected(job_script.error());
+  if (const auto exclude =
+          exclude_known_bad(cli, prepared->plan.known_bad, *job_script, prepared->plan.clusters, true)) {
+    std::erase_if(argv, [](const std::string& word) { return word.starts_with("--exclude="); });
+    argv.insert(argv.begin() + 1, "--exclude=" + *exclude);
   }
   // Slurm stores no environment of an allocation; it passes this one on to the session's step alone.
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());

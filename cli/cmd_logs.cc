@@ -6,19 +6,22 @@
 
 #include "cli/command_line.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/select.h"
 #include "cli/sweep.h"
+#include "cli/terminal/log_output.h"
+#include "cli/terminal/print.h"
 #include "cli/watch.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 namespace {
 
 struct Options {
   std::string run;
-  bool follow = false;
+  bool follow = false, is_raw = false;
   std::optional<std::int64_t> rank, attempt;
   std::optional<std::size_t> tail;
 };
@@ -34,21 +37,21 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
   }
   std::error_code error;
   if (!path || !std::filesystem::exists(*path, error)) {
-    const auto status = RunInspector(cli.env).inspect(run.path);
+    const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run.path);
     const std::string what = options.rank ? "such rank's log" : "log";
     if (!path && facts->submission && !facts->submission->output.empty() && status && is_over(*status))
       return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id, facts->submission->output);
     return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}", path ? path->string() : run.id, what,
                 status ? std::string(word(status->state)) : "unknown");
   }
-  LogReader reader(*path);
+  LogReader reader(*path, *facts);
   if (options.tail) reader.start_at_tail(*options.tail);
+  LogOutput output(options.is_raw, cli.colour_out);
   for (;;) {
     const auto bytes = reader.read_more();
     if (!bytes) return tl::unexpected(bytes.error());
     if (bytes->empty()) return kExitOk;
-    if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size())
-      return fail(Errc::kIo, "cannot write to standard output");
+    if (!output.print(*bytes)) return fail(Errc::kIo, "");  // told at the end
   }
 }
 
@@ -60,8 +63,8 @@ Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options 
   constexpr std::size_t kLines = 10;
   if (!options.tail) options.tail = kLines;
   for (const IndexEntry& point : *points) {
-    fmt::print("==> {} <==\n", point.id);
-    std::fflush(stdout);
+    print(cli, "==> {} <==\n", point.id);
+    flush_output();
     const auto printed = print_log(cli, point, options);
     if (!printed && printed.error().code != Errc::kNotFound) return printed;
     if (!printed) print_note(cli, printed.error().message);
@@ -76,10 +79,14 @@ Result<int> logs(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   if (is_sweep(run->path)) return print_logs_of_points(cli, *run, options);
-  if (!options.follow) return print_log(cli, *run, options);
-  RunInspector inspector(cli.env);
+  const auto owner = options.follow ? foreign_owner(run->path) : std::nullopt;
+  if (owner)
+    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run->id, describe(*owner)));
+  if (!options.follow || owner) return print_log(cli, *run, options);
+  RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions watch;
+  watch.is_raw = options.is_raw;
   watch.rank = options.rank;
   watch.attempt = options.attempt;
   watch.tail = options.tail;
@@ -102,6 +109,8 @@ void add_logs(CLI::App& root, Action& action) {
   command.option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
       .type_name("K")
       .non_negative();
+  command.flag("--raw", options->is_raw,
+               "On a terminal, too, pass on every byte: else what could control the terminal is escaped, but colours");
   command.option("-n,--tail", options->tail, "Only the last N lines of what is there").type_name("N").non_negative();
   command.on_call([options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
 }

@@ -1,19 +1,25 @@
 // dlrun ls: the runs, newest first. All of them share one question to Slurm.
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/text.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
+#include "launcher/runs/summaries.h"
 #include "launcher/runs/sweep.h"
 
 namespace dlrun {
@@ -57,19 +63,33 @@ std::string what_matters(const RunStatus& status) {
   return attempt + (record.progress ? progress_text(*record.progress) : "");
 }
 
+std::optional<struct stat> stat_of(const std::filesystem::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
+}
+
 struct Options {
   bool json = false, all = false;
   std::size_t limit = 20;
   std::string runs;
 };
 
+std::string with_owner(const RunStatus& status) {
+  if (!status.facts.foreign) return what_matters(status);
+  if (status.is_last_known && !status.sweep) return describe(*status.facts.foreign);
+  return fmt::format("of user {}: {}", printable(status.facts.foreign->name), what_matters(status));
+}
+
 Result<int> list(Cli& cli, const Options& options) {
   const auto index = RunIndex::of_user(cli.env);
   if (!index) return tl::unexpected(index.error());
+  std::vector<IndexEntry> foreign;
   if (!options.runs.empty()) {
-    const auto added = index->rebuild(cli.current_dir / options.runs);
-    if (!added) return tl::unexpected(added.error());
-    if (*added > 0) print_note(cli, fmt::format("{} runs of {} were added to the index", *added, options.runs));
+    auto rebuilt = index->rebuild(cli.current_dir / options.runs);
+    if (!rebuilt) return tl::unexpected(rebuilt.error());
+    foreign = std::move(rebuilt->foreign);
+    if (rebuilt->added > 0)
+      print_note(cli, fmt::format("{} runs of {} were added to the index", rebuilt->added, options.runs));
   }
   const auto listing = index->list();
   if (!listing) return tl::unexpected(listing.error());
@@ -77,48 +97,76 @@ Result<int> list(Cli& cli, const Options& options) {
 
   const auto wanted_folder = options.runs.empty() ? std::filesystem::path()
                                                   : std::filesystem::weakly_canonical(cli.current_dir / options.runs);
-  std::vector<IndexEntry> entries;
+  // Runs that have ended need no question and, unless all of them is asked for, no look into their files.
+  RunSummaries summaries = RunSummaries::beside(*index);
+  struct Shown {
+    const IndexEntry* entry = nullptr;
+    std::optional<struct stat> events;
+    std::optional<RunSummaries::Row> row;
+  };
+  std::vector<Shown> shown;
   std::vector<std::filesystem::path> paths;
   std::size_t hidden = 0;
+  const auto is_full = [&] { return !options.all && options.limit > 0 && shown.size() >= options.limit; };
   for (const auto& entry : listing->entries) {
+    const auto events = stat_of(entry.path / "events.jsonl");
+    if (!events && !stat_of(entry.path)) continue;  // its directory was deleted: nothing is left to show
     std::error_code error;
-    if (!std::filesystem::exists(entry.path, error)) continue;  // its directory was deleted: nothing is left to show
     if (!wanted_folder.empty() && std::filesystem::weakly_canonical(entry.path.parent_path(), error) != wanted_folder)
       continue;
-    if (!options.all && options.limit > 0 && entries.size() >= options.limit) {
+    if (is_full()) {
       ++hidden;
       continue;
     }
-    entries.push_back(entry);
+    if (foreign_folder(entry.path)) continue;  // another user's lies in its place
+    Shown& one = shown.emplace_back(Shown{&entry, events, std::nullopt});
+    if (events && events->st_uid == ::geteuid() && !options.json) one.row = summaries.find(entry, *events);
+    if (!one.row) paths.push_back(entry.path);
+  }
+  for (const auto& entry : foreign) {  // behind the caller's own
+    if (is_full()) {
+      ++hidden;
+      continue;
+    }
+    shown.push_back({&entry, std::nullopt, std::nullopt});
     paths.push_back(entry.path);
   }
 
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   const auto states = inspector.inspect_all(paths);
+  auto state = states.begin();
   std::string unreachable;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows = {{"RUN", "JOB", "STATE", "AGE", "PROGRESS"}};
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (!states[i]) {
-      print_warning(cli, fmt::format("{}: {}", entries[i].id, states[i].error().message));
-      continue;
+  for (Shown& one : shown) {
+    const IndexEntry& entry = *one.entry;
+    if (!one.row) {
+      const auto& found = *state++;
+      if (!found) {
+        print_warning(cli, fmt::format("{}: {}", entry.id, found.error().message));
+        continue;
+      }
+      const RunStatus& status = *found;
+      if (is_unreachable(status)) unreachable = status.facts.unreachable;
+      if (options.json) {
+        json.push_back(status_json(entry, status));
+        continue;
+      }
+      one.row = RunSummaries::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
+                                  std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
+                                  shortened(with_owner(status), kShownProgress)};
+      const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
+      if (one.events && is_settled) summaries.keep(entry, *one.events, *one.row);
     }
-    const RunStatus& status = *states[i];
-    if (status.is_last_known) unreachable = status.facts.unreachable;
-    if (options.json) {
-      json.push_back(status_json(entries[i], status));
-      continue;
-    }
-    rows.push_back({entries[i].id, status.job.cluster == kLocalCluster ? "here" : status.job.id,
-                    std::string(word(status.state)) + (status.is_last_known ? "?" : ""), age(entries[i].created),
-                    shortened(what_matters(status), kShownProgress)});
+    rows.push_back({entry.id, one.row->job, one.row->state, age(entry.created), one.row->matters});
   }
+  summaries.save();
   if (options.json) {
     print_json(json);
   } else if (rows.size() == 1) {
     print_note(cli, "no runs yet");
   } else {
-    fmt::print("{}", table(rows, cli.colour_out));
+    print(cli, table(rows));
   }
   if (hidden > 0) print_note(cli, fmt::format("{} older runs are not shown; --all shows them", hidden));
   if (!unreachable.empty()) {

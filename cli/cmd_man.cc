@@ -1,9 +1,8 @@
 // dlrun man: the manual page, for `dlrun man | man -l -` and for docs/dlrun.1.
 
-#include <cstdio>
-
 #include "cli/command_line.h"
 #include "cli/man_page.h"
+#include "cli/terminal/print.h"
 
 namespace dlrun {
 
@@ -11,7 +10,7 @@ void add_man(CLI::App& root, Action& action) {
   Subcommand command(root, "man", "Print the manual page: dlrun man | man -l -");
   command.on_call([&root, &action] {
     action = [&root](Cli&) -> Result<int> {
-      fmt::print("{}", man_page(root));
+      print_document(man_page(root));
       return kExitOk;
     };
   });

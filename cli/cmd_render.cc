@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/script_file.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
@@ -55,7 +55,7 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
 
 Result<int> give(const Cli& cli, const Options& options, const std::string& text) {
   if (options.output.empty() || options.output == "-") {
-    fmt::print("{}", text);
+    print_document(text);
     return kExitOk;
   }
   DLRUN_TRY(write_script(cli.current_dir / options.output, text, options.force));

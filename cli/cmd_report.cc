@@ -5,11 +5,13 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/report/run_report.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep.h"
 
 namespace dlrun {
@@ -58,7 +60,7 @@ Result<int> make_report(Cli& cli, const Options& options) {
   if (!parts) return tl::unexpected(parts.error());
   std::vector<std::filesystem::path> paths;
   for (const Part& part : *parts) paths.push_back(part.run.path);
-  const auto states = RunInspector(cli.env).inspect_all(paths);
+  const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
   std::vector<RunReport> reports;
   bool is_last_known = false, has_points = false;
   for (std::size_t at = 0; at < parts->size(); ++at) {
@@ -67,7 +69,7 @@ Result<int> make_report(Cli& cli, const Options& options) {
       print_warning(cli, fmt::format("{}: {}", (*parts)[at].run.id, states[at].error().message));
       continue;
     }
-    is_last_known = is_last_known || states[at]->is_last_known;
+    is_last_known = is_last_known || is_unreachable(*states[at]);
     reports.push_back(read_report((*parts)[at].run, *states[at]));
     reports.back().label = (*parts)[at].label;
     reports.back().place = (*parts)[at].place;
@@ -80,16 +82,17 @@ Result<int> make_report(Cli& cli, const Options& options) {
   const std::string page = parts->size() == 1 ? report_page(reports.front(), made)
                                               : comparison_page(reports, title_of(*parts, options), made);
   if (options.out == "-") {
-    fmt::print("{}", page);
+    print_document(page);
   } else {
-    // One run's page lies with the run, private as all that is there; a sweep's with the sweep.
+    // One run's page lies with the run, private as all that is there; a sweep's with the sweep. Nothing is written into
+    // another user's run.
     std::filesystem::path out = cli.current_dir / (options.out.empty() ? "report.html" : options.out);
     if (options.out.empty() && options.runs.size() == 1) {
       const auto run = select_run(cli, options.runs.front());
-      if (run) out = run->path / "report.html";
+      if (run && !foreign_owner(run->path)) out = run->path / "report.html";
     }
     if (auto written = write_file_atomic(out, page); !written) return tl::unexpected(written.error());
-    fmt::print("{}\n", out.lexically_normal().string());
+    print(cli, "{}\n", out.lexically_normal().string());
   }
   return is_last_known ? kExitUnavailable : kExitOk;
 }

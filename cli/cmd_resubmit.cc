@@ -4,18 +4,22 @@
 
 #include "cli/command_line.h"
 #include "cli/downloads.h"
-#include "cli/output.h"
+#include "cli/known_bad.h"
+#include "cli/prepare.h"
 #include "cli/script_file.h"
 #include "cli/secrets.h"
 #include "cli/select.h"
 #include "cli/submit_job.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/plan/script_request.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 namespace {
@@ -31,7 +35,7 @@ struct Options {
 std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
-  if (const auto text = read_file(run / "provenance.json", kEnough)) {
+  if (const auto text = read_untrusted(run / "provenance.json", kEnough, Links::kRefuse)) {
     if (const auto json = json_read::object_of(*text)) directory = json_read::text(*json, "directory");
   }
   std::error_code error;
@@ -84,6 +88,8 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   if (script.output) {
     job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   }
+  job.submit.exclude =
+      exclude_known_bad(cli, known_bad_of_run(run.path), job.script, job.submit.clusters, !job.submit.server);
   const auto prepared = plan_beside_script(cli, run.path, job.script);
   if (!prepared) return tl::unexpected(prepared.error());
   auto secrets =
@@ -132,11 +138,15 @@ Result<std::optional<LockedPoint>> lock_point(const Cli& cli, const std::string&
 Result<int> resubmit(Cli& cli, const Options& options) {
   auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
-  RunInspector inspector(cli.env);
+  DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
+  RunInspector inspector(cli.env, known_servers(cli));
   if (is_sweep(run->path)) return submit_missing(cli, *run, inspector, options.follow);
   auto locked = lock_point(cli, options.run, *run);
   if (!locked) return tl::unexpected(locked.error());
-  if (*locked) run->path = current_run_of(run->path);  // as it is now that nobody else submits it
+  if (*locked) {
+    run->path = current_run_of(run->path);  // as it is now that nobody else submits it
+    DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
+  }
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->job.cluster == kLocalCluster) {

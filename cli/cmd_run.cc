@@ -9,13 +9,13 @@
 
 #include "cli/command_line.h"
 #include "cli/downloads.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/recording.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
 #include "cli/submission.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
@@ -62,7 +62,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
   }
   const std::string script = render_local_script(prepared->plan);
   if (options.dry_run) {
-    fmt::print("{}", script);
+    print_document(script);
     print_note(cli, "nothing was written or started (--dry-run)");
     return kExitOk;
   }
@@ -106,7 +106,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
 
   if (end->exit_code != 0) DLRUN_TRY(record_end(run->path, *end));
   const IndexEntry entry{run->id, run->name, run->path, run->created};
-  const auto status = RunInspector(cli.env).inspect(run->path);
+  const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (options.json) print_json(status_json(entry, *status));
   if (end->interrupted != 0) {

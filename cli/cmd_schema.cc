@@ -1,8 +1,7 @@
 // dlrun schema: the key table as JSON Schema, for editors.
 
-#include <cstdio>
-
 #include "cli/command_line.h"
+#include "cli/terminal/print.h"
 #include "launcher/spec/schema.h"
 
 namespace dlrun {
@@ -11,7 +10,7 @@ void add_schema(CLI::App& root, Action& action) {
   Subcommand command(root, "schema", "Print the JSON Schema of a spec, with which editors complete and check it");
   command.on_call([&action] {
     action = [](Cli&) -> Result<int> {
-      fmt::print("{}", spec_schema());
+      print_document(spec_schema());
       return kExitOk;
     };
   });

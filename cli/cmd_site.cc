@@ -1,17 +1,16 @@
 // dlrun site: what is known of the clusters, and which of them this is.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
 #include "cli/prepare.h"
 #include "cli/report.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
@@ -93,7 +92,7 @@ Result<int> list(const Cli& cli, bool json) {
     print_json(all);
     return kExitOk;
   }
-  fmt::print("{}", table(rows, cli.colour_out));
+  print(cli, table(rows));
   print_note(cli, fmt::format("* is the site of a spec that names none here; yours belong into {}",
                               (dirs.front() / "sites").string()));
   return kExitOk;
@@ -128,9 +127,9 @@ Result<int> show(const Cli& cli, const Options& options) {
     return code;
   }
   const auto line = [&](std::string_view title, std::string_view value) {
-    if (!value.empty()) fmt::print("  {:<12} {}\n", title, printable(value));
+    if (!value.empty()) print(cli, "  {:<12} {}\n", title, printable(value));
   };
-  fmt::print("{}{}\n", paint(cli.colour_out, Colour::kBold, profile.name), profile.name == here ? "  (here)" : "");
+  print(cli, "{}{}\n", styled(Style::kBold, profile.name), profile.name == here ? "  (here)" : "");
   line("", profile.help);
   line("file", profile.source);
   line("docs", profile.docs);
@@ -154,7 +153,7 @@ Result<int> show(const Cli& cli, const Options& options) {
                     shown(partition.max_nodes),
                     partition.max_time_seconds ? format_time_limit(*partition.max_time_seconds) : "?", partition.help});
   }
-  fmt::print("\n{}", table(rows, cli.colour_out));
+  print(cli, "\n{}", table(rows));
   return code;
 }
 

@@ -1,13 +1,14 @@
 // dlrun status: what has become of a run.
 
-#include <cstdio>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/select.h"
+#include "cli/terminal/print.h"
 
 namespace dlrun {
 namespace {
@@ -20,14 +21,14 @@ struct Options {
 Result<int> show(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
-  const auto status = RunInspector(cli.env).inspect(run->path);
+  const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (options.json) {
     print_json(status_json(*run, *status));
   } else {
-    fmt::print("{}", status_text(*run, *status, cli.colour_out));
+    print(cli, status_text(*run, *status));
   }
-  return status->is_last_known ? kExitUnavailable : kExitOk;
+  return is_unreachable(*status) ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace

@@ -1,19 +1,21 @@
 // dlrun submit: check, plan, render, record, submit once; then, with --watch, follow to the end.
 
-#include <cstdio>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/dependencies.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
+#include "cli/known_bad.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
 #include "cli/slurm_options.h"
 #include "cli/submit_job.h"
 #include "cli/sweep.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/quoting.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_conf.h"
@@ -48,7 +50,7 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     print_json(out);
     return kExitOk;
   }
-  fmt::print("{}", job.script);
+  print_document(job.script);
   const std::string how =
       job.submit.server ? "ask slurmrestd at " + job.submit.server->url + " for what sbatch" : "call sbatch --parsable";
   print_note(cli, fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(*words),
@@ -64,6 +66,7 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm, bool json
   request.script_text = job.script;
   if (job.submit.clusters) request.options = {"--clusters=" + *job.submit.clusters};
   if (job.submit.dependency) request.options.push_back("--dependency=" + *job.submit.dependency);
+  if (job.submit.exclude) request.options.push_back("--exclude=" + *job.submit.exclude);
   request.directory = job.submit.directory;
   request.env = scrubbed_for_slurm(cli.env, munge_is_available());
   hide_secrets(request.env, job.submit.secrets);
@@ -78,7 +81,7 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm, bool json
     out["core_hours"] = value_or_null(core_hours(job.requested));
     print_json(out);
   } else {
-    fmt::print("{}\n", *words);
+    print(cli, "{}\n", *words);
   }
   return kExitOk;
 }
@@ -103,12 +106,14 @@ Result<int> submit(Cli& cli, const Options& options) {
   auto job = make_job(cli, options.spec);
   if (!job) return tl::unexpected(job.error());
   if (job->prepared && !job->is_script && !options.dry_run) DLRUN_TRY(check_slurm_options(cli, job->prepared->loaded));
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   if (job->prepared) {
     pin_runs(cli, job->prepared->loaded, job->prepared->plan);
     auto dependency = wait_of(cli, inspector, *job->prepared, *job);
     if (!dependency) return tl::unexpected(dependency.error());
     job->submit.dependency = std::move(*dependency);
+    job->submit.exclude = exclude_known_bad(cli, job->prepared->plan.known_bad, job->script, job->submit.clusters,
+                                            !options.dry_run && !job->submit.server);
   }
   if (job->prepared && job->prepared->is_sweep()) {
     const Prepared& prepared = *job->prepared;

@@ -1,19 +1,21 @@
 // dlrun sweep: a sweep's points, what they set, and what came of them.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/select.h"
 #include "cli/sweep.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "cli/typed_value.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 namespace {
@@ -140,7 +142,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
     runs.push_back(runs_of_point(point_path(run->path, point)));
     paths.push_back(runs.back().back());
   }
-  const auto states = RunInspector(cli.env).inspect_all(paths);
+  const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
 
   std::vector<Row> rows;
   std::string unreachable;
@@ -152,7 +154,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
       row.status = &*states[i];
       row.result = result_of(*states[i]);
       take_earlier_result(row, runs[i]);
-      if (states[i]->is_last_known) unreachable = states[i]->facts.unreachable;
+      if (is_unreachable(*states[i])) unreachable = states[i]->facts.unreachable;
     } else {
       row.error = states[i].error().message;
     }
@@ -189,11 +191,13 @@ Result<int> tabulate(Cli& cli, const Options& options) {
       cells.push_back(remark_of(row, by));
       text.push_back(std::move(cells));
     }
-    fmt::print("{}", table(text, cli.colour_out));
+    print(cli, table(text));
     if (rows.size() < all) print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
     const RunStatus sum = sum_up_points(states);
     print_note(cli, fmt::format("{}: {}", run->id, sum.detail));
-    if (sum.sweep->not_submitted > 0)
+    if (const auto owner = foreign_owner(run->path))
+      print_note(cli, fmt::format("{}: {}", run->id, describe(*owner)));
+    else if (sum.sweep->not_submitted > 0)
       print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run->id));
   }
   if (unreachable.empty()) return kExitOk;

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/report.h"
 #include "cli/select.h"
-#include "cli/terminal.h"
+#include "cli/terminal/full_screen.h"
+#include "cli/terminal/print.h"
 #include "cli/top_feed.h"
 
 namespace dlrun {
@@ -34,7 +34,7 @@ Result<bool> show_live(const Cli& cli, TopPicture first, std::size_t ranks) {
   const TopFeed feed(cli, std::move(first));
   for (;;) {
     const TerminalSize size = screen->size();
-    screen->draw(top_lines(*feed.picture(), {size.columns, size.rows, ranks}, cli.colour_out));
+    screen->draw(top_lines(*feed.picture(), {size.columns, size.rows, ranks}), cli.colour_out);
     const auto event = screen->wait(kDrawEvery);
     if (event == FullScreen::Event::kQuit) return false;
     if (event == FullScreen::Event::kTerminate) return true;
@@ -47,20 +47,19 @@ Result<int> show(Cli& cli, const Options& options) {
   auto picture = take_picture(cli, *run);
   if (!picture) return tl::unexpected(picture.error());
   const bool is_over = is_final(picture->status.state) && !picture->status.is_last_known;
-  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // takes no control sequences
   if (options.json) {
     print_json(top_json(*picture));
-  } else if (is_terminal && ::isatty(STDIN_FILENO) == 1 && !options.once && !is_over && !is_dumb) {
+  } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(*picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
-    for (const auto& line : top_lines(*picture, {columns, 0, options.ranks.value_or(0)}, cli.colour_out))
-      fmt::print("{}\n", line);
+    for (const auto& line : top_lines(*picture, {columns, 0, options.ranks.value_or(0)})) print(cli, "{}\n", line);
   }
-  return picture->status.is_last_known ? kExitUnavailable : kExitOk;
+  return is_unreachable(picture->status) ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace

@@ -7,10 +7,13 @@
 
 #include "cli/command_line.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
+#include "cli/prepare.h"
 #include "cli/report.h"
 #include "cli/select.h"
+#include "cli/terminal/print.h"
 #include "cli/watch.h"
+#include "common/text.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 namespace {
@@ -20,6 +23,15 @@ struct Options {
   bool json = false;
 };
 
+/// A foreign run is known by its files alone: waiting for what they may never say could take for ever.
+Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
+  const auto owner = foreign_owner(run.path);
+  if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};
+  return fail(Errc::kUsage,
+              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for your own runs",
+              printable(run.id), printable(owner->name));
+}
+
 Result<int> wait(Cli& cli, const Options& options) {
   std::vector<IndexEntry> runs;
   for (const auto& text : options.runs) {
@@ -27,13 +39,14 @@ Result<int> wait(Cli& cli, const Options& options) {
     if (!run) return tl::unexpected(run.error());
     runs.push_back(std::move(*run));
   }
-  RunInspector inspector(cli.env);
+  RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions silent;
   silent.print_log = false;
   int code = kExitOk;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
+    DLRUN_TRY(refuse_to_wait_for_foreign(run));
     const auto status = watch_run(cli, inspector, run, silent, interrupt);
     if (!status) return tl::unexpected(status.error());
     const int own = exit_code_of_end(*status);
@@ -41,7 +54,7 @@ Result<int> wait(Cli& cli, const Options& options) {
     if (options.json) {
       json.push_back(status_json(run, *status));
     } else if (own == kExitOk) {
-      fmt::print("{}\n", end_text(run, *status));
+      print(cli, "{}\n", end_text(run, *status));
     } else {
       print_error(cli, end_text(run, *status));
     }

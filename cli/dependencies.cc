@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/output.h"
 #include "cli/select.h"
+#include "cli/terminal/print.h"
 #include "common/text.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep.h"
 
 namespace dlrun {
@@ -48,6 +49,7 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
     const std::string id = fmt::format("{}/{}", sweep.id, point);
     const auto& status = states[point];
     if (!status) return tl::unexpected(status.error());
+    DLRUN_TRY(require_own(id, runs[point], "waited for; give its job's id"));
     const auto task = status->job.id.find('_');
     is_as_submitted = is_as_submitted && task != std::string::npos;
     if (has_ended(*status)) {
@@ -79,6 +81,7 @@ Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspect
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
   const auto run = select_run(cli, one.run);
   if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY(require_own(run->id, run->path, "waited for; give its job's id"));
   if (is_sweep(run->path)) return word_of_points(*run, inspector, plan, one.type);
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());

@@ -1,15 +1,14 @@
 #include "cli/downloads.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <span>
 
 #include "cli/interrupt.h"
-#include "cli/output.h"
-#include "cli/terminal.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/progress_line.h"
+#include "cli/terminal/words.h"
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
 #include "launcher/spec/diagnostic.h"
@@ -38,23 +37,10 @@ std::string item_key(std::size_t index) {
   return fmt::format("train.data.download[{}]", index);
 }
 
-/// At most so wide, its dots included.
-std::string cut_to(const std::string& text, std::size_t width) {
-  constexpr std::size_t kDots = 3;
-  const bool is_fine = shortened(text, width) == text;
-  return is_fine ? text : shortened(text, width > kDots ? width - kDots : 0);
-}
-
-/// The line on the terminal that tells how far a file is. Where stderr is something else, a wait alone is told, once.
-class ProgressLine {
+/// Tells how far a file is, on a terminal. Where stderr is something else, a wait alone is told, once.
+class DownloadTeller {
  public:
-  ProgressLine(const Cli& cli, std::string folder)
-      : cli_(cli),
-        folder_(std::move(folder)),
-        is_shown_(::isatty(STDERR_FILENO) == 1 && cli.env.get_or("TERM", "") != "dumb") {}
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  ~ProgressLine() { clear(); }
+  DownloadTeller(const Cli& cli, std::string folder) : cli_(cli), folder_(std::move(folder)), line_(cli) {}
 
   void start(const std::string& what) {
     what_ = what;
@@ -62,10 +48,9 @@ class ProgressLine {
   }
 
   void show(const DownloadProgress& progress) {
-    if (progress.is_waiting && !is_wait_told_ && !is_shown_)
+    if (progress.is_waiting && !is_wait_told_ && !line_.is_shown())
       print_note(cli_, fmt::format("waiting for another dlrun that downloads into {}", printable(folder_)));
     is_wait_told_ = is_wait_told_ || progress.is_waiting;
-    if (!is_shown_) return;
     std::string what = "waiting for another dlrun that downloads into the same folder", text;
     if (!progress.is_waiting) {
       what = what_;
@@ -76,23 +61,16 @@ class ProgressLine {
                             100.0 * static_cast<double>(progress.bytes) / static_cast<double>(*progress.total));
       if (seconds > 0) text += fmt::format(", {}/s", bytes_text(static_cast<double>(progress.bytes) / seconds));
     }
-    // A longer line would leave its first part behind at each turn. The name gives way to the figures.
-    const std::size_t width = std::max<std::size_t>(terminal_size(STDERR_FILENO).columns, 8) - 1;
-    what = cut_to(what, width > text.size() ? width - text.size() : 0);
-    fmt::print(stderr, "\r{}\x1b[K", cut_to(what + text, width));
-    std::fflush(stderr);
-    is_drawn_ = true;
+    line_.show(what, text);
   }
 
-  void clear() {
-    if (is_drawn_) fmt::print(stderr, "\r\x1b[K");
-    is_drawn_ = false;
-  }
+  void clear() { line_.clear(); }
 
  private:
   const Cli& cli_;
   std::string folder_;
-  bool is_shown_, is_drawn_ = false, is_wait_told_ = false;
+  ProgressLine line_;
+  bool is_wait_told_ = false;
   std::string what_;
   Clock::time_point began_;
 };
@@ -128,7 +106,7 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
   if (are_verified(folder, downloads)) return {};
 
   const Interrupt interrupt;
-  ProgressLine line(cli, folder.string());
+  DownloadTeller line(cli, folder.string());
   DownloadOptions options;
   options.go_on = [&](const DownloadProgress& progress) {
     line.show(progress);

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <optional>
 
-#include "cli/output.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"

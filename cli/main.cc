@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/cli.h"
+#include "cli/terminal/print.h"
 
 namespace {
 
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
   cli.argv.assign(argv, argv + argc);
   cli.tools = dlrun::built_tools();
   const bool plain = !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
-  cli.colour_out = !plain && ::isatty(STDOUT_FILENO) == 1;
-  cli.colour_err = !plain && ::isatty(STDERR_FILENO) == 1;
+  cli.colour_out = !plain && dlrun::is_output_terminal();
+  cli.colour_err = !plain && dlrun::is_error_terminal();
   return dlrun::run_cli(cli, argc, argv);
 }

@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
 #include "cli/script_file.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "container/image_name.h"
@@ -81,6 +81,10 @@ std::vector<std::filesystem::path> config_folders(const Cli& cli) {
   return folders;
 }
 
+KnownServers known_servers(const Cli& cli) {
+  return {config_folders(cli), cli.env};
+}
+
 namespace {
 
 LoadRequest request_for(const Cli& cli, const std::string& file) {
@@ -140,6 +144,21 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
 
 }  // namespace
 
+namespace {
+
+/// The place in the spec that names a server which will not be asked.
+void warn_of_unlisted_server(const Cli& cli, const LoadedSpec& loaded, const LaunchPlan& plan) {
+  if (!plan.server || known_servers(cli).find(*plan.server)) return;
+  const auto origin = loaded.spec.origins.find("submit.url");
+  const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+  print_diagnostics(cli, {{Diagnostic::Severity::kWarning, where,
+                           "submit.url: no site file of yours or of this installation lists this server: nothing is "
+                           "sent to it",
+                           line_under(loaded, where)}});
+}
+
+}  // namespace
+
 Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
   auto request = load_request(cli, options);
   if (!request) return tl::unexpected(request.error());
@@ -164,6 +183,7 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
     return fail(Errc::kInvalid, "");
   }
   print_diagnostics(cli, loaded->warnings);
+  warn_of_unlisted_server(cli, *loaded, *plan);
   return Prepared{std::move(*loaded), std::move(*plan), std::move(*request), std::move(inputs)};
 }
 
@@ -203,6 +223,7 @@ std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded) {
 
 Result<> stage(const Cli& cli, const std::string& runs_dir) {
   DLRUN_TRY(check_runs_place(runs_dir));
+  if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   return stage_tools(cli.bin_dir.parent_path(), runs_dir, cli.tools);
 }
 

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "launcher/plan/plan.h"
 #include "launcher/runs/carried_spec.h"
+#include "launcher/spec/known_servers.h"
 
 namespace dlrun {
 
@@ -51,6 +52,9 @@ struct Prepared {
 
 /// Copies the agent and the trainer beside the runs where they are missing.
 [[nodiscard]] Result<> stage(const Cli& cli, const std::string& runs_dir);
+
+/// The slurmrestds of the user's and the site's configuration: the only ones that are asked.
+[[nodiscard]] KnownServers known_servers(const Cli& cli);
 
 /// Where sites/ and presets/ are looked for: the user's folders, then an installed tree's, wherever it was moved to.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Cli& cli);

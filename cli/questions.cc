@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <istream>
-#include <ostream>
 
 #include <fmt/format.h>
 
@@ -16,21 +15,22 @@ namespace {
 /// Takes an answer, or says what is wrong with it.
 using Take = std::function<Result<>(const std::string&)>;
 
-[[nodiscard]] Result<> ask(std::istream& in, std::ostream& out, std::string_view question, std::string_view fallback,
+/// Shows text at once.
+using Say = std::function<void(const Text&)>;
+
+[[nodiscard]] Result<> ask(std::istream& in, const Say& say, std::string_view question, std::string_view fallback,
                            const Take& take) {
   while (true) {
-    out << question;
-    if (!fallback.empty()) out << " [" << fallback << "]";
-    out << ": " << std::flush;
+    say(fallback.empty() ? text("{}: ", question) : text("{} [{}]: ", question, fallback));
     std::string line;
     if (!std::getline(in, line)) {
-      out << '\n';
+      say(text("\n"));
       return fail(Errc::kInterrupted, "no answer: nothing is written");
     }
     const std::string answer(trim(line));
     if (answer.empty()) return {};
     if (auto taken = take(answer); !taken) {
-      out << "  " << taken.error().message << '\n';
+      say(text("  {}\n", taken.error().message));
       continue;
     }
     return {};
@@ -46,9 +46,9 @@ using Take = std::function<Result<>(const std::string&)>;
 
 }  // namespace
 
-Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istream& in, std::ostream& out) {
+Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istream& in, const Say& say) {
   if (!answers.name) {
-    DLRUN_TRY(ask(in, out, "Name of the experiment", "hello", [&](const std::string& answer) -> Result<> {
+    DLRUN_TRY(ask(in, say, "Name of the experiment", "hello", [&](const std::string& answer) -> Result<> {
       if (!is_slug(answer)) return fail(Errc::kInvalid, "letters, digits, '.', '_' and '-', at most 64");
       answers.name = answer;
       return {};
@@ -56,12 +56,12 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
   }
   if (!answers.partition) {
     for (const auto& [name, partition] : site.partitions) {
-      out << fmt::format("  {:<24} {}\n", name,
-                         partition.help.empty() && partition.gpus_per_node
-                             ? fmt::format("{} GPUs per node", *partition.gpus_per_node)
-                             : partition.help);
+      say(text("  {:<24} {}\n", name,
+               partition.help.empty() && partition.gpus_per_node
+                   ? fmt::format("{} GPUs per node", *partition.gpus_per_node)
+                   : partition.help));
     }
-    DLRUN_TRY(ask(in, out, "Partition",
+    DLRUN_TRY(ask(in, say, "Partition",
                   site.default_partition.empty() ? "the cluster's default" : site.default_partition,
                   [&](const std::string& answer) -> Result<> {
                     if (!site.partitions.empty() && !site.partitions.contains(answer)) {
@@ -75,7 +75,7 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
                   }));
   }
   if (!answers.nodes) {
-    DLRUN_TRY(ask(in, out, "Nodes", "1", [&](const std::string& answer) -> Result<> {
+    DLRUN_TRY(ask(in, say, "Nodes", "1", [&](const std::string& answer) -> Result<> {
       const auto nodes = parse_nodes(answer);
       if (!nodes) return tl::unexpected(nodes.error());
       if (nodes->max != nodes->min)
@@ -87,7 +87,7 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
   if (!answers.gpus_per_node) {
     const Gpus by_default = *complete(answers, site).gpus_per_node;
     DLRUN_TRY(ask(
-        in, out, "GPUs of each node, or TYPE:N", format_gpus(by_default), [&](const std::string& answer) -> Result<> {
+        in, say, "GPUs of each node, or TYPE:N", format_gpus(by_default), [&](const std::string& answer) -> Result<> {
           auto gpus = parse_gpus(answer);
           if (!gpus) return tl::unexpected(gpus.error());
           if (site.max_gpus_per_node && gpus->count > *site.max_gpus_per_node)
@@ -97,19 +97,19 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
         }));
   }
   if (!answers.time) {
-    DLRUN_TRY(ask(in, out, "Time limit", *complete(answers, site).time, [&](const std::string& answer) -> Result<> {
+    DLRUN_TRY(ask(in, say, "Time limit", *complete(answers, site).time, [&](const std::string& answer) -> Result<> {
       if (auto limit = parse_time_limit(answer); !limit) return tl::unexpected(limit.error());
       answers.time = answer;
       return {};
     }));
   }
   if (!answers.account)
-    DLRUN_TRY(ask(in, out, "Account, where the cluster wants one", "none", any_text(answers.account)));
+    DLRUN_TRY(ask(in, say, "Account, where the cluster wants one", "none", any_text(answers.account)));
   if (!answers.image && runtime_of(answers, site) != "none")
-    DLRUN_TRY(ask(in, out, "Container image", "none", any_text(answers.image)));
+    DLRUN_TRY(ask(in, say, "Container image", "none", any_text(answers.image)));
   if (answers.command.empty()) {
     // A line for a shell: words typed at a prompt are quoted as in one.
-    DLRUN_TRY(ask(in, out, "Command of each rank", "one that says hello", [&](const std::string& answer) -> Result<> {
+    DLRUN_TRY(ask(in, say, "Command of each rank", "one that says hello", [&](const std::string& answer) -> Result<> {
       answers.command = {"bash", "-c", answer};
       return {};
     }));

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/output.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"

@@ -1,12 +1,13 @@
 #include "cli/report.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
-#include "cli/json_or_null.h"
-#include "cli/output.h"
+#include "cli/terminal/autopsy_text.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/text.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/last_words.h"
@@ -86,6 +87,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["state"] = word(status.state);
   json["detail"] = text_or_null(status.detail);
   json["last_known"] = status.is_last_known;
+  json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
   json["job"] = text_or_null(status.job.id);
   json["cluster"] = text_or_null(status.job.cluster);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster ? Json(facts.report->state) : Json(nullptr);
@@ -101,6 +103,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["code"] =
       record.ended ? Json(record.end_code) : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
+  json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;
   json["ended"] = text_or_null(record.end_time);
@@ -124,22 +127,23 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   return json;
 }
 
-std::string status_text(const IndexEntry& run, const RunStatus& status, bool colour) {
+Text status_text(const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   const RunRecord& record = facts.record;
-  std::string text = paint(colour, Colour::kBold, run.id) + "\n";
-  const auto line = [&](std::string_view label, std::string_view value) {
-    if (!value.empty()) text += fmt::format("  {:<10}{}\n", label, value);
+  Text all = text("{}\n", styled(Style::kBold, run.id));
+  const auto line = [&](std::string_view label, std::string_view value, Style style = Style::kNone) {
+    if (!value.empty()) all.add("  {:<10}{}\n", label, styled(style, value));
   };
-  std::string state = paint(colour, colour_of(status.state), word(status.state));
-  if (!status.job.id.empty()) {
-    state += status.job.cluster == kLocalCluster ? fmt::format("  (this machine, {})", status.job.id)
-                                                 : fmt::format("  (job {})", status.job.id);
-  }
-  if (status.is_last_known) state = fmt::format("controller unreachable; last known: {}", state);
-  line("state", state);
-  line("", printable(status.detail));
-  if (status.sweep && status.sweep->not_submitted > 0)
+  const char* const known = !status.is_last_known    ? ""
+                            : is_unreachable(status) ? "controller unreachable; last known: "
+                                                     : "last known: ";
+  all.add("  {:<10}{}{}", "state", known, styled(style_of(status.state), word(status.state)));
+  if (!status.job.id.empty())
+    all.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job", status.job.id);
+  all.add("\n");
+  if (facts.foreign && !status.is_last_known) line("", describe(*facts.foreign));
+  line("", status.detail);
+  if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
     line("", fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
   if (record.has_events || !nodes_of(facts).empty()) {
     std::string place = nodes_of(facts);
@@ -154,19 +158,27 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
          progress_text(*record.progress) + (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));
   }
   line("result", result_text(record.result));
-  if (record.first_failed) line("failed", paint(colour, Colour::kRed, printable(describe(*record.first_failed))));
+  if (record.first_failed) line("failed", describe(*record.first_failed), Style::kRed);
   const auto words = last_words(run.path, status);
   for (std::size_t i = 0; i < words.size(); ++i) line(i == 0 ? "it said" : "", words[i]);
+  if (record.autopsy) {
+    const auto autopsy = autopsy_lines(*record.autopsy);
+    for (std::size_t i = 0; i < autopsy.size(); ++i) line(i == 0 ? "autopsy" : "", autopsy[i]);
+    line("stacks", (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
+  }
   if (!record.missing.empty()) {
     std::vector<std::string> ranks;
     for (const auto rank : record.missing) ranks.push_back(std::to_string(rank));
     line("missing", "rank " + join(ranks, ", "));
   }
   for (const auto& warning : record.warnings) {
-    line("warning", printable(warning.message) + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
+    line("warning", warning.message + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
   }
   if (record.damaged_lines > 0)
     line("warning", fmt::format("{} damaged lines in events.jsonl were passed over", record.damaged_lines));
+  if (record.left_out_bytes > 0)
+    line("warning", fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle were passed over",
+                                record.left_out_bytes >> 20U));
   if (status.sweep) line("points", fmt::format("dlrun sweep {}", run.id));
   std::error_code none;  // a run on this machine has its log from its leader, which a failed setup has not reached
   if (const auto log = job_log(run.path, facts);
@@ -174,11 +186,11 @@ std::string status_text(const IndexEntry& run, const RunStatus& status, bool col
     line("log", log->string());
   if (record.has_events) line("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
   line("directory", run.path.string());
-  return text;
+  return all;
 }
 
 std::string end_text(const IndexEntry& run, const RunStatus& status) {
-  std::string text = fmt::format("{}: {}", run.id, word(status.state));
+  std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
   if (!status.detail.empty()) text += ": " + printable(status.detail);
   const auto& failed = status.facts.record.first_failed;
   // The leader's sentence names the rank as a rule; where it does not, we do.
@@ -201,10 +213,10 @@ int exit_code_of_end(const RunStatus& status) {
       return kExitRefused;
     case RunState::kNotSubmitted:
     case RunState::kUnknown:
-      return status.is_last_known ? kExitUnavailable : kExitNotFound;
+      return is_unreachable(status) ? kExitUnavailable : kExitNotFound;
     case RunState::kPending:
     case RunState::kRunning:
-      return status.is_last_known ? kExitUnavailable : kExitOk;
+      return is_unreachable(status) ? kExitUnavailable : kExitOk;
   }
   return kExitFault;
 }
@@ -217,10 +229,6 @@ int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status) {
     print_error(cli, end_text(run, status));
   }
   return code;
-}
-
-void print_json(const Json& json) {
-  fmt::print("{}\n", json_read::dump(json, 2));
 }
 
 }  // namespace dlrun

@@ -7,13 +7,14 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/cli.h"
+#include "cli/terminal/text.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 
 namespace dlrun {
 
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
-[[nodiscard]] std::string status_text(const IndexEntry& run, const RunStatus& status, bool colour);
+[[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
 
 /// One sentence on how it ended, for the end of --watch and wait: "mnist-...: failed: rank 3 on n2 was ended by
 /// SIGKILL".
@@ -27,8 +28,5 @@ namespace dlrun {
 
 /// "test_accuracy 0.9781, parameters 3f2a"
 [[nodiscard]] std::string result_text(const std::string& result);
-
-/// Indented JSON and a newline on stdout.
-void print_json(const nlohmann::ordered_json& json);
 
 }  // namespace dlrun

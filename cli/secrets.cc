@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/output.h"
+#include "cli/terminal/print.h"
 #include "common/text.h"
 
 namespace dlrun {

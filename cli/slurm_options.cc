@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/output.h"
+#include "cli/terminal/print.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/doctor/cluster_facts.h"

@@ -44,6 +44,7 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
   if (plan.chdir) words.push_back("--chdir=" + *plan.chdir);
   if (plan.array_tasks) words.push_back("--array=" + *plan.array_tasks);
   if (plan.dependency) words.push_back("--dependency=" + *plan.dependency);
+  if (plan.exclude) words.push_back("--exclude=" + *plan.exclude);
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
   if (plan.log_pattern) {
     // A relative one in the script means the folder that it names, not the copy of the code.
@@ -68,6 +69,7 @@ Result<> write_submit_plan(const std::filesystem::path& sweep, const SubmitPlan&
   add("comment", plan.comment);
   add("chdir", plan.chdir);
   add("dependency", plan.dependency);
+  add("exclude", plan.exclude);
   return write_file_atomic(sweep / kSubmitPlan, json_read::dump(json) + "\n");
 }
 
@@ -90,6 +92,7 @@ Result<SubmitPlan> read_submit_plan(const std::filesystem::path& sweep) {
   plan.comment = get("comment");
   plan.chdir = get("chdir");
   plan.dependency = get("dependency");
+  plan.exclude = get("exclude");
   return plan;
 }
 

@@ -21,6 +21,7 @@ struct SubmitPlan {
   std::optional<std::string> job_name;     ///< of a script that gives none: sbatch would take its file's, job.sh
   std::optional<std::string> chdir;        ///< where the job starts, in place of what the script says
   std::optional<std::string> dependency;   ///< sbatch's, where runs are waited for
+  std::optional<std::string> exclude;      ///< sbatch's --exclude, where health.known_bad adds to the script's
   bool is_array = false;                   ///< every task has a run, and a log, of its own
   std::optional<std::string> array_tasks;  ///< sbatch's --array, in place of what the script says
   std::vector<SecretValue> secrets;        ///< leave the environment and travel in the run's own file

@@ -1,20 +1,18 @@
 #include "cli/submit_job.h"
 
-#include <cstdio>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/dependencies.h"
 #include "cli/downloads.h"
 #include "cli/expectations.h"
 #include "cli/interrupt.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/report.h"
 #include "cli/script_file.h"
 #include "cli/secrets.h"
-#include "cli/standard_output.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "cli/watch.h"
 #include "common/files.h"
 #include "common/text.h"
@@ -61,17 +59,16 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
     print_json(out);
     return;
   }
-  fmt::print("{} {} as job {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
-             paint(cli.colour_out, Colour::kBold, run.id), submission.job.id,
-             submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
-  std::fflush(stdout);  // before anything else is asked
+  print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"), styled(Style::kBold, run.id), submission.job.id,
+        submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
+  flush_output();  // before anything else is asked
   const auto report = glance(cli, submission);
-  if (report) fmt::print("  start      {}\n", start_text(*report));
-  if (const auto hours = cost(job.requested); !hours.empty()) fmt::print("  cost       {}\n", hours);
-  if (const auto limits = partition_of(job); !limits.empty()) fmt::print("  partition  {}\n", limits);
-  fmt::print("  directory  {}\n", run.path.string());
-  fmt::print("  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
-  std::fflush(stdout);
+  if (report) print(cli, "  start      {}\n", start_text(*report));
+  if (const auto hours = cost(job.requested); !hours.empty()) print(cli, "  cost       {}\n", hours);
+  if (const auto limits = partition_of(job); !limits.empty()) print(cli, "  partition  {}\n", limits);
+  print(cli, "  directory  {}\n", run.path.string());
+  print(cli, "  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
+  flush_output();
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
 }

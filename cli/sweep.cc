@@ -1,6 +1,7 @@
 #include "cli/sweep.h"
 
-#include "cli/output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "launcher/spec/sweep_points.h"
 
 namespace dlrun {

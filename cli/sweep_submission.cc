@@ -1,7 +1,6 @@
 // A sweep's arrays become jobs: all of them when it is submitted, later those that Slurm does not have.
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -10,18 +9,19 @@
 #include "cli/dependencies.h"
 #include "cli/downloads.h"
 #include "cli/expectations.h"
-#include "cli/json_or_null.h"
-#include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/report.h"
 #include "cli/secrets.h"
-#include "cli/standard_output.h"
 #include "cli/sweep.h"
+#include "cli/terminal/json_or_null.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/sbatch_words.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
@@ -145,17 +145,17 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
   constexpr std::size_t kShown = 8;
   const bool is_cut = jobs.size() > kShown;
   if (is_cut) jobs.resize(kShown);
-  fmt::print("{} {} as job{} {}{}\n", paint(cli.colour_out, Colour::kGreen, "submitted"),
-             paint(cli.colour_out, Colour::kBold, run.id), sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
-             is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
-  std::fflush(stdout);  // before anything else is asked
+  print(cli, "{} {} as job{} {}{}\n", styled(Style::kGreen, "submitted"), styled(Style::kBold, run.id),
+        sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
+        is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
+  flush_output();  // before anything else is asked
   const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front());
-  if (report) fmt::print("  start      {}\n", start_text(*report));
-  fmt::print("  sweep      {}\n  directory  {}\n", size, run.path.string());
+  if (report) print(cli, "  start      {}\n", start_text(*report));
+  print(cli, "  sweep      {}\n  directory  {}\n", size, run.path.string());
   const std::string point = run.is_indexed ? run.id + "/0" : (array_path(run.path, 0) / "0").string();
-  fmt::print("  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {1}\n",
-             run.handle(), point);
-  std::fflush(stdout);
+  print(cli, "  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {1}\n",
+        run.handle(), point);
+  flush_output();
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
 }
@@ -215,6 +215,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep, Ru
     ++points_of_array[point.array];
     if (!states[i]) return tl::unexpected(states[i].error());
     const RunStatus& status = *states[i];
+    DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submitted again"));
     if (status.is_last_known && !is_final(status.state) && status.job.id.empty())
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     if (status.state == RunState::kUnknown && status.is_last_known)

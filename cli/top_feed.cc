@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/backoff.h"
+#include "cli/prepare.h"
 #include "launcher/runs/sweep.h"
 
 namespace dlrun {
@@ -85,7 +86,7 @@ Result<TopPicture> take_picture(const Cli& cli, const IndexEntry& run) {
   TopPicture picture;
   picture.run = run;
   if (is_sweep(run.path)) {
-    RunInspector inspector(cli.env);
+    RunInspector inspector(cli.env, known_servers(cli));
     auto now = take_points(inspector, run, {});
     if (!now) return tl::unexpected(now.error());
     picture.status = std::move(now->sum);
@@ -93,7 +94,7 @@ Result<TopPicture> take_picture(const Cli& cli, const IndexEntry& run) {
     picture.now = now_s();
     return picture;
   }
-  auto status = RunInspector(cli.env).inspect(run.path);
+  auto status = RunInspector(cli.env, known_servers(cli)).inspect(run.path);
   if (!status) return tl::unexpected(status.error());
   picture.status = std::move(*status);
   for (;;) {
@@ -110,6 +111,7 @@ Result<TopPicture> take_picture(const Cli& cli, const IndexEntry& run) {
 // Owned by all threads: one may outlive the others inside a call that never returns.
 struct TopFeed::Shared {
   Env env;
+  KnownServers servers;
   IndexEntry run;
 
   mutable std::mutex mutex;
@@ -128,7 +130,7 @@ struct TopFeed::Shared {
   }
 
   void ask_until_closed() {
-    RunInspector inspector(env);
+    RunInspector inspector(env, servers);
     Backoff backoff;
     backoff.asked();  // for the first picture
     while (pause(kLookEvery, is_asking_due)) {
@@ -204,6 +206,7 @@ struct TopFeed::Shared {
 
 TopFeed::TopFeed(const Cli& cli, TopPicture first) : shared_(std::make_shared<Shared>()) {
   shared_->env = cli.env;
+  shared_->servers = known_servers(cli);
   shared_->run = first.run;
   shared_->asked = first.status;
   shared_->asked_points = first.points;

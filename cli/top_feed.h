@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "cli/cli.h"
-#include "cli/top_view.h"
+#include "cli/terminal/top_view.h"
 
 namespace dlrun {
 

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "cli/backoff.h"
-#include "cli/output.h"
+#include "cli/terminal/log_output.h"
+#include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/log_file.h"
 
 namespace dlrun {
@@ -26,7 +28,8 @@ constexpr milliseconds kQuiet{600};
 /// Which log to print, and its new bytes.
 class LogPrinter {
  public:
-  LogPrinter(const IndexEntry& run, const WatchOptions& options) : run_(run), options_(options) {}
+  LogPrinter(const Cli& cli, const IndexEntry& run, const WatchOptions& options)
+      : run_(run), options_(options), output_(options.is_raw, cli.colour_out) {}
 
   /// Prints what is new. True when something was.
   Result<bool> print(const RunFacts& facts) {
@@ -35,8 +38,9 @@ class LogPrinter {
       const bool is_first = !reader_;
       if (reader_) {
         if (auto rest = drain(); !rest) return rest;
+        output_.finish();
       }
-      reader_.emplace(std::move(*path));
+      reader_.emplace(std::move(*path), facts);
       if (is_first && options_.tail) reader_->start_at_tail(*options_.tail);
     }
     return drain();
@@ -46,7 +50,7 @@ class LogPrinter {
   std::optional<std::filesystem::path> choose(const RunFacts& facts) const {
     if (!options_.rank) return job_log(run_.path, facts);
     if (options_.attempt) return rank_log(run_.path, *options_.attempt, *options_.rank);
-    const auto text = read_file(run_.path / "attempt", 64);
+    const auto text = read_untrusted(run_.path / "attempt", 64, Links::kRefuse);
     return rank_log(run_.path, text ? parse_int(trim(*text)).value_or(0) : 0, *options_.rank);
   }
 
@@ -58,15 +62,15 @@ class LogPrinter {
       if (!bytes) return tl::unexpected(bytes.error());
       if (bytes->empty()) break;
       any = true;
-      if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size())
-        return fail(Errc::kIo, "cannot write to standard output");
+      if (!output_.print(*bytes)) return fail(Errc::kIo, "");  // told at the end
     }
-    if (any && std::fflush(stdout) != 0) return fail(Errc::kIo, "cannot write to standard output");
+    if (any && !flush_output()) return fail(Errc::kIo, "");
     return any;
   }
 
   const IndexEntry& run_;
   const WatchOptions& options_;
+  LogOutput output_;
   std::optional<LogReader> reader_;
 };
 
@@ -90,7 +94,7 @@ class EventsStamp {
 
 Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const WatchOptions& options,
                             const Interrupt& interrupt) {
-  LogPrinter log(run, options);
+  LogPrinter log(cli, run, options);
   EventsStamp events(run.path / "events.jsonl");
   Backoff backoff;
   std::optional<RunStatus> status;
@@ -116,7 +120,7 @@ Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const Index
       }
       const bool is_due = options.remind && Clock::now() - told_at >= *options.remind;
       if (!news.empty() && (news != told || is_due)) {
-        print_note(cli, fmt::format("{}: {}", run.id, printable(news)));
+        print_note(cli, fmt::format("{}: {}", printable(run.id), printable(news)));
         told_at = Clock::now();
       }
       told = news;

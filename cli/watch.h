@@ -15,6 +15,7 @@ namespace dlrun {
 
 struct WatchOptions {
   bool print_log = true;                       ///< to stdout, as it grows
+  bool is_raw = false;                         ///< on a terminal, too, nothing of the log is escaped
   std::optional<std::int64_t> rank;            ///< that rank's log instead of the job's
   std::optional<std::int64_t> attempt;         ///< of that attempt; else the current one, whichever that comes to be
   std::optional<std::size_t> tail;             ///< only the last lines of what is there already

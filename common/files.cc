@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
+#include "common/directories.h"
+#include "common/owned_file.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -24,34 +27,9 @@ std::string errno_text(int error) {
 }
 
 Result<std::string> read_file(const fs::path& path, std::size_t limit_bytes) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer. It has no effect on regular files.
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.is_open()) {
-    const int error = errno;
-    return fail(error == ENOENT || error == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}", path.string(),
-                errno_text(error));
-  }
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: not a regular file", path.string());
-  std::string content;
-  content.resize(std::min(static_cast<std::size_t>(status.st_size), limit_bytes) + 1);
-  std::size_t size = 0;
-  for (;;) {
-    const ssize_t got = read(file.get(), content.data() + size, content.size() - size);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-    }
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-    if (size > limit_bytes) {
-      return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", path.string(), limit_bytes);
-    }
-    if (size == content.size()) content.resize(content.size() * 2);  // it grew while being read
-  }
-  content.resize(size);
-  return content;
+  auto read = read_owned_file(path, limit_bytes, Links::kFollow);
+  if (!read) return tl::unexpected(std::move(read.error()));
+  return std::move(read->text);
 }
 
 Result<> write_all(int fd, std::string_view bytes) {
@@ -68,6 +46,7 @@ Result<> write_all(int fd, std::string_view bytes) {
 
 Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() && errno == EACCES) return {};  // a folder that we may write, but not read, cannot be synced
   // Some network file systems refuse fsync of a folder; their rename is durable by their own rules.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
     return fail(Errc::kIo, "{}: {}", directory.string(), errno_text(errno));
@@ -109,16 +88,44 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_
   return sync_directory(directory);
 }
 
-Result<> create_file_exclusive(const fs::path& path, std::string_view content, mode_t mode) {
-  DLRUN_TRY(write_synced(path, content, mode, path));
-  return sync_directory(path.has_parent_path() ? path.parent_path() : fs::path("."));
+namespace {
+
+enum class Named { kDone, kExists, kCannot };
+
+/// Gives a whole file its name unless that is taken. The temporary name may be left.
+Named name_exclusively(const fs::path& temporary, const fs::path& path) {
+  if (link(temporary.c_str(), path.c_str()) == 0) return Named::kDone;
+  const int error = errno;
+  struct stat status {};
+  // NFS: the reply was lost, and the repeated request finds what the first one made.
+  if (error == EEXIST && stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2) return Named::kDone;
+  if (error == EEXIST) return Named::kExists;
+  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return Named::kDone;
+  return errno == EEXIST ? Named::kExists : Named::kCannot;
 }
 
-Result<> make_private_directories(const fs::path& path) {
+}  // namespace
+
+Result<> create_file_exclusive(const fs::path& path, std::string_view content, mode_t mode) {
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path temporary = directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
+  DLRUN_TRY(write_synced(temporary, content, mode, path));
+  const auto named = name_exclusively(temporary, path);
+  unlink(temporary.c_str());
+  if (named == Named::kExists) return fail(Errc::kRefused, "{}: {}", path.string(), errno_text(EEXIST));
+  if (named == Named::kCannot) DLRUN_TRY(write_synced(path, content, mode, path));
+  return sync_directory(directory);
+}
+
+Result<> make_directories(const fs::path& path, mode_t mode) {
   fs::path built;
   for (const fs::path& part : path) {
+    const fs::path parent = built.empty() ? fs::path(".") : built;
     built /= part;
-    if (mkdir(built.c_str(), 0700) == 0) continue;
+    if (mkdir(built.c_str(), mode) == 0) {
+      DLRUN_TRY(sync_directory(parent));  // else all that is written into it goes with it
+      continue;
+    }
     const int error = errno;
     // EACCES, EROFS: a parent may be unwritable and exist all the same.
     struct stat status {};
@@ -126,6 +133,10 @@ Result<> make_private_directories(const fs::path& path) {
     if (!S_ISDIR(status.st_mode)) return fail(Errc::kIo, "{}: exists and is not a directory", built.string());
   }
   return {};
+}
+
+Result<> make_private_directories(const fs::path& path) {
+  return make_directories(path, 0700);
 }
 
 }  // namespace dlrun

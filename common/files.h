@@ -45,7 +45,7 @@ class UniqueFd {
 [[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path, std::string_view content,
                                          mode_t mode = 0600);
 
-/// Creates path with O_EXCL | O_NOFOLLOW and writes content. Fails with kRefused when it exists already.
+/// Creates path whole or not at all; of several that try, one succeeds. Fails with kRefused when it exists already.
 [[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path, std::string_view content,
                                              mode_t mode = 0600);
 

@@ -1,7 +1,15 @@
 #include "common/json_lines.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
 #include <zlib.h>
 
+#include "common/bounded_json.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -15,23 +23,28 @@ std::string checksum(std::string_view bytes) {
   return fmt::format("{:08x}", crc);
 }
 
-/// The object without its checksum; nothing when the line is not one of ours.
-std::optional<nlohmann::ordered_json> parse_line(std::string_view line) {
-  if (line.size() < kTailLength + 1 || !line.ends_with("\"}")) return std::nullopt;
-  const std::string_view body = line.substr(0, line.size() - kTailLength);
-  const std::string_view tail = line.substr(body.size());
-  if (!tail.starts_with(kMark) || tail.substr(kMark.size(), 8) != checksum(body)) return std::nullopt;
-  auto object = nlohmann::ordered_json::parse(std::string(body) + "}", nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return std::nullopt;
-  return object;
-}
-
 }  // namespace
 
 std::string to_checked_line(const nlohmann::ordered_json& object) {
-  std::string line = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  line.pop_back();  // the closing brace
+  return checked_line_of_text(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+std::string checked_line_of_text(std::string_view object) {
+  std::string line(object.substr(0, object.size() - 1));  // without the closing brace
   return line + std::string(kMark) + checksum(line) + "\"}\n";
+}
+
+bool has_checksum(std::string_view line) {
+  if (line.size() < kTailLength + 1 || !line.ends_with("\"}")) return false;
+  const std::string_view tail = line.substr(line.size() - kTailLength);
+  return tail.starts_with(kMark) && tail.substr(kMark.size(), 8) == checksum(line.substr(0, line.size() - kTailLength));
+}
+
+std::optional<nlohmann::ordered_json> parse_checked_line(std::string_view line) {
+  if (!has_checksum(line)) return std::nullopt;
+  auto object = parse_json(std::string(line.substr(0, line.size() - kTailLength)) + "}");
+  if (!object.is_object()) return std::nullopt;
+  return object;
 }
 
 CheckedLines parse_checked_lines(std::string_view text) {
@@ -44,7 +57,7 @@ CheckedLines parse_checked_lines(std::string_view text) {
       lines.has_torn_tail = true;
       break;
     }
-    if (auto object = parse_line(text.substr(offset, end - offset))) {
+    if (auto object = parse_checked_line(text.substr(offset, end - offset))) {
       lines.objects.push_back(std::move(*object));
       lines.damaged_lines += damaged_since_valid;
       damaged_since_valid = 0;
@@ -56,6 +69,70 @@ CheckedLines parse_checked_lines(std::string_view text) {
   }
   if (damaged_since_valid > 0) lines.has_torn_tail = true;
   return lines;
+}
+
+bool LineReader::fill() {
+  constexpr std::size_t kChunk = 256U << 10U;
+  if (begin_ > 0) {
+    buffer_.erase(0, begin_);
+    size_ -= begin_;
+    begin_ = 0;
+  }
+  const auto wanted = static_cast<std::size_t>(std::min<off_t>(end_ - at_, kChunk));
+  if (at_ >= end_) return false;
+  buffer_.resize(size_ + wanted);
+  ssize_t got = 0;
+  while ((got = ::pread(fd_, buffer_.data() + size_, wanted, at_)) < 0 && errno == EINTR) {
+  }
+  if (got <= 0) return false;
+  size_ += static_cast<std::size_t>(got);
+  at_ += got;
+  return true;
+}
+
+std::optional<std::string_view> LineReader::next() {
+  bool is_long = false;
+  line_ = next_;
+  for (;;) {
+    const auto* from = buffer_.data() + begin_ + searched_;
+    const auto* newline = static_cast<const char*>(std::memchr(from, '\n', size_ - begin_ - searched_));
+    if (newline != nullptr) {
+      const auto length = static_cast<std::size_t>(newline - (buffer_.data() + begin_));
+      const std::string_view line(buffer_.data() + begin_, length);
+      begin_ += length + 1;
+      searched_ = 0;
+      next_ = at_ - static_cast<off_t>(size_ - begin_);
+      if (!is_long) return line;
+      is_long = false;
+      line_ = next_;
+      continue;
+    }
+    searched_ = size_ - begin_;
+    if (searched_ > kLongestLineBytes) {
+      if (!std::exchange(is_long, true)) ++long_lines_;
+      begin_ = size_;
+      searched_ = 0;
+    }
+    if (fill()) continue;
+    has_rest_ = is_long || size_ > begin_;
+    return std::nullopt;
+  }
+}
+
+off_t end_of_checked_lines(int fd, off_t size) {
+  constexpr off_t kTail = off_t{2} * kLongestLineBytes;
+  const auto last_of = [&](off_t begin) {
+    off_t end = begin;
+    LineReader lines(fd, begin, size);
+    while (const auto line = lines.next()) {
+      if (has_checksum(*line)) end = lines.line_end();
+    }
+    return end;
+  };
+  if (size > kTail) {
+    if (const off_t end = last_of(size - kTail); end > size - kTail) return end;
+  }
+  return last_of(0);
 }
 
 }  // namespace dlrun

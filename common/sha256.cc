@@ -12,6 +12,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 
 namespace dlrun {
 
@@ -54,10 +55,9 @@ Result<std::string> sha256_of_stream(int fd, const std::string& name,
 }
 
 Result<std::string> sha256_of_file(const std::filesystem::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open())
-    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  return sha256_of_stream(fd.get(), path.string(), [](std::string_view) -> Result<> { return {}; });
+  const auto fd = open_untrusted(path, Links::kFollow);
+  if (!fd) return tl::unexpected(fd.error());
+  return sha256_of_stream(fd->get(), path.string(), [](std::string_view) -> Result<> { return {}; });
 }
 
 }  // namespace dlrun

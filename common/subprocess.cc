@@ -45,6 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   const bool is_there = directory == nullptr || chdir(directory) == 0;
   if (is_there && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0) execve(program.c_str(), argv, envp);
   const int error = is_there ? errno : -errno;  // of the directory: negative
@@ -109,19 +110,26 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
   return {};
 }
 
+/// For the kernel to end a child that was killed. One that waits for a device or a network file system is left behind.
+constexpr std::chrono::seconds kKillLimit{2};
+
 /// Reaps the child; kills it at the deadline. The outputs are closed, so this is short unless it daemonised its pipes
 /// away.
 Result<int> reap(pid_t child, Clock::time_point deadline) {
   int status = 0;
+  bool is_killed = false;
   for (;;) {
     const pid_t done = waitpid(child, &status, WNOHANG);
+    if (done == child && is_killed) return fail(Errc::kTimeout, "did not end in time and was killed");
     if (done == child) return status;
     if (done < 0 && errno != EINTR) return fail(Errc::kIo, "waitpid: {}", errno_text(errno));
+    if (is_killed && Clock::now() >= deadline) {
+      return fail(Errc::kTimeout, "did not end in time, was killed, and lives on: the kernel holds it");
+    }
     if (Clock::now() >= deadline) {
       kill(child, SIGKILL);
-      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-      }
-      return fail(Errc::kTimeout, "did not end in time and was killed");
+      is_killed = true;
+      deadline = Clock::now() + kKillLimit;
     }
     const timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -173,15 +174,21 @@ std::string utc_timestamp(std::chrono::system_clock::time_point when) {
 
 namespace {
 
-/// A well-formed character that changes how others look, or is not seen: C1 controls, line separators, and those that
-/// turn the direction of what follows (Unicode's bidirectional controls: "Trojan source").
+/// character: of 2 bytes or more, well-formed.
+char32_t code_of(std::string_view character) {
+  constexpr std::array<unsigned, 5> kOfFirst{0, 0, 0x1f, 0x0f, 0x07};
+  char32_t code = static_cast<unsigned char>(character[0]) & kOfFirst.at(character.size());
+  for (const char c : character.substr(1)) code = code << 6U | (static_cast<unsigned char>(c) & 0x3fU);
+  return code;
+}
+
+/// A well-formed character that changes how others look, or is not seen: C1 controls, line separators, those that turn
+/// the direction of what follows (Unicode's bidirectional controls: "Trojan source"), annotations and tags.
 bool is_deceptive(std::string_view character) {
-  char32_t code = 0;
-  if (character.size() == 2) code = (character[0] & 0x1fU) << 6U | (character[1] & 0x3fU);
-  if (character.size() == 3)
-    code = (character[0] & 0x0fU) << 12U | (character[1] & 0x3fU) << 6U | (character[2] & 0x3fU);
-  return (code >= 0x80 && code <= 0x9f) || code == 0x061c || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+  const char32_t code = code_of(character);
+  return (code >= 0x80 && code <= 0x9f) || code == 0x061c || code == 0x180e || (code >= 0x200b && code <= 0x200f) ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
+         (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
 }
 
 }  // namespace

@@ -19,24 +19,25 @@ _dlrun_set() {
     train.precision) words='float32 bf16' ;;
     retry.on) words='timeout preemption node_failure hang oom failure' ;;
     health.preflight) words='gpu nccl gloo disk clock' ;;
+    health.idle_gpu) words='warn end' ;;
     submit.via) words='sbatch slurmrestd' ;;
     resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|launch.agent|train.cuda_graphs|retry.exclude_bad_nodes|code.snapshot) words='true false' ;;
     site) words=$(dlrun completion --list sites 2>/dev/null) ;;
     launch.preset) words=$(dlrun completion --list presets 2>/dev/null) ;;
-    base|resources.output|resources.error|environment.modules.use|environment.conda.name|environment.venv|container.image|container.save|train.data.path|submit.token_file) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
+    base|resources.output|resources.error|environment.modules.use|environment.conda.name|environment.venv|container.image|container.save|train.data.path|health.known_bad.file|submit.token_file) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
   esac
   compopt +o filenames # which would quote the '='
   mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$words" -- "$word")
 }
 _dlrun() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i
-  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file='
+  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file='
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status top report logs wait cancel attach sweep diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status top report logs wait cancel attach sweep nodes diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -58,11 +59,12 @@ _dlrun() {
     status) options='-h --help --json' runs=1 ;;
     top) options='-h --help -n --ranks --once --json' runs=1 ;;
     report) options='-h --help -o --output' runs=1 ;;
-    logs) options='-h --help -f --follow --rank --attempt -n --tail' runs=1 ;;
+    logs) options='-h --help -f --follow --rank --attempt --raw -n --tail' runs=1 ;;
     wait) options='-h --help --json' runs=1 ;;
     cancel) options='-h --help' runs=1 ;;
     attach) options='-h --help --node --dry-run' runs=1 ;;
     sweep) options='-h --help --sort --ascending --descending -n --limit --json' runs=1 ;;
+    nodes) options='-h --help --runs --file --forget --json' ;;
     diff) options='-h --help' runs=1 ;;
     resubmit) options='-h --help --watch --force --json' runs=1 ;;
     schema) options='-h --help' ;;
@@ -76,7 +78,7 @@ _dlrun() {
     completion) options='-h --help --list' words='bash zsh fish' ;;
   esac
   case $command:$previous in
-    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | init:--venv | init:-o | init:--output | bench:--runs | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | nodes:--runs | nodes:--file | init:--venv | init:-o | init:--output | bench:--runs | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set | bench:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="

@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
 end
 
 function __dlrun_set
@@ -51,6 +51,8 @@ function __dlrun_set
             set words timeout preemption node_failure hang oom failure
         case health.preflight
             set words gpu nccl gloo disk clock
+        case health.idle_gpu
+            set words warn end
         case submit.via
             set words sbatch slurmrestd
         case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent train.cuda_graphs retry.exclude_bad_nodes code.snapshot
@@ -59,7 +61,7 @@ function __dlrun_set
             set words (dlrun completion --list sites 2>/dev/null)
         case launch.preset
             set words (dlrun completion --list presets 2>/dev/null)
-        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv container.image container.save train.data.path submit.token_file
+        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv container.image container.save train.data.path health.known_bad.file submit.token_file
             set words (__fish_complete_path (string split -m1 = -- $token)[2])
     end
     test (count $words) -gt 0; and printf "$key=%s\n" $words
@@ -80,6 +82,7 @@ complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ende
 complete -c dlrun -n __fish_use_subcommand -a cancel -d 'End runs'
 complete -c dlrun -n __fish_use_subcommand -a attach -d 'A shell, or a command, whose code is then dlrun`s, beside the ranks of a job that runs, in its environment and container'
 complete -c dlrun -n __fish_use_subcommand -a sweep -d 'Tabulate a sweep`s points, the best first'
+complete -c dlrun -n __fish_use_subcommand -a nodes -d 'List the bad nodes that runs remember for each other, or forget them'
 complete -c dlrun -n __fish_use_subcommand -a diff -d 'What was edited in a rendered script, before or after it was submitted'
 complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit a run`s script again, as a new run; of a sweep, the points that Slurm does not have'
 complete -c dlrun -n __fish_use_subcommand -a schema -d 'Print the JSON Schema of a spec, with which editors complete and check it'
@@ -144,6 +147,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from logs' -s h -l help -d 'Print t
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s f -l follow -d 'Go on until the run ends'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -l rank -x -d 'What this rank printed, instead of the job`s output'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -l attempt -x -d 'With --rank: of this attempt, instead of the latest'
+complete -c dlrun -n '__fish_seen_subcommand_from logs' -l raw -d 'On a terminal, too, pass on every byte: else what could control the terminal is escaped, but colours'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s n -l tail -x -d 'Only the last N lines of what is there'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from wait' -s h -l help -d 'Print this help message and exit'
@@ -162,6 +166,12 @@ complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l descending -d 'The l
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s n -l limit -x -d 'Only the first N'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l json -d 'Print a JSON array'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l runs -rF -d 'Those of this runs folder; else $DLRUN_RUNS, ./runs'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l file -rF -d 'Those of this file'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l forget -x -d 'Forget that these nodes are bad: n3 or n[1-4]; repeatable'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -F
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -s h -l help -d 'Print this help message and exit'

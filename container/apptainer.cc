@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kEnter = R"sh(enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
+  if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   # The job's variables are inside anyway; those named here beat the image's own, too.
   for dlrun_name in @NAMES@; do

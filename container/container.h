@@ -51,6 +51,7 @@ struct ContainerEntry {
   std::string batch;                 ///< lines of bash, before the step starts
   std::string session;               ///< the same for `interactive`, which is on its node already
   std::string join;                  ///< the same for `attach`, beside tasks that run in the container
+  bool tells_failures = false;       ///< batch leaves in dlrun_unmade why a container could not be made
   std::vector<ContainerLine> words;  ///< between srun's options and the command; empty: srun enters by its own options
 };
 

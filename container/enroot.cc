@@ -48,9 +48,23 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
   return text;
 }
 
+/// enroot's words about a container that it could not make go to the log; the first error of them is the answer.
+constexpr std::string_view kTell = R"sh(tell_failure() { # WORDS-FILE
+  local dlrun_error
+  dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
+  cat "$1" >&2
+  echo "failed on $SLURMD_NODENAME: ${dlrun_error:-$(tail -n 1 "$1")}"
+  rm -f "$1"
+  exit 1
+}
+)sh";
+
 constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
-  local name=@NAME@ jobs old
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; exit 143' TERM
+  local name=@NAME@ jobs old dlrun_said
+  # A step without a process has the line of process -1, which must reach no kill.
+  others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
+  dlrun_said=$(mktemp)
+  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_said"; exit 143' TERM
   # What is left of jobs that were killed before they could remove it, and of this one's last attempt.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
@@ -60,49 +74,72 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
     done
   fi
   set -m # a process group of its own, to be ended whole
-  enroot create --name "$name" "$1" </dev/null >&2 &
+  enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1 &
   set +m
   if ! wait "$!"; then
     enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    echo "failed on $SLURMD_NODENAME" && exit 1
+    tell_failure "$dlrun_said"
   fi
-  trap 'true' TERM
+  rm -f "$dlrun_said"
+  trap '@ON_TERM@' TERM
   echo ready
   cat <&0 >/dev/null & # until the job's last program has ended, or TERM
   wait "$!" || kill "$!" 2>/dev/null
-  # Ranks may still be saving.
-  while scontrol listpids "$SLURM_JOB_ID" | grep -Eqv "^ *(PID|[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) )"; do sleep 0.5; done
+  # Programs of the job may still be ending.
+  while others >/dev/null; do sleep 0.5; done
   enroot remove --force "$name"
 }
 )sh";
 
-/// A container with a name stays for later jobs, and may be another's that starts on the node at the same time.
+/// The ranks' agents end their programs; nothing ends those of a session but this, while there is time for it.
+constexpr std::string_view kOnTerm = "true";
+constexpr std::string_view kOnTermOfSession =
+    R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
+
+/// A container with a name stays for later jobs. It may be another's that starts at the same time, on this node or,
+/// where enroot's folder is shared, on any: the lock is in that folder. enroot tells where that is in its complaints
+/// alone.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
-  local name=@NAME@ locks=/tmp/dlrun-$UID
-  mkdir -m 700 "$locks" 2>/dev/null || true
-  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
-  exec 9>"$locks/container-$name"
-  flock 9
-  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
-    enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    echo "failed on $SLURMD_NODENAME" && exit 1
+  local name=@NAME@ dlrun_data dlrun_said dlrun_making
+  dlrun_said=$(mktemp)
+  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_said" 2>&1 || true
+  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_said")
+  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_said"; fi
+  dlrun_making=$dlrun_data/.dlrun-making-$name
+  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_said"; then tell_failure "$dlrun_said"; fi
+  # Half of a container, from a job that was killed while it made it.
+  if [[ -e $dlrun_making ]]; then enroot remove --force "$name" </dev/null >/dev/null 2>&1 || true; fi
+  if ! enroot list </dev/null | grep -Fqx -- "$name"; then
+    : >"$dlrun_making"
+    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1; then
+      enroot remove --force "$name" </dev/null >/dev/null 2>&1
+      rm -f "$dlrun_making"
+      tell_failure "$dlrun_said"
+    fi
   fi
+  rm -f "$dlrun_making" "$dlrun_said"
   exec 9>&-
   echo ready
 }
 )sh";
 
-/// Runs in place of the image's entry point. In a file, since enroot closes every descriptor beyond the third.
-constexpr std::string_view kCommandAlone = R"sh(
-  # The command alone is started, not the image's entry point: container.entrypoint.
-  local dlrun_own=/tmp/dlrun-$UID
+/// The image's own start-up script, /etc/rc, goes to its work directory; then it runs /etc/rc.local, where the command
+/// can take the entry point's place. In a file, since enroot closes every descriptor beyond the third.
+constexpr std::string_view kConf = R"sh(
+  # container.entrypoint: the command @ENTRY@.
+  local dlrun_own=/tmp/dlrun-$UID dlrun_conf
   mkdir -m 700 "$dlrun_own" 2>/dev/null || true
-  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
-  if [[ ! -s $dlrun_own/rc ]]; then echo 'exec "$@"' >"$dlrun_own/rc.$$" && mv "$dlrun_own/rc.$$" "$dlrun_own/rc"; fi
-  dlrun_options+=(--rc "$dlrun_own/rc"))sh";
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  dlrun_conf=$dlrun_own/@CONF@
+  if [[ ! -s $dlrun_conf ]]; then
+    printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' @LINE@ '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
+  fi
+  # enroot's own configuration for this start
+  dlrun_options+=(--conf "$dlrun_conf"))sh";
 
 constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
-  local dlrun_name dlrun_options=()@RC@
+  local dlrun_name dlrun_options=()
+  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi@RC@@KEPT@
   export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -123,29 +160,49 @@ constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS...
 }
 )sh";
 
-constexpr std::string_view kBatch = R"sh(coproc dlrun_holders {
+constexpr std::string_view kHolders = R"sh(coproc dlrun_holders {
   # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
-  exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
-    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
+  exec srun --overlap @WHERE@ --cpus-per-task=1 \
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
 # Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
 # shellcheck disable=SC2034
 exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
-for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do
+for ((dlrun_node = 0; dlrun_node < @COUNT@; dlrun_node++)); do
   dlrun_made=''
   read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
-  if [[ $dlrun_made != ready ]]; then echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1; fi
+  if [[ $dlrun_made != ready ]]; then
+    # shellcheck disable=SC2034
+    dlrun_unmade=$dlrun_made
+    echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1
+  fi
 done
 exec {dlrun_made_on}<&-
 )sh";
+constexpr std::string_view kOnAllNodes =
+    "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1";
+constexpr std::string_view kOnThisNode = "--nodes=1 --ntasks=1 --nodelist=\"$SLURMD_NODENAME\"";
 
-constexpr std::string_view kSession = R"sh(trap 'exit 129' HUP
-trap 'exit 143' TERM
-trap 'enroot remove --force @NAME@' EXIT
-enroot create --name @NAME@ "$dlrun_image" </dev/null >&2
-)sh";
 constexpr std::string_view kSessionNamed = "(hold_container \"$dlrun_image\") >&2\n";
+
+/// An entry point that exports a variable of the job's by itself does not get its way.
+constexpr std::string_view kKept = R"sh(
+  for dlrun_name in @NAMES@; do
+    if [[ -v $dlrun_name ]]; then export "DLRUN_KEPT_$dlrun_name=${!dlrun_name}"; fi
+  done)sh";
+constexpr std::string_view kRestored =
+    R"sh(for n in @NAMES@; do eval "[ -z \"\${DLRUN_KEPT_$n+x}\" ] || { export $n=\"\$DLRUN_KEPT_$n\"; unset DLRUN_KEPT_$n; }"; done; exec "$@")sh";
+
+[[nodiscard]] std::string conf_text(bool has_entrypoint) {
+  // A file of one name never changes: another version of dlrun may use it at the same time.
+  constexpr std::string_view kAlone =
+      R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
+  constexpr std::string_view kImages = R"sh('  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"')sh";
+  return filled(kConf, {{"@ENTRY@", has_entrypoint ? "is given to the image's entry point" : "takes its place"},
+                        {"@CONF@", has_entrypoint ? "entry-point.conf" : "command-alone.conf"},
+                        {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
+}
 
 /// What an image is that is no path of a .sqsh file, and what to do.
 [[nodiscard]] std::string instead(std::string_view image) {
@@ -195,24 +252,32 @@ class Enroot final : public ContainerBackend {
   [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     const std::string name = spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
-    const auto fill = [&](std::string_view text) {
+    const bool has_entrypoint = spec.entrypoint.value_or(false);
+    const std::string kept = has_entrypoint ? join(step.job_names, " ") : "";
+    const auto fill = [&](std::string_view text, bool is_session = false) {
       return filled(text, {{"@NAME@", name},
                            {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
                            {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
                            {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
                            {"@PASSED@", passed_on(step.job_names)},
-                           {"@RC@", std::string(spec.entrypoint.value_or(false) ? "" : kCommandAlone)}});
+                           {"@RC@", conf_text(has_entrypoint)},
+                           {"@KEPT@", kept.empty() ? "" : filled(kKept, {{"@NAMES@", kept}})},
+                           {"@ON_TERM@", std::string(is_session ? kOnTermOfSession : kOnTerm)},
+                           {"@WHERE@", std::string(is_session ? kOnThisNode : kOnAllNodes)},
+                           {"@COUNT@", is_session ? "1" : "SLURM_JOB_NUM_NODES"}});
     };
     const std::string image = fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
-    const std::string hold = fill(spec.name ? kHoldNamed : kHold);
+    const std::string_view hold = spec.name ? kHoldNamed : kHold;
     ContainerEntry entry;
     entry.batch =
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; "
         "every\n"
         "# task enters it.\n" +
-        image + hold + fill(kEnter) + std::string(kBatch);
+        image + std::string(kTell) + fill(hold) + fill(kEnter) + fill(kHolders);
+    entry.tells_failures = true;
     entry.join = fill(kEnter);
-    entry.session = image + fill(kEnter) + (spec.name ? hold + std::string(kSessionNamed) : fill(kSession));
+    entry.session = image + fill(kEnter) + std::string(kTell) + fill(hold, true) +
+                    (spec.name ? std::string(kSessionNamed) : fill(kHolders, true));
     entry.words.push_back({"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
                            "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
@@ -222,6 +287,10 @@ class Enroot final : public ContainerBackend {
           {"--mount " + shell_quote(text), mount.is_own ? "the run's and the agent's folders" : "container.mounts"});
     }
     entry.words.push_back({"--", ""});
+    if (!kept.empty()) {
+      entry.words.push_back({fmt::format("sh -c {} sh", shell_quote(filled(kRestored, {{"@NAMES@", kept}}))),
+                             "container.entrypoint: the job's variables beat its own"});
+    }
     if (spec.workdir) {
       entry.words.push_back({"sh -c 'cd \"$0\" && exec \"$@\"' " + shell_quote(*spec.workdir), "container.workdir"});
     }

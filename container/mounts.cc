@@ -1,6 +1,7 @@
 #include "container/mounts.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,14 @@ std::string fstab_path(std::string_view path) {
   std::string text;
   for (const char c : path) text += c == ' ' ? std::string("\\040") : std::string(1, c);
   return text;
+}
+
+std::span<const std::string_view> mount_flags() {
+  static constexpr std::array<std::string_view, 24> kFlags{
+      "ro",      "rw",     "nosuid",  "suid",       "nodev",       "dev",           "noexec",       "exec",
+      "noatime", "atime",  "bind",    "rbind",      "nofail",      "private",       "rprivate",     "slave",
+      "rslave",  "shared", "rshared", "unbindable", "runbindable", "x-create=auto", "x-create=dir", "x-create=file"};
+  return kFlags;
 }
 
 std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec, const ContainerBackend& backend) {

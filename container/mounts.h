@@ -1,6 +1,7 @@
 #pragma once
 // Mounts and shell text, for the backends.
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,9 @@ namespace dlrun {
 
 /// A path in a line of an fstab, where white space would end it: enroot reads mounts as such lines.
 [[nodiscard]] std::string fstab_path(std::string_view path);
+
+/// The flags that a mount may have; enroot ignores any other one, and mounts as if it were not there.
+[[nodiscard]] std::span<const std::string_view> mount_flags();
 
 /// One error for every mount whose path holds what the backend cannot express.
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec, const ContainerBackend& backend);

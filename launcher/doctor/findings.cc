@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/plan/rest_job.h"
 #include "launcher/spec/units.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -24,8 +25,8 @@ namespace {
 
 [[nodiscard]] std::string container_runtime(const ClusterFacts& facts) {
   if (facts.has_pyxis) return "pyxis";
-  if (!facts.apptainer.empty()) return "apptainer";
-  return facts.enroot.empty() ? "none" : "enroot";
+  if (!facts.enroot.empty()) return "enroot";
+  return facts.apptainer.empty() ? "none" : "apptainer";
 }
 
 /// A POSIX extended expression that only this text matches.
@@ -53,6 +54,12 @@ namespace {
   if (partition.max_nodes) parts.push_back(fmt::format("max_nodes: {}", *partition.max_nodes));
   if (partition.max_time_seconds) parts.push_back("time: " + yaml_text(format_time_limit(*partition.max_time_seconds)));
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
+}
+
+/// A slurmrestd of this Slurm version has the API that submit.via: slurmrestd speaks. 23.11 was the last.
+[[nodiscard]] bool serves_our_rest(std::string_view version) {
+  const auto year = parse_int(version.substr(0, version.find('.')));
+  return !year || *year <= 23;
 }
 
 }  // namespace
@@ -120,17 +127,22 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
   }
   if (facts.setting("TaskPlugin").find("affinity") == std::string::npos &&
       facts.setting("TaskPlugin").find("cgroup") == std::string::npos)
-    add(Kind::kNote, "binding", facts.setting("TaskPlugin"),
+    add(Kind::kNote, "binding", facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
         "launch.cpu_bind has no effect: tasks are not bound to cores");
   if (facts.setting("JobRequeue") == "0")
     add(Kind::kNote, "requeue", "JobRequeue=0", "jobs start again only where they ask for it");
   const std::string array = facts.setting("MaxArraySize");
   if (!array.empty()) add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array has fewer tasks than that");
-  if (facts.setting("AuthAltTypes").find("jwt") != std::string::npos) {
+  if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
+    add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
+  } else if (!serves_our_rest(facts.setting("SLURM_VERSION"))) {
+    add(Kind::kNote, "REST",
+        fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}", facts.setting("SLURM_VERSION"),
+                    kRestVersion),
+        "jobs are submitted by sbatch");
+  } else {
     add(Kind::kFine, "REST", "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
         "slurmrestd can be used with a token: scontrol token");
-  } else {
-    add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
   }
   if (facts.has_modules) add(Kind::kFine, "modules", "module is set up here", "environment.modules");
   add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",

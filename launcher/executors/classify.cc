@@ -75,6 +75,10 @@ bool says_unreachable(std::string_view err) {
                             "Sending PersistInit msg"});
 }
 
+bool says_busy(std::string_view err) {
+  return contains_any(err, {"Rate limit exceeded"});
+}
+
 bool says_unknown_job(std::string_view err) {
   return contains_any(err, {"Invalid job id specified", "Invalid job id"});
 }
@@ -83,6 +87,7 @@ Error slurm_error(std::string_view program, std::string_view err, int exit_code)
   std::string words = slurm_words(err);
   if (words.empty()) words = fmt::format("{} ended with code {} and said nothing", program, exit_code);
   if (says_unreachable(err)) return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", words)};
+  if (says_busy(err)) return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", words)};
   return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, words)};
 }
 

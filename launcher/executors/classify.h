@@ -14,6 +14,9 @@ namespace dlrun {
 /// True when the words say that nobody answered (controller, database, munge), not that somebody said no.
 [[nodiscard]] bool says_unreachable(std::string_view err);
 
+/// True when the words say that the controller takes no more requests for now: they may be made again.
+[[nodiscard]] bool says_busy(std::string_view err);
+
 /// True when the words say that the job id means nothing to the controller: it was purged, or never was.
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 

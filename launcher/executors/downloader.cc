@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/directories.h"
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/text.h"
@@ -221,7 +222,7 @@ struct Downloader::State {
 Result<> Downloader::State::take_lock() {
   const fs::path path = folder / kVerifiedFiles;
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666));
+  lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0644));
   // Another one's of a group is still the lock of those who may download into the folder; not of those who only read
   // it.
   if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
@@ -380,13 +381,11 @@ Downloader& Downloader::operator=(Downloader&&) noexcept = default;
 Downloader::~Downloader() = default;
 
 Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions options) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
+  if (auto made = make_directories(folder, 0777); !made) {
     std::error_code ignored;
     const bool leads_nowhere = fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored);
     return fail(Errc::kIo, "cannot make the folder {}: {}", folder.string(),
-                leads_nowhere ? "a symbolic link of that name leads nowhere" : error.message());
+                leads_nowhere ? "a symbolic link of that name leads nowhere" : made.error().message);
   }
   auto state = std::make_unique<State>(folder, std::move(options));
   DLRUN_TRY(state->take_lock());

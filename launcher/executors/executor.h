@@ -12,18 +12,10 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/spec/job_id.h"
 #include "launcher/spec/rest_server.h"
 
 namespace dlrun {
-
-/// The cluster name of jobs that dlrun runs on this machine itself.
-inline constexpr std::string_view kLocalCluster = "local";
-
-struct JobId {
-  std::string cluster;  ///< empty: the default cluster; kLocalCluster: this machine
-  std::string id;       ///< as Slurm prints it ("42", "42_7"); HOST:PID:STARTTIME for a local job
-  friend bool operator==(const JobId&, const JobId&) = default;
-};
 
 enum class JobPhase { kPending, kRunning, kEnded };
 
@@ -73,13 +65,22 @@ class Executor {
 
   /// The job whose comment is, or begins with the word, `comment`, if there is one. kUnavailable when that cannot be
   /// known now.
-  [[nodiscard]] virtual Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster) = 0;
+  [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster);
 
   /// An answer that another of the user's processes got at most max_age ago will do; 0: ask now.
-  [[nodiscard]] virtual Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) = 0;
+  [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age);
 
-  /// Asks for the job's end; does not wait for it.
-  [[nodiscard]] virtual Result<> cancel(const JobId& job) = 0;
+  /// Asks for the job's end; does not wait for it. token: the run's, as it was submitted; a job on this machine is
+  /// ended only where its process was started with that token.
+  [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
+
+ private:
+  // The three above call these once the cluster's name and the ids have passed check_job(). Ids come from files, and
+  // here they become words of a command line, parts of a URL, or the target of a signal.
+  [[nodiscard]] virtual Result<std::optional<JobId>> do_find(std::string_view comment, const std::string& cluster) = 0;
+  [[nodiscard]] virtual Result<QueryAnswer> do_query(std::span<const JobId> jobs,
+                                                     std::chrono::milliseconds max_age) = 0;
+  [[nodiscard]] virtual Result<> do_cancel(const JobId& job, std::string_view token) = 0;
 };
 
 /// Drives Slurm through its own commands; env is the submitter's, not scrubbed.

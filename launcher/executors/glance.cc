@@ -7,6 +7,7 @@
 namespace dlrun {
 
 std::optional<JobReport> glance_at(const Env& env, const JobId& job, std::chrono::milliseconds at_most) {
+  if (!check_job(job)) return std::nullopt;
   Command command;
   command.argv = {"squeue", "-h", "-j", job.id, "-o", std::string(kSqueueFormat)};
   if (!job.cluster.empty()) command.argv.insert(command.argv.begin() + 1, {"-M", job.cluster});

@@ -1,10 +1,14 @@
 // Jobs on this machine, without Slurm. `dlrun run` starts the leader in the foreground (foreground.h); from any other
 // process the job is known by host, pid and start time.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -16,18 +20,39 @@
 namespace dlrun {
 namespace {
 
-struct LocalJob {
-  std::string host;
-  pid_t pid = -1;
-  std::string full;
-};
+/// The process of a pid for as long as it is held, whoever gets the pid later. Kernels before 5.3 have none: then
+/// fd is closed and the pid itself is used.
+UniqueFd hold_process(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
 
-std::optional<LocalJob> parse(const std::string& id) {
-  const auto parts = split(id, ':');
-  if (parts.size() != 3) return std::nullopt;
-  const auto pid = parse_int(parts[1]);
-  if (!pid || *pid <= 1) return std::nullopt;
-  return LocalJob{std::string(parts[0]), static_cast<pid_t>(*pid), id};
+int send_signal(const UniqueFd& process, pid_t pid, int signal) {
+  if (!process.is_open()) return ::kill(pid, signal);
+  return static_cast<int>(::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0));
+}
+
+/// Whether the process was started by this user, with the run's token in its environment. What the process has made
+/// of its environment since does not count.
+bool carries_token(pid_t pid, std::string_view token) {
+  constexpr std::size_t kMostBytes = 16U << 20U;
+  const UniqueFd folder(::open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  if (!folder.is_open() || ::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid()) return false;
+  const UniqueFd file(::openat(folder.get(), "environ", O_RDONLY | O_CLOEXEC));
+  if (!file.is_open() || token.empty()) return false;
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (text.size() < kMostBytes) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  for (const std::string_view entry : split(text, '\0')) {
+    constexpr std::string_view kName = "DLRUN_TOKEN=";
+    if (entry.starts_with(kName) && entry.substr(kName.size()) == token) return true;
+  }
+  return false;
 }
 
 class Local final : public Executor {
@@ -40,13 +65,14 @@ class Local final : public Executor {
 
   Result<std::string> test(const SubmitRequest&) override { return std::string("this machine"); }
 
-  Result<std::optional<JobId>> find(std::string_view, const std::string&) override { return std::nullopt; }
+ private:
+  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override { return std::nullopt; }
 
-  Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds) override {
+  Result<QueryAnswer> do_query(std::span<const JobId> jobs, std::chrono::milliseconds) override {
     QueryAnswer answer;
     for (const auto& job : jobs) {
-      const auto local = parse(job.id);
-      if (!local || local_job_id(local->pid) != local->full) continue;
+      const auto local = parse_local_job(job.id);
+      if (!local || local_job_id(local->pid) != job.id) continue;
       JobReport report;
       report.job = job;
       report.phase = JobPhase::kRunning;
@@ -57,16 +83,23 @@ class Local final : public Executor {
     return answer;
   }
 
-  Result<> cancel(const JobId& job) override {
-    const auto local = parse(job.id);
-    if (!local) return fail(Errc::kNotFound, "'{}' is not the id of a job on this machine", printable(job.id));
+  Result<> do_cancel(const JobId& job, std::string_view token) override {
+    const auto local = parse_local_job(job.id);
+    if (!local) return check_job(job);
     const auto self = local_job_id(::getpid());
     if (self && !self->starts_with(local->host + ":")) {
       return fail(Errc::kNotFound, "the job runs on {}: cancel it there", local->host);
     }
-    // The pid may be another process's by now: only the one with the recorded start time is ours.
-    if (local_job_id(local->pid) != local->full) return fail(Errc::kNotFound, "its process {} is gone", local->pid);
-    if (::kill(local->pid, SIGTERM) != 0)
+    const UniqueFd process = hold_process(local->pid);
+    // The pid may be another process's by now: only the one with the recorded start time is the job's.
+    if (local_job_id(local->pid) != job.id) return fail(Errc::kNotFound, "its process {} is gone", local->pid);
+    if (!carries_token(local->pid, token)) {
+      return fail(Errc::kNotFound,
+                  "process {} was not started for this run (its environment does not hold the run's token), so it is "
+                  "left alone",
+                  local->pid);
+    }
+    if (send_signal(process, local->pid, SIGTERM) != 0)
       return fail(Errc::kIo, "cannot signal process {}: {}", local->pid, errno_text(errno));
     return {};
   }

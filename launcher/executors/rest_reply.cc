@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sodium.h>
 
+#include "common/bounded_json.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_parse.h"
 
@@ -15,13 +16,16 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// A cluster with 50,000 jobs says some 400 values of each. http_client.cc bounds the bytes.
+constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
+
 constexpr std::array<const char*, 12> kFields = {"job_id",     "array_job_id", "array_task_id", "array_task_string",
                                                  "job_state",  "state_reason", "nodes",         "start_time",
                                                  "dependency", "comment",      "exit_code",     "user_id"};
 constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 
 [[nodiscard]] Json object_of(std::string_view text) {
-  Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json parsed = parse_json<Json>(text, kReplyLimits);
   return parsed.is_object() ? parsed : Json::object();
 }
 
@@ -42,6 +46,7 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 }
 
 constexpr std::int64_t kMostTasks = 100'000;
+constexpr std::int64_t kLastTask = 1U << 31U;
 
 /// "0-3,7,9-15:2%4": the tasks. Of a list that Slurm has cut off with "..." those that stand there.
 [[nodiscard]] std::vector<std::int64_t> tasks_of(std::string_view list) {
@@ -53,7 +58,7 @@ constexpr std::int64_t kMostTasks = 100'000;
     const auto first = parse_int(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
     const auto step = colon == std::string_view::npos ? 1 : parse_int(part.substr(colon + 1)).value_or(0);
-    if (!first || !last || *first < 0 || step < 1) continue;
+    if (!first || !last || *first < 0 || *last > kLastTask || step < 1 || step > kLastTask) continue;
     for (std::int64_t task = *first; task <= *last && std::ssize(tasks) < kMostTasks; task += step)
       tasks.push_back(task);
   }
@@ -104,7 +109,7 @@ constexpr std::int64_t kMostTasks = 100'000;
 }  // namespace
 
 std::string rest_errors(std::string_view body) {
-  const Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Json answer = parse_json<Json>(body, kReplyLimits);
   if (!answer.is_object()) return printable(trim(body.substr(0, 300)));
   std::vector<std::string> lines;
   for (const Json& one : list_at(answer, "errors")) {
@@ -162,7 +167,7 @@ std::optional<std::string> rest_job_id(std::string_view body) {
 }
 
 Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid) {
-  const Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Json answer = parse_json<Json>(body, kReplyLimits);
   if (!answer.is_object() || !answer.contains("jobs"))
     return fail(Errc::kInternal, "slurmrestd's answer holds no list of jobs: '{}'", printable(body.substr(0, 200)));
   std::vector<JobReport> reports;

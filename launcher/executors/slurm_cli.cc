@@ -53,7 +53,7 @@ class SlurmCli final : public Executor {
     return slurm_words(done->err + done->out);
   }
 
-  Result<std::optional<JobId>> find(std::string_view comment, const std::string& cluster) override {
+  Result<std::optional<JobId>> do_find(std::string_view comment, const std::string& cluster) override {
     std::vector<std::string> argv = {
         "squeue", "-h", "-t", "all", "-u", std::to_string(::getuid()), "-o", std::string(kSqueueFormat)};
     add_cluster(argv, cluster);
@@ -79,7 +79,7 @@ class SlurmCli final : public Executor {
     return std::nullopt;
   }
 
-  Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
+  Result<QueryAnswer> do_query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
     std::map<std::string, std::vector<std::string>> by_cluster;
     for (const auto& job : jobs) by_cluster[job.cluster].push_back(job.id);
     QueryAnswer answer;
@@ -87,7 +87,7 @@ class SlurmCli final : public Executor {
     return answer;
   }
 
-  Result<> cancel(const JobId& job) override {
+  Result<> do_cancel(const JobId& job, std::string_view) override {
     std::vector<std::string> argv = {"scancel"};
     add_cluster(argv, job.cluster);
     argv.push_back(job.id);

@@ -103,13 +103,16 @@ std::string state_word(std::string_view text) {
 }
 
 JobPhase phase_of(std::string_view word) {
-  constexpr std::array<std::string_view, 6> kWaiting = {"PENDING",     "CONFIGURING",  "REQUEUED",
-                                                        "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"};
-  constexpr std::array<std::string_view, 8> kGoing = {"RUNNING",  "COMPLETING", "SUSPENDED", "STAGE_OUT",
-                                                      "RESIZING", "SIGNALING",  "STOPPED",   "RESV_DEL_HOLD"};
+  constexpr std::array<std::string_view, 7> kWaiting = {"PENDING",      "CONFIGURING",  "REQUEUED",  "REQUEUE_FED",
+                                                        "REQUEUE_HOLD", "SPECIAL_EXIT", "EXPEDITING"};
+  constexpr std::array<std::string_view, 13> kEnded = {
+      "COMPLETED",     "CANCELLED",     "FAILED",   "TIMEOUT",       "NODE_FAIL", "PREEMPTED",    "BOOT_FAIL",
+      "LAUNCH_FAILED", "RECONFIG_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED",   "GETENV_FAILED"};
   if (std::find(kWaiting.begin(), kWaiting.end(), word) != kWaiting.end()) return JobPhase::kPending;
-  if (std::find(kGoing.begin(), kGoing.end(), word) != kGoing.end()) return JobPhase::kRunning;
-  return JobPhase::kEnded;
+  if (std::find(kEnded.begin(), kEnded.end(), word) != kEnded.end()) return JobPhase::kEnded;
+  // A state that a later Slurm has: a job that goes on and is taken for ended would be lost, the other way corrects
+  // itself.
+  return JobPhase::kRunning;
 }
 
 Result<JobId> parse_sbatch(std::string_view out) {

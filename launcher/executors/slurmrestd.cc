@@ -76,7 +76,7 @@ class Slurmrestd final : public Executor {
         *release, server_.url);
   }
 
-  Result<std::optional<JobId>> find(std::string_view comment, const std::string&) override {
+  Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
     const auto answer = ask("jobs");
     if (!answer) return tl::unexpected(answer.error());
     const auto reports = rest_jobs(answer->body, ::getuid());
@@ -87,7 +87,7 @@ class Slurmrestd final : public Executor {
     return std::nullopt;
   }
 
-  Result<QueryAnswer> query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
+  Result<QueryAnswer> do_query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
     answer.accounting = "slurmrestd was not asked for it";
     std::set<std::string> asked;  // an array once for all its tasks
@@ -106,7 +106,7 @@ class Slurmrestd final : public Executor {
     return answer;
   }
 
-  Result<> cancel(const JobId& job) override {
+  Result<> do_cancel(const JobId& job, std::string_view) override {
     HttpRequest request;
     request.method = "DELETE";
     request.path = path("job/" + job.id);

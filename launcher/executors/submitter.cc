@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
 
@@ -31,11 +31,14 @@ constexpr std::array<Limit, 10> kLimits = {{{"CPU", RLIMIT_CPU},
                                             {"MEMLOCK", RLIMIT_MEMLOCK},
                                             {"AS", RLIMIT_AS}}};
 
+constexpr std::size_t kProcFileBytes = 64U << 10U;
+
 /// Asking the kernel by umask(2) would change it for a moment, and another thread may be starting git.
 [[nodiscard]] std::string own_umask() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("Umask:")) return std::string(trim(std::string_view(line).substr(6)));
+  const auto status = read_file("/proc/self/status", kProcFileBytes);
+  if (!status) return {};
+  for (const std::string_view line : split(*status, '\n')) {
+    if (line.starts_with("Umask:")) return std::string(trim(line.substr(6)));
   }
   return {};
 }

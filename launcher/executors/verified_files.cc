@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 
 namespace dlrun {
 namespace {
@@ -31,12 +32,22 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
+/// The lines of the record; nothing where anybody but the caller could have written them. A line says that a
+/// checksum was found right: another user's word for it would let a file pass that is not the spec's.
+[[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
+  struct stat status {};
+  const auto file = open_untrusted(path, Links::kRefuse);
+  if (!file || ::fstat(file->get(), &status) != 0) return {};
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {};
+  auto text = read_untrusted(path, kLimit, Links::kRefuse);
+  return text ? std::move(*text) : std::string();
+}
+
 }  // namespace
 
 VerifiedFiles::VerifiedFiles(std::filesystem::path folder) : folder_(std::move(folder)) {
-  const auto text = read_file(folder_ / kVerifiedFiles, kLimit);
-  if (!text) return;
-  for (std::string_view line : split(*text, '\n')) {
+  const auto text = own_lines(folder_ / kVerifiedFiles);
+  for (std::string_view line : split(text, '\n')) {
     const auto fields = fields_of(line);
     if (fields.empty()) continue;
     const auto size = parse_int(fields[1]), ctime_ns = parse_int(fields[2]);
@@ -77,10 +88,10 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (download.bytes && (*stamp)->size != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(), (*stamp)->size,
                 *download.bytes, kAdvice);
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  const auto file = open_untrusted(path, Links::kFollow);
+  if (!file) return tl::unexpected(file.error());
   std::int64_t bytes = 0;
-  const auto found = sha256_of_stream(file.get(), path.string(), [&](std::string_view piece) -> Result<> {
+  const auto found = sha256_of_stream(file->get(), path.string(), [&](std::string_view piece) -> Result<> {
     bytes += static_cast<std::int64_t>(piece.size());
     if (go_on(bytes, (*stamp)->size)) return {};
     return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
@@ -101,6 +112,10 @@ void VerifiedFiles::write(int fd) const {
   std::string text;
   for (const auto& [name, known] : known_)
     text += fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return;
+  // Of a record that others could write, nothing was believed; what is written now may be.
+  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && ::fchmod(fd, 0644) != 0) return;
   if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) return;
   (void)write_all(fd, text);
 }

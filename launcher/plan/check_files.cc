@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "container/image_file.h"
 #include "launcher/plan/plan.h"
+#include "launcher/spec/derived.h"
 
 namespace dlrun {
 namespace {
@@ -80,12 +82,24 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) return;
     warn(key, fmt::format("{} '{}' does not exist here", what, printable(path)));
   };
+  const auto check_image = [&] {
+    const std::string image = spec.container.image.value_or("");
+    std::error_code error;
+    if (image.empty() || image[0] != '/' || !std::filesystem::exists(image, error)) return;
+    const std::string why = why_no_image(image, container_runtime(spec, loaded.site));
+    if (!why.empty())
+      warn("container.image", fmt::format("no container can be made of '{}': {}", printable(image), why));
+  };
+  std::error_code ignored;
   if (start_folder(loaded) != loaded.folder)
     check("slurm.chdir", start_folder(loaded), "the folder, in which the job starts,");
   for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
     check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source, "the mount's source");
   }
   check("container.image", spec.container.image.value_or(""), "the image");
+  check_image();
+  if (spec.container.save && std::filesystem::is_directory(*spec.container.save, ignored))
+    warn("container.save", fmt::format("'{}' is a folder; give the file to write", printable(*spec.container.save)));
   check("environment.venv", spec.environment.venv ? *spec.environment.venv + "/bin/activate" : "", "the script");
   check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
   for (const std::string& path : spec.environment.modules_use) check("environment.modules.use", path, "the folder");

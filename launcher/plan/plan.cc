@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "launcher/plan/rest_job.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/job_id.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/units.h"
@@ -19,6 +20,13 @@ namespace {
 /// Those of the agent's variables that the image must not replace: what lead gives to the ranks.
 constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD",
                                                           "DLRUN_SECRET"};
+
+/// The key of variables by which an image is told about GPUs.
+constexpr std::string_view kOfGpus = "container: GPUs";
+
+[[nodiscard]] std::string folder_of(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
 
 [[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) &&
@@ -68,6 +76,7 @@ class Planner {
       directives();
       step();
       check_pmi();
+      check_save();
       if (plan_.server) check_server();
     }
     if (!errors_.empty()) return tl::unexpected(std::move(errors_));
@@ -89,6 +98,8 @@ class Planner {
     const auto gpus = gpus_per_node(spec_);
     if (r.nodes && r.nodes->min == r.nodes->max) q.nodes = r.nodes->min;
     if (!r.nodes && !r.ntasks) q.nodes = 1;
+    step_nodes_ = q.nodes.value_or(0);
+    if (q.nodes) *q.nodes += r.spare_nodes.value_or(0);
     if (r.ntasks) {
       q.tasks = r.ntasks;
     } else if (q.nodes && per_node) {
@@ -154,11 +165,22 @@ class Planner {
         add(name, site_.interface, "site " + site_.name);
     }
     for (const auto& [name, value] : preset_.vars) add(name, value, "launch.preset: " + preset_.name);
+    const auto is_set = [&p](std::string_view name) {
+      return std::any_of(p.vars.begin(), p.vars.end(), [&](const auto& variable) { return variable.name == name; });
+    };
     if (runtime_ != "none" && gpus_per_node(spec_).value_or(1) > 0) {
       // Images without NVIDIA's own variables see no GPU.
-      add("NVIDIA_VISIBLE_DEVICES", "all", "container on GPUs");
-      add("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "container on GPUs");
+      add("NVIDIA_VISIBLE_DEVICES", "all", std::string(kOfGpus));
+      if (runtime_ == "apptainer") {
+        add("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", std::string(kOfGpus));
+      } else if (!is_users("NVIDIA_DRIVER_CAPABILITIES") && !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
+        p.image_of_gpus = spec_.container.image.value_or("");
+      }
+    } else if (runtime_ == "pyxis" || runtime_ == "enroot") {
+      // An image that asks for GPUs by itself does not start on a node without NVIDIA's tool.
+      add("NVIDIA_VISIBLE_DEVICES", "void", std::string(kOfGpus));
     }
+    if (spec_.container.save) p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"});
     for (const auto& [name, value] : e.vars) p.vars.push_back({name, value, "environment.vars"});
   }
 
@@ -232,6 +254,9 @@ class Planner {
     };
     const bool is_slurm = inputs_.target == Target::kSlurm;
     if (spec_.health.hang_after) add("--hang-after", spec_.health.hang_after, "health.hang_after");
+    if (spec_.health.idle_gpu_after) add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after");
+    if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu");
+    if (is_slurm) remember_bad_nodes();
     if (spec_.checkpoint.signal_before && is_slurm)
       add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before");
     if (!wants_retry(spec_)) return;
@@ -244,11 +269,26 @@ class Planner {
     if (spec_.retry.no_progress) add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress");
     if (!is_slurm) return;
     const auto& nodes = spec_.resources.nodes;
-    goes_on_with_fewer_ = is_among("node_failure") && nodes && nodes->min < nodes->max;
+    const bool has_spare = spec_.resources.spare_nodes.has_value();
+    goes_on_with_fewer_ = is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
     is_requeued_ = true;
     if (spec_.retry.exclude_bad_nodes.value_or(false))
       add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes");
     if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes");
+    if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes");
+  }
+
+  /// Tells the leader where runs remember bad nodes, and for how long.
+  void remember_bad_nodes() {
+    const HealthSpec& h = spec_.health;
+    if (!h.known_bad_file && !h.known_bad_for) return;
+    constexpr std::int64_t kWeek = 7 * 24 * 3600;
+    const auto seconds = h.known_bad_for ? parse_int(*h.known_bad_for) : std::optional<std::int64_t>();
+    plan_.known_bad = KnownBad{h.known_bad_file.value_or(known_bad_file_in(inputs_.runs_dir)), seconds.value_or(kWeek)};
+    plan_.lead_options.push_back(
+        {"--known-bad", plan_.known_bad->file, h.known_bad_file ? "health.known_bad.file" : "health.known_bad"});
+    plan_.lead_options.push_back(
+        {"--known-bad-for", fmt::format("{}", plan_.known_bad->seconds), "health.known_bad.for"});
   }
 
   void directives() {
@@ -269,7 +309,12 @@ class Planner {
         continue;
       }
       const auto value = option_text(row, spec_);
-      if (!value) continue;
+      if (!value || row.option.empty()) continue;
+      if (row.path == "resources.nodes" && r.spare_nodes) {
+        add_directive("--nodes", fmt::format("{}", step_nodes_ + *r.spare_nodes),
+                      "resources.nodes, resources.spare_nodes");
+        continue;
+      }
       if (row.path == "resources.gpus_per_node") {
         if (r.gpus_per_node->count == 0) continue;
         if (site_.gpu_style == "gres") {
@@ -348,6 +393,10 @@ class Planner {
     add("--export", "ALL", "what this script exports reaches the ranks");
     add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
     if (goes_on_with_fewer_) add("--no-kill", std::nullopt, "the leader starts it again on what is left");
+    if (spec_.resources.spare_nodes) {
+      add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes");
+      add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)), "resources.tasks_per_node");
+    }
     if (spec_.resources.cpus_per_gpu) {
       add("--cpus-per-gpu", fmt::format("{}", *spec_.resources.cpus_per_gpu), "resources.cpus_per_gpu");
     } else if (spec_.resources.cpus_per_task) {
@@ -381,7 +430,30 @@ class Planner {
       plan_.container.push_back({std::move(option.option), std::move(option.value), std::move(option.key)});
     }
     for (const auto& [name, value] : users) add("--" + name, value, "launch.srun");
+    step_variables();
     plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
+  }
+
+  /// Adds the preset's variables for PMIx to a step that has PMIx. A hook of enroot's takes any PMIX_* variable for the
+  /// sign of such a step, and fails in others.
+  void step_variables() {
+    if (!is_over_pmix()) return;
+    const auto is_there = [this](const std::string& name) {
+      const auto& vars = plan_.prologue.vars;
+      return std::any_of(vars.begin(), vars.end(), [&](const auto& variable) { return variable.name == name; });
+    };
+    for (const auto& [name, value] : preset_.pmix_vars) {
+      if (!is_there(name)) plan_.step_vars.push_back({name, value, "launch.preset: " + preset_.name});
+    }
+  }
+
+  /// Whether srun starts the ranks over PMIx. A site's own default is taken for it where that can do no harm.
+  [[nodiscard]] bool is_over_pmix() const {
+    if (inputs_.target == Target::kLocal) return false;
+    if (spec_.launch.mpi) return spec_.launch.mpi->starts_with("pmix");
+    if (!preset_.wants_mpi || (preset_.is_trainer && !trainer_wants_mpi())) return false;
+    if (site_.mpi == "default") return runtime_ == "none";
+    return site_.mpi.empty() || site_.mpi.starts_with("pmix");
   }
 
   /// The folders that dlrun mounts itself, which are their own places inside.
@@ -410,6 +482,17 @@ class Planner {
           "program without MPI");
   }
 
+  /// Every node of a step saves its container, and the last one wins.
+  void check_save() {
+    if (!spec_.container.save || plan_.requested.tasks == 1 || plan_.requested.nodes == 1) return;
+    error("container.save",
+          plan_.requested.nodes
+              ? fmt::format("container.save: each of the {} nodes would write '{}'; give resources.nodes: 1",
+                            *plan_.requested.nodes, printable(*spec_.container.save))
+              : fmt::format("container.save: every node of the job would write '{}'; give resources.nodes: 1",
+                            printable(*spec_.container.save)));
+  }
+
   [[nodiscard]] ContainerStep container_step() const {
     ContainerStep step{spec_.container, {}, {}, {}, gpus_per_node(spec_).value_or(1) > 0};
     const auto mount = [&](const std::string& path) {
@@ -425,7 +508,10 @@ class Planner {
     }
     for (const PlannedVariable& variable : plan_.prologue.vars) {
       // What an image says of its own GPUs is for the image to say.
-      if (variable.key != "container on GPUs") step.env_names.push_back(variable.name);
+      if (variable.key != kOfGpus) step.env_names.push_back(variable.name);
+    }
+    if (is_over_pmix()) {
+      for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
     }
     step.job_names = step.env_names;
     // Without the agent the task's own shell sets them, inside.
@@ -447,6 +533,7 @@ class Planner {
   const std::string& specs_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
+  std::int64_t step_nodes_ = 0;      ///< nodes that an attempt runs on; 0 where the spec does not fix them
   bool is_requeued_ = false;         ///< Slurm may queue the job again
   bool goes_on_with_fewer_ = false;  ///< a node that is lost does not end the job
   LaunchPlan plan_;
@@ -456,7 +543,7 @@ class Planner {
 }  // namespace
 
 bool PlannedDependency::is_job_id() const {
-  return !run.empty() && run[0] != '_' && run.find_first_not_of("0123456789_") == std::string::npos;
+  return is_slurm_job_id(run);
 }
 
 std::vector<std::string> LaunchPlan::program_argv() const {
@@ -471,6 +558,10 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& lo
     for (Diagnostic& problem : plan.error()) problem.line_text = line_under(loaded, problem.where);
   }
   return plan;
+}
+
+std::string known_bad_file_in(std::string_view runs_dir) {
+  return fmt::format("{}/known-bad.jsonl", runs_dir);
 }
 
 std::string runs_directory(const std::optional<std::string>& option, const Env& env, const SiteProfile& site,

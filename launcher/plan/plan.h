@@ -44,8 +44,15 @@ struct Prologue {
   std::string module_init;                             ///< file to source for `module`; empty: searched
   std::string conda_module, conda_name, venv;
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
-  std::string setup;                  ///< the user's shell lines
-  std::string setup_node;             ///< those that run on every node
+  /// The image whose own words about the parts of NVIDIA's driver are looked up; empty: it cannot be read by then.
+  /// Nothing: the script says nothing about them.
+  std::optional<std::string> image_of_gpus;
+  struct Folder {
+    std::string path, key;
+  };
+  std::vector<Folder> made_folders;  ///< made where they are missing
+  std::string setup;                 ///< the user's shell lines
+  std::string setup_node;            ///< those that run on every node
 };
 
 /// What was asked of Slurm, for GPU-hours; a number that the spec leaves to Slurm is absent.
@@ -60,6 +67,12 @@ struct PlannedDependency {
   std::string run;   ///< a Slurm job id, or the name of a run
   std::string key;
   [[nodiscard]] bool is_job_id() const;
+};
+
+/// Where runs remember bad nodes (health.known_bad).
+struct KnownBad {
+  std::string file;          ///< absolute
+  std::int64_t seconds = 0;  ///< how long a node is remembered
 };
 
 enum class Target { kSlurm, kLocal };
@@ -78,6 +91,7 @@ struct LaunchPlan {
   std::optional<RestServer> server;       ///< submit through it; nothing: through sbatch
   Prologue prologue;
   bool shares_cpus = false;                 ///< resources.cpus_per_task is not given: the script divides what it got
+  std::vector<PlannedVariable> step_vars;   ///< exported before the ranks' step, and for no other one
   std::vector<PlannedOption> step;          ///< srun's options, in order
   std::vector<PlannedOption> container;     ///< those of them that put a task into its container
   std::string runtime;                      ///< of the container; "none": there is none
@@ -90,7 +104,8 @@ struct LaunchPlan {
   std::vector<PlannedWords> program;
   bool forward_usr1 = false;                ///< checkpoint.signal_before is given
   std::vector<PlannedOption> lead_options;  ///< of the leader: when the run starts again, when it hangs
-  std::int64_t local_ranks = 1;             ///< how many ranks `dlrun run` starts: tasks on one node
+  std::optional<KnownBad> known_bad;
+  std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: tasks on one node
   Requested requested;
 
   [[nodiscard]] std::vector<std::string> program_argv() const;
@@ -114,6 +129,9 @@ struct PlanInputs {
 /// --runs, $DLRUN_RUNS, the site's, else current_dir/runs; absolute, without '.' and '..'.
 [[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
                                          const SiteProfile& site, const std::filesystem::path& current_dir);
+
+/// The file of bad nodes that the runs of a runs folder share, where health.known_bad.file names no other.
+[[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
 /// Where the job's commands start: the spec's folder, unless slurm.chdir says otherwise. Absolute.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);

@@ -47,7 +47,7 @@ std::string plan_json(const LaunchPlan& plan) {
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
   Json enter = Json::array();
   for (const ContainerLine& line : plan.entry.words) enter.push_back({{"text", line.text}, {"key", line.key}});
-  const Json json{
+  Json json{
       {"name", plan.name},
       {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
       {"folder", plan.folder},
@@ -68,9 +68,11 @@ std::string plan_json(const LaunchPlan& plan) {
         {"conda_name", p.conda_name},
         {"venv", p.venv},
         {"vars", of_variables(p.vars)},
+        {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
         {"setup", p.setup},
         {"setup_node", p.setup_node}}},
       {"shares_cpus", plan.shares_cpus},
+      {"step_vars", of_variables(plan.step_vars)},
       {"step", of_options(plan.step)},
       {"container", of_options(plan.container)},
       {"runtime", plan.runtime},
@@ -92,6 +94,7 @@ std::string plan_json(const LaunchPlan& plan) {
         {"cpus", of_number(q.cpus)},
         {"time_seconds", of_number(q.time_seconds)}}},
   };
+  if (plan.known_bad) json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -51,6 +51,24 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
+/// The job's value beats the image's where NVIDIA's hook reads it, so the job has none where the image has one.
+void driver_parts(ScriptText& text, const Prologue& prologue) {
+  if (!prologue.image_of_gpus) return;
+  const std::string& image = *prologue.image_of_gpus;
+  if (!image.starts_with('/')) {  // its words cannot be read before it is fetched
+    text.line("export NVIDIA_DRIVER_CAPABILITIES=all", "container: GPUs");
+    return;
+  }
+  text.line("# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that CUDA needs.");
+  text.line("dlrun_words=$(mktemp -d)");
+  text.line("unsquashfs -no-progress -dest \"$dlrun_words/image\" " + shell_quote(image) +
+            " etc/environment >/dev/null 2>&1 || true");
+  text.line("if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= \"$dlrun_words/image/etc/environment\"; then");
+  text.line("  export NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+  text.line("fi");
+  text.line("rm -rf \"$dlrun_words\"");
+}
+
 }  // namespace
 
 std::string render_prologue(const LaunchPlan& plan) {
@@ -62,6 +80,9 @@ std::string render_prologue(const LaunchPlan& plan) {
   for (const PlannedVariable& variable : prologue.vars) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }
+  driver_parts(text, prologue);
+  for (const Prologue::Folder& folder : prologue.made_folders)
+    text.line("mkdir -p -- " + shell_quote(folder.path), folder.key);
   if (!prologue.setup.empty()) {
     text.line("# environment.setup");
     const bool ends_line = prologue.setup.back() == '\n';

@@ -30,6 +30,12 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
          "the "
          "agent there (again)\" >&2\n"
          "  exit 127\n"
+         "fi\n"
+         "if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then\n"
+         "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts "
+         "one of "
+         "your own there\" >&2\n"
+         "  exit 126\n"
          "fi\n";
 }
 
@@ -40,6 +46,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
     text.line("# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.");
     text.line("dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}");
     text.line("dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}");
+  }
+  for (const PlannedVariable& variable : plan.step_vars) {
+    text.line(fmt::format("[[ -v {0} ]] || export {0}={1}", variable.name, shell_quote(variable.value)), variable.key);
   }
   text.line("dlrun_step=(");
   text.line("  srun");
@@ -157,8 +166,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
         "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' "
         "EXIT\n";
   } else {
+    const char* why = plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
     text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
-            shell_quote(fmt::format("exec {} --never-started \"$?\" -- \"$BASH_COMMAND\"", lead_words(plan))) +
+            shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"", lead_words(plan), why)) +
             " EXIT\n";
   }
   if (plan.forward_usr1) text += "trap : USR1\n";
@@ -351,6 +361,8 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point, cons
   step.insert(step.end(), words.begin(), words.end());
   step.push_back(point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none");
   std::vector<PlannedOption> container = plan.container;
+  // The ranks' own step saves its container.
+  std::erase_if(container, [](const PlannedOption& option) { return option.option == "--container-save"; });
   const auto named = std::find_if(container.begin(), container.end(),
                                   [](const PlannedOption& o) { return o.option == "--container-name" && o.value; });
   if (named != container.end()) {

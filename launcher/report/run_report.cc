@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/bounded_json.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/last_words.h"
 
@@ -17,9 +19,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::size_t kTextShownBytes = 256U << 10U;
+constexpr std::size_t kLongestFact = 16U << 10U;
+constexpr std::size_t kMostKeys = 4096;
+constexpr std::size_t kDeepestKey = 16;
 
 std::string optional_text(const std::filesystem::path& path, RunReport& report) {
-  auto text = read_file(path, kFileLimitBytes);
+  auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
   if (text) return std::move(*text);
   if (text.error().code != Errc::kNotFound) report.problems.push_back(text.error().message);
   return {};
@@ -34,6 +39,7 @@ std::string joined(const Json& list, std::string_view separator) {
 }
 
 void add_fact(RunReport& report, std::string_view name, std::string value) {
+  if (value.size() > kLongestFact) value = value.substr(0, kLongestFact) + "... (cut)";
   if (!value.empty()) report.facts.emplace_back(name, std::move(value));
 }
 
@@ -100,7 +106,7 @@ std::string unquoted(std::string_view value) {
     return text;
   }
   if (!value.starts_with('"') && !value.starts_with('[')) return std::string(value);
-  const Json json = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(value);
   if (json.is_string() && !json.get_ref<const std::string&>().empty()) return json.get<std::string>();
   return json.is_array() && !json.empty() ? joined(json, ", ") : std::string(value);
 }
@@ -113,6 +119,7 @@ std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& re
   for (const auto line : split(resolved_yaml, '\n')) {
     const std::size_t indent = line.find_first_not_of(' ');
     if (indent == std::string_view::npos || line[indent] == '#') continue;
+    if (keys.size() == kMostKeys) break;
     const auto text = line.substr(indent);
     if (text.starts_with("- ") && !keys.empty()) {
       std::string& value = keys.back().second;
@@ -126,7 +133,7 @@ std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& re
     for (const auto& [column, name] : above) path += name + ".";
     const std::string name(text.substr(0, colon));
     auto value = unquoted(without_comment(text.substr(colon + 1)));
-    above.emplace_back(indent, name);
+    if (above.size() < kDeepestKey) above.emplace_back(indent, name);
     keys.emplace_back(path + name, std::move(value));
   }
   // What holds others has no value of its own.
@@ -152,6 +159,9 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   if (report.history.damaged_lines() > 0)
     report.problems.push_back(
         fmt::format("{} damaged lines of events.jsonl are left out", report.history.damaged_lines()));
+  if (const auto bytes = report.history.record().left_out_bytes; bytes > 0)
+    report.problems.push_back(
+        fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle are left out", bytes >> 20U));
   if (report.history.torn_bytes() > 0)
     report.problems.push_back(
         fmt::format("events.jsonl ends in {} bytes that are no whole event: its writer was killed, or writes "
@@ -170,11 +180,11 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   add_provenance(report);
   add_surroundings(report);
   report.spec = optional_text(report.run.path / "resolved.yaml", report);
-  report.keys = flat_keys(report.spec);
   report.script = optional_text(report.run.path / "job.sh", report);
   for (std::string* text : {&report.spec, &report.script}) {
     if (text->size() > kTextShownBytes) *text = text->substr(0, kTextShownBytes) + "\n... (cut)";
   }
+  report.keys = flat_keys(report.spec);
   if (const auto result = json_read::object_of(report.status.facts.record.result)) {
     for (const auto& [name, value] : result->items()) {
       report.result.emplace_back(name, value.is_string()         ? value.get<std::string>()

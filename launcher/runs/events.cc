@@ -1,13 +1,17 @@
 #include "launcher/runs/events.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/run_events.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 
 namespace dlrun {
@@ -15,16 +19,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Lead writes at most one progress line a second: a month of them.
-constexpr std::size_t kEventsLimit = 1U << 30U;
+// Bounds on the memory that one record takes, whoever wrote it.
+constexpr std::size_t kMostWarnings = 200;
+constexpr std::size_t kMostFailures = 256;
+constexpr std::size_t kMostRestarts = 10'000;
+constexpr std::size_t kMostMissing = 100'000;
+constexpr std::size_t kMostResults = 256;
+constexpr std::size_t kLongestText = 4096;
+/// Progress lines that are read at the beginning and at the end of an unbroken row of them.
+constexpr std::size_t kProgressRead = 64;
+
+std::string short_text(const Json& json, const char* key) {
+  auto text = json_read::text(json, key);
+  if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
+  return text;
+}
 
 RankFailure failure_of(const Json& json) {
   RankFailure failure;
   failure.rank = json_read::integer(json, "rank").value_or(-1);
-  failure.host = json_read::text(json, "host");
+  failure.host = short_text(json, "host");
   failure.code = json_read::integer(json, "code").value_or(0);
-  failure.signal = json_read::text(json, "signal");
-  failure.error = json_read::text(json, "error");
+  failure.signal = short_text(json, "signal");
+  failure.error = short_text(json, "error");
   return failure;
 }
 
@@ -67,12 +84,14 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.ended = false;
 }
 
+/// Later results fill in; of a record with hundreds of them the last one counts.
 void apply_result(RunRecord& record, const Json& event) {
-  Json result = record.result.empty() ? Json::object() : json_read::object_of(record.result).value_or(Json::object());
-  for (const auto& [key, value] : event.items()) {
-    if (key != "t" && key != "event" && key != "attempt" && key != "final" && key != "op") result[key] = value;
-  }
-  record.result = json_read::dump(result);
+  Json result = Json::object();
+  if (!record.result.empty() && ++record.results < kMostResults)
+    result = json_read::object_of(record.result).value_or(Json::object());
+  const Json kept = kept_result(event);
+  for (const auto& [key, value] : kept.items()) result[key] = value;
+  record.result = json_read::dump(kept_result(result));
 }
 
 void apply(RunRecord& record, const Json& event) {
@@ -99,7 +118,8 @@ void apply(RunRecord& record, const Json& event) {
   } else if (kind == "missing") {
     if (const auto ranks = event.find("ranks"); ranks != event.end() && ranks->is_array()) {
       for (const auto& rank : *ranks) {
-        if (rank.is_number_integer()) record.missing.push_back(rank.get<std::int64_t>());
+        if (rank.is_number_integer() && record.missing.size() < kMostMissing)
+          record.missing.push_back(rank.get<std::int64_t>());
       }
     }
   } else if (kind == "progress") {
@@ -112,14 +132,18 @@ void apply(RunRecord& record, const Json& event) {
   } else if (kind == "result") {
     apply_result(record, event);
   } else if (kind == "rank_failed") {
-    record.failed.push_back(failure_of(event));
-    if (!record.first_failed) record.first_failed = record.failed.back();
+    if (!record.first_failed) record.first_failed = failure_of(event);
+    if (record.failed.size() < kMostFailures) record.failed.push_back(failure_of(event));
   } else if (kind == "warning") {
     RunWarning warning;
-    warning.message = json_read::text(event, "message");
-    warning.host = json_read::text(event, "host");
+    warning.message = short_text(event, "message");
+    warning.host = short_text(event, "host");
     warning.rank = json_read::integer(event, "rank");
     record.warnings.push_back(std::move(warning));
+    if (record.warnings.size() > kMostWarnings)  // the first stay, and the last
+      record.warnings.erase(record.warnings.begin() + kMostWarnings / 2);
+  } else if (kind == "autopsy") {
+    record.autopsy = read_autopsy(event);
   } else if (kind == "attempt_end") {
     record.attempt_reason = json_read::text(event, "reason");
     if (const auto first = event.find("first_failed"); first != event.end() && first->is_object()) {
@@ -133,8 +157,8 @@ void apply(RunRecord& record, const Json& event) {
   } else if (kind == "checked") {
     record.checked = true;
   } else if (kind == "restarting") {
-    record.restarts.push_back(
-        {attempt, json_read::text(event, "cause"), json_read::integer(event, "left").value_or(0)});
+    if (record.restarts.size() == kMostRestarts) record.restarts.pop_back();
+    record.restarts.push_back({attempt, short_text(event, "cause"), json_read::integer(event, "left").value_or(0)});
   } else if (kind == "ended") {
     record.ended = true;
     record.end_state = json_read::text(event, "state");
@@ -146,14 +170,62 @@ void apply(RunRecord& record, const Json& event) {
 
 }  // namespace
 
+namespace {
+
+/// Sums up a record line by line. Progress between two events that decide is a curve: of a long one only the beginning
+/// and the end are parsed, so that a month of it costs what the file's bytes cost.
+class EventSum {
+ public:
+  void see(std::string_view line) {
+    const auto kind = kind_of_line(line);
+    if (kind == "samples") return;
+    if (kind == "progress" && ++progress_seen_ > kProgressRead) {
+      latest_[next_latest_++ % kProgressRead] = line;
+      return;
+    }
+    if (kind != "progress") end_progress();
+    take(line);
+  }
+
+  [[nodiscard]] RunRecord finish(bool has_rest) {
+    end_progress();
+    record_.has_torn_tail = has_rest || damaged_since_valid_ > 0;
+    return std::move(record_);
+  }
+  [[nodiscard]] RunRecord& record() { return record_; }
+
+ private:
+  void take(std::string_view line) {
+    const auto event = parse_checked_line(line);
+    if (!event) {
+      ++damaged_since_valid_;
+      return;
+    }
+    record_.damaged_lines += std::exchange(damaged_since_valid_, 0);
+    record_.has_events = true;
+    apply(record_, *event);
+  }
+
+  void end_progress() {
+    const auto first = next_latest_ > kProgressRead ? next_latest_ - kProgressRead : 0;
+    for (auto at = first; at < next_latest_; ++at) take(latest_[at % kProgressRead]);
+    next_latest_ = 0;
+    progress_seen_ = 0;
+  }
+
+  RunRecord record_;
+  std::size_t damaged_since_valid_ = 0, progress_seen_ = 0, next_latest_ = 0;
+  std::array<std::string, kProgressRead> latest_;
+};
+
+}  // namespace
+
 RunRecord sum_up_events(std::string_view text) {
-  const CheckedLines lines = parse_checked_lines(text);
-  RunRecord record;
-  record.has_events = !lines.objects.empty();
-  record.damaged_lines = lines.damaged_lines;
-  record.has_torn_tail = lines.has_torn_tail;
-  for (const auto& event : lines.objects) apply(record, event);
-  return record;
+  EventSum sum;
+  std::size_t offset = 0;
+  for (std::size_t end = 0; (end = text.find('\n', offset)) != std::string_view::npos; offset = end + 1)
+    sum.see(text.substr(offset, end - offset));
+  return sum.finish(offset < text.size());
 }
 
 void add_event(RunRecord& record, const Json& event) {
@@ -163,23 +235,36 @@ void add_event(RunRecord& record, const Json& event) {
 
 bool has_end(const std::filesystem::path& run) {
   constexpr off_t kTail = 64 << 10;
-  const UniqueFd file(::open((run / "events.jsonl").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto file = open_untrusted(run / "events.jsonl", Links::kRefuse);
   struct stat info {};
-  if (!file.is_open() || ::fstat(file.get(), &info) != 0) return false;
+  if (!file || ::fstat(file->get(), &info) != 0) return false;
+  EventSum sum;
   const off_t begin = info.st_size > kTail ? info.st_size - kTail : 0;
-  std::string text(static_cast<std::size_t>(info.st_size - begin), '\0');
-  const ssize_t got = ::pread(file.get(), text.data(), text.size(), begin);
-  if (got <= 0) return false;
-  text.resize(static_cast<std::size_t>(got));
-  if (begin > 0) text.erase(0, text.find('\n') == std::string::npos ? text.size() : text.find('\n') + 1);
-  return sum_up_events(text).ended;
+  LineReader lines(file->get(), begin, info.st_size);
+  if (begin > 0) std::ignore = lines.next();  // the end of one
+  while (const auto line = lines.next()) sum.see(*line);
+  return sum.finish(lines.has_rest()).ended;
 }
 
 Result<RunRecord> read_events(const std::filesystem::path& run) {
-  const auto text = read_file(run / "events.jsonl", kEventsLimit);
-  if (!text && text.error().code == Errc::kNotFound) return RunRecord{};
-  if (!text) return tl::unexpected(text.error());
-  return sum_up_events(*text);
+  const auto path = run / "events.jsonl";
+  const auto file = open_untrusted(path, Links::kRefuse);
+  if (!file && file.error().code == Errc::kNotFound) return RunRecord{};
+  if (!file) return tl::unexpected(file.error());
+  struct stat info {};
+  if (::fstat(file->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  EventSum sum;
+  const auto parts = parts_to_read(info.st_size);
+  LineReader head(file->get(), 0, parts.head_end);
+  while (const auto line = head.next()) sum.see(*line);
+  sum.record().damaged_lines += head.long_lines();
+  if (parts.tail_begin >= info.st_size) return sum.finish(head.has_rest());
+  LineReader tail(file->get(), parts.tail_begin, info.st_size);
+  std::ignore = tail.next();  // the end of a line
+  while (const auto line = tail.next()) sum.see(*line);
+  sum.record().damaged_lines += tail.long_lines();
+  sum.record().left_out_bytes = parts.tail_begin - parts.head_end;
+  return sum.finish(tail.has_rest());
 }
 
 }  // namespace dlrun

@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/result.h"
+#include "launcher/runs/autopsy.h"
 
 namespace dlrun {
 
@@ -56,6 +57,7 @@ struct RunRecord {
   std::string result;                       ///< a JSON object, empty where the program reported none
   std::optional<RankFailure> first_failed;  ///< of the latest attempt
   std::vector<RankFailure> failed;          ///< of the latest attempt, in order
+  std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
   std::string attempt_reason;  ///< of the latest attempt's end, empty while it runs
@@ -65,6 +67,8 @@ struct RunRecord {
   std::string last_time;          ///< of the last event
   std::size_t damaged_lines = 0;  ///< lines whose checksum does not fit; they count for nothing
   bool has_torn_tail = false;
+  std::int64_t left_out_bytes = 0;  ///< in the middle of a file that is larger than lead makes one; not read
+  std::size_t results = 0;          ///< `result` events after the first
 };
 
 /// Never fails: events of a later version and damaged lines are passed over, and counted.
@@ -73,7 +77,7 @@ struct RunRecord {
 /// One more event, in the order of the file.
 void add_event(RunRecord& record, const nlohmann::ordered_json& event);
 
-/// No file: an empty record.
+/// No file: an empty record. A file larger than kLargestRecordBytes (common/run_events.h) is read at both ends.
 [[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
 
 /// True when the record's last lines hold an `ended` that no later claim has undone. Reads the end of the file only,

@@ -1,6 +1,5 @@
 #include "launcher/runs/history.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,9 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/run_events.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/status.h"
 
@@ -23,9 +24,13 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
 constexpr std::size_t kReadBytes = 8U << 20U;
-constexpr std::size_t kLineLimitBytes = 16U << 20U;
-constexpr std::size_t kMetricsLimitBytes = 1U << 30U;
+/// Records and metrics above this size have only some points of their curves parsed.
+constexpr std::size_t kParsedBytes = 4U << 20U;
+/// So many are parsed of any: what a program reports first may never be said again.
+constexpr std::size_t kFirstPasses = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
+constexpr std::size_t kAttemptsLimit = 4096;
+constexpr std::size_t kLongestText = 4096;
 constexpr double kPaceSeconds = 60;
 
 /// Every second one but for the last goes: a curve keeps its form.
@@ -64,6 +69,11 @@ SamplesPoint samples_of(const Json& event, double t, std::int64_t attempt) {
 
 std::string seconds_text(double seconds) {
   return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+std::string short_text(std::string text) {
+  if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
+  return text;
 }
 
 std::string count_of(std::int64_t count, std::string_view what) {
@@ -155,6 +165,7 @@ AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
   const std::size_t count = attempts_.size();
   if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
   if (count > 1 && attempts_[count - 2].number == number) return attempts_[count - 2];
+  if (count >= kAttemptsLimit) return attempts_.back();
   if (!attempts_.empty()) follow(attempts_.back());
   AttemptHistory& attempt = attempts_.emplace_back();
   attempt.number = number;
@@ -171,10 +182,20 @@ void RunHistory::follow(AttemptHistory& attempt) {
 }
 
 void RunHistory::add(std::string_view lines) {
-  const CheckedLines checked = parse_checked_lines(lines);
-  damaged_lines_ += checked.damaged_lines + (checked.has_torn_tail ? 1 : 0);
-  record_.damaged_lines = damaged_lines_;
-  for (const Json& event : checked.objects) {
+  const std::size_t stride = passes_seen_ < kFirstPasses ? 1 : stride_;
+  for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
+    end = std::min(lines.find('\n', begin), lines.size());
+    const auto line = lines.substr(begin, end - begin);
+    const bool passes = class_of(kind_of_line(line)) == EventClass::kPasses;
+    // The last one of a row is how far the run is.
+    const bool is_last = end + 1 >= lines.size();
+    if (passes && ++passes_seen_ % stride != 0 && !is_last) continue;
+    const auto parsed = parse_checked_line(line);
+    if (!parsed) {
+      record_.damaged_lines = ++damaged_lines_;
+      continue;
+    }
+    const Json& event = *parsed;
     add_event(record_, event);
     const std::string kind = json_read::text(event, "event");
     const auto t = seconds_of_utc(json_read::text(event, "t"));
@@ -199,7 +220,7 @@ void RunHistory::add(std::string_view lines) {
         if (!rank || (slow_.size() >= kSlowRanksLimit && !slow_.contains(*rank))) continue;
         SlowRank& known = slow_[*rank];
         known.rank = *rank;
-        known.host = json_read::text(one, "host");
+        known.host = short_text(json_read::text(one, "host"));
         ++known.times;
         known.work_ms = std::max(known.work_ms, json_read::number(one, "work_ms").value_or(0));
         known.lag = std::max(known.lag, json_read::integer(one, "lag").value_or(0));
@@ -207,24 +228,24 @@ void RunHistory::add(std::string_view lines) {
       continue;
     }
     if (kind == "claimed") {
-      attempt.job = json_read::text(event, "job");
-      attempt.host = json_read::text(event, "host");
+      attempt.job = short_text(json_read::text(event, "job"));
+      attempt.host = short_text(json_read::text(event, "host"));
     } else if (kind == "started" || kind == "joined") {
       if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0) attempt.ranks = *ranks;
       if (kind == "joined") {
         attempt.joined = *t;
-        attempt.hosts = json_read::text(event, "hosts");
+        attempt.hosts = short_text(json_read::text(event, "hosts"));
       }
     } else if (kind == "attempt_end") {
       attempt.ended = *t;
-      attempt.reason = json_read::text(event, "reason");
+      attempt.reason = short_text(json_read::text(event, "reason"));
       attempt.code = json_read::integer(event, "code");
-      attempt.cause = json_read::text(event, "cause");
+      attempt.cause = short_text(json_read::text(event, "cause"));
     } else if (kind == "restarting") {
-      attempt.cause = json_read::text(event, "cause");
+      attempt.cause = short_text(json_read::text(event, "cause"));
       follow(attempt);
     }
-    events_.push_back({*t, number, kind, words_of(kind, event), is_bad(kind, event)});
+    events_.push_back({*t, number, short_text(kind), short_text(words_of(kind, event)), is_bad(kind, event)});
     if (events_.size() > kEventsLimit) {  // the beginning stays, and the end
       events_.erase(events_.begin() + kEventsLimit / 2);
       ++events_left_out_;
@@ -234,27 +255,41 @@ void RunHistory::add(std::string_view lines) {
 
 Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   const auto path = run / "events.jsonl";
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.is_open()) {
-    if (errno == ENOENT) return false;
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  }
+  const auto file = open_untrusted(path, Links::kRefuse);
+  if (!file && file.error().code == Errc::kNotFound) return false;
+  if (!file) return tl::unexpected(file.error());
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (info.st_size < offset_) *this = RunHistory();  // a torn end was cut off
-  std::string bytes(static_cast<std::size_t>(std::min<off_t>(info.st_size - offset_, kReadBytes)), '\0');
-  const ssize_t got = bytes.empty() ? 0 : ::pread(file.get(), bytes.data(), bytes.size(), offset_);
+  if (::fstat(file->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  // A torn end was cut off, or lead has written the file anew with fewer points.
+  if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
+  if (offset_ == 0) {
+    inode_ = info.st_ino;
+    parts_ = parts_to_read(info.st_size);
+    const auto read = static_cast<std::size_t>(parts_.head_end + info.st_size - parts_.tail_begin);
+    stride_ = std::max<std::size_t>(1, read / kParsedBytes);
+    record_.left_out_bytes = parts_.tail_begin - parts_.head_end;
+  }
+  if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
+    offset_ = parts_.tail_begin;
+    tail_ = "-";  // with the end of the line that is cut, a damaged one
+  }
+  const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
+  std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');
+  const ssize_t got = bytes.empty() ? 0 : ::pread(file->get(), bytes.data(), bytes.size(), offset_);
   if (got < 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (got == 0) return false;
+  if (got == 0) {
+    stride_ = 1;  // what comes now comes as it is written
+    return false;
+  }
   offset_ += got;
   tail_.append(bytes, 0, static_cast<std::size_t>(got));
-  const auto end = tail_.rfind('\n');
-  if (end == std::string::npos) {
-    if (tail_.size() > kLineLimitBytes) tail_.clear();
+  const auto newline = tail_.rfind('\n');
+  if (newline == std::string::npos) {
+    if (tail_.size() > kLongestLineBytes) tail_.clear();
     return true;
   }
-  const std::string lines = tail_.substr(0, end + 1);
-  tail_.erase(0, end + 1);
+  const std::string lines = tail_.substr(0, newline + 1);
+  tail_.erase(0, newline + 1);
   add(lines);
   return true;
 }
@@ -278,17 +313,30 @@ std::optional<double> time_left(const RunHistory& history, std::int64_t steps, d
 
 Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run) {
   std::vector<MetricsPoint> points;
-  const auto text = read_file(run / "metrics.jsonl", kMetricsLimitBytes);
-  if (!text && text.error().code == Errc::kNotFound) return points;
-  if (!text) return tl::unexpected(text.error());
-  for (const auto line : split(*text, '\n')) {
+  const auto file = open_untrusted(run / "metrics.jsonl", Links::kRefuse);
+  if (!file && file.error().code == Errc::kNotFound) return points;
+  if (!file) return tl::unexpected(file.error());
+  struct stat info {};
+  if (::fstat(file->get(), &info) != 0) return fail(Errc::kIo, "metrics.jsonl: {}", errno_text(errno));
+  const auto take = [&](std::string_view line) {
     const auto json = line.empty() ? std::nullopt : json_read::object_of(line);
     const auto t = json ? seconds_of_utc(json_read::text(*json, "time")) : std::nullopt;
-    if (!t) continue;
+    if (!t) return;
     points.push_back({*t, json_read::integer(*json, "attempt").value_or(0), json_read::integer(*json, "epoch"),
                       json_read::integer(*json, "step"), json_read::number(*json, "loss"),
                       json_read::number(*json, "accuracy"), json_read::number(*json, "samples_per_s"),
                       json_read::number(*json, "test_loss"), json_read::number(*json, "test_accuracy")});
+    keep_bounded(points);
+  };
+  const auto parts = parts_to_read(info.st_size);
+  const std::size_t stride = std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kParsedBytes);
+  std::size_t seen = 0;
+  for (const auto& [begin, end] : {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
+    LineReader lines(file->get(), begin, end);
+    while (const auto line = lines.next()) {
+      // An epoch's end is one line of many, and the curve of the test set.
+      if (++seen % stride == 0 || line->find("\"test_") != std::string_view::npos) take(*line);
+    }
   }
   return points;
 }

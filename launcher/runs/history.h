@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "common/run_events.h"
 #include "launcher/runs/events.h"
 
 namespace dlrun {
@@ -103,6 +104,10 @@ class RunHistory {
   std::map<std::int64_t, SlowRank> slow_;
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
+  ino_t inode_ = 0;
+  RecordParts parts_;       ///< of the file as it was when its reading began
+  std::size_t stride_ = 1;  ///< of passing events so many count as one, in a record that is large
+  std::size_t passes_seen_ = 0;
   std::string tail_;
 };
 

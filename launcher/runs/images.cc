@@ -11,6 +11,7 @@
 
 #include "common/sha256.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/tools.h"
 
@@ -34,8 +35,9 @@ void remove_abandoned(const fs::path& folder) {
 }
 
 [[nodiscard]] Result<> sync_file(const fs::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.is_open() || ::fsync(fd.get()) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  const auto fd = open_untrusted(path, Links::kRefuse);
+  if (!fd) return tl::unexpected(fd.error());
+  if (::fsync(fd->get()) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   return {};
 }
 

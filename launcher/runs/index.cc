@@ -1,14 +1,19 @@
 #include "launcher/runs/index.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <memory>
 
 #include "common/files.h"
 #include "common/text.h"
+#include "launcher/runs/entry_cache.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/origin.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -34,6 +39,10 @@ Result<IndexEntry> read_entry(const std::filesystem::path& file) {
   return entry;
 }
 
+bool newest_first(const IndexEntry& a, const IndexEntry& b) {
+  return a.created != b.created ? a.created > b.created : a.id > b.id;
+}
+
 /// When the directory was made, as well as the file system knows.
 std::string made_at(const std::filesystem::path& run) {
   struct stat info {};
@@ -57,6 +66,9 @@ Result<RunIndex> RunIndex::of_user(const Env& env) {
 }
 
 Result<> RunIndex::add(const IndexEntry& entry) const {
+  if (const auto owner = foreign_owner(entry.path))
+    return fail(Errc::kInvalid, "{}: belongs to user {}, and your index holds your own runs", entry.path.string(),
+                printable(owner->name));
   DLRUN_TRY(make_private_directories(directory_));
   nlohmann::ordered_json json;
   json["id"] = entry.id;
@@ -68,44 +80,61 @@ Result<> RunIndex::add(const IndexEntry& entry) const {
 
 Result<RunIndex::Listing> RunIndex::list() const {
   Listing listing;
-  std::error_code error;
-  std::filesystem::directory_iterator files(directory_, error);
-  if (error == std::errc::no_such_file_or_directory) return listing;
-  for (; !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
-    if (files->path().filename().string().starts_with('.')) continue;
-    auto entry = read_entry(files->path());
+  struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(directory_.c_str()));
+  if (folder == nullptr && errno == ENOENT) return listing;
+  if (folder == nullptr) return fail(Errc::kIo, "cannot list {}: {}", directory_.string(), errno_text(errno));
+  EntryCache cache(directory_);
+  while (const struct dirent* file = ::readdir(folder.get())) {
+    const std::string_view name(file->d_name);
+    if (name.starts_with('.')) continue;
+    if (auto known = cache.find(name, file->d_ino)) {
+      listing.entries.push_back(std::move(*known));
+      continue;
+    }
+    auto entry = read_entry(directory_ / name);
     if (entry) {
+      cache.keep(*entry, file->d_ino);
       listing.entries.push_back(std::move(*entry));
     } else {
       listing.damaged.push_back(entry.error().message);
     }
   }
-  if (error) return fail(Errc::kIo, "cannot list {}: {}", directory_.string(), error.message());
-  std::sort(listing.entries.begin(), listing.entries.end(), [](const IndexEntry& a, const IndexEntry& b) {
-    return a.created != b.created ? a.created > b.created : a.id > b.id;
-  });
+  cache.save();
+  std::sort(listing.entries.begin(), listing.entries.end(), newest_first);
   return listing;
 }
 
-Result<std::size_t> RunIndex::rebuild(const std::filesystem::path& runs_dir) const {
+Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_dir) const {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(runs_dir, error).lexically_normal();
   std::filesystem::directory_iterator folders(absolute, error);
   if (error) return fail(Errc::kNotFound, "cannot list {}: {}", absolute.string(), error.message());
-  std::size_t added = 0;
+  Rebuilt rebuilt;
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
-    if (id.starts_with('.') || !is_run_directory(path)) continue;
-    const auto done = add({id, name_of_run(path), path, made_at(path)});
+    // dlrun makes no name that a terminal would obey; what has one is somebody else's trick.
+    if (id.starts_with('.') || printable(id) != id || !is_run_directory(path)) continue;
+    IndexEntry entry{id, name_of_run(path), path, made_at(path)};
+    if (foreign_owner(path)) {
+      rebuilt.foreign.push_back(std::move(entry));
+      continue;
+    }
+    const auto done = add(entry);
     if (done) {
-      ++added;
+      ++rebuilt.added;
     } else if (done.error().code != Errc::kRefused) {
       return tl::unexpected(done.error());
     }
   }
+  if (rebuilt.added > 0)
+    EntryCache::forget(directory_);  // a name that was there before may stand for another folder now
   if (error) return fail(Errc::kIo, "cannot list {}: {}", absolute.string(), error.message());
-  return added;
+  std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);
+  return rebuilt;
 }
 
 }  // namespace dlrun

@@ -25,7 +25,7 @@ class RunIndex {
   /// $XDG_STATE_HOME/dlrun/runs, else ~/.local/state/dlrun/runs. kNotFound without HOME.
   [[nodiscard]] static Result<RunIndex> of_user(const Env& env);
 
-  /// Fails with kRefused when the id is there already.
+  /// Fails with kRefused when the id is there already, and with kInvalid for a run of another user.
   [[nodiscard]] Result<> add(const IndexEntry& entry) const;
 
   struct Listing {
@@ -35,8 +35,12 @@ class RunIndex {
   /// Entries whose directory is gone are among them. A missing index is an empty one.
   [[nodiscard]] Result<Listing> list() const;
 
-  /// Adds the runs in runs_dir that are not in the index. Returns how many.
-  [[nodiscard]] Result<std::size_t> rebuild(const std::filesystem::path& runs_dir) const;
+  struct Rebuilt {
+    std::size_t added = 0;
+    std::vector<IndexEntry> foreign;  ///< runs of other users there, which enter no index; newest first
+  };
+  /// Adds the caller's runs in runs_dir that are not in the index.
+  [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
 

@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/owned_file.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/run_directory.h"
 
@@ -89,12 +91,28 @@ std::string journal_of_task(std::size_t task) {
 
 namespace {
 
+/// A record's job, which may not be known yet, is checked where it is read: it becomes part of a command later.
+Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
+  if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
+  if (auto checked = check_job(job); !checked)
+    return fail(Errc::kInvalid, "{}: is damaged: {}", file.string(), checked.error().message);
+  return {};
+}
+
+/// Returns the file's owner where that is not the caller.
+std::optional<Owner> foreign_writer(const OwnedText& file) {
+  return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
+}
+
 /// What the array's journal means for one of its tasks.
-Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run, std::int64_t task) {
+Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run, std::int64_t task,
+                                                     std::optional<Owner> foreign) {
   auto array = read_submission(run.parent_path());
   if (!array) return array;
+  if (*array && (*array)->task) return fail(Errc::kInvalid, "{}: is damaged: an array is no task", run.string());
   Submission submission = *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
   submission.task = task;
+  if (foreign) submission.foreign = std::move(foreign);
   if (!submission.job.id.empty()) submission.job.id = fmt::format("{}_{}", submission.job.id, task);
   return submission;
 }
@@ -103,11 +121,12 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
 
 Result<std::optional<Submission>> read_submission(const std::filesystem::path& run) {
   const auto path = run / "submission.json";
-  const auto text = read_file(path, kJournalLimit);
-  if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
-  if (!text) return tl::unexpected(text.error());
-  const auto json = json_read::object_of(*text);
-  if (const auto task = json ? json_read::integer(*json, "task") : std::nullopt) return submission_of_task(run, *task);
+  const auto file = read_owned_file(path, kJournalLimit, Links::kRefuse);
+  if (!file && file.error().code == Errc::kNotFound) return std::nullopt;
+  if (!file) return tl::unexpected(file.error());
+  const auto json = json_read::object_of(file->text);
+  if (const auto task = json ? json_read::integer(*json, "task") : std::nullopt; task && *task >= 0)
+    return submission_of_task(run, *task, foreign_writer(*file));
   const auto state = json ? state_of(json_read::text(*json, "state")) : std::nullopt;
   if (!state) {
     return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object whose state is intent, submitted or refused",
@@ -115,8 +134,10 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   }
   Submission submission;
   submission.state = *state;
+  submission.foreign = foreign_writer(*file);
   submission.token = json_read::text(*json, "token");
   submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
+  if (auto checked = check_named_job(path, submission.job); !checked) return tl::unexpected(checked.error());
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
   submission.output = json_read::text(*json, "output");
@@ -147,14 +168,20 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
 
 Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
   const auto path = run / "claim";
-  const auto text = read_file(path, kJournalLimit);
-  if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
-  if (!text) return tl::unexpected(text.error());
-  const auto json = json_read::object_of(*text);
+  const auto file = read_owned_file(path, kJournalLimit, Links::kRefuse);
+  if (!file && file.error().code == Errc::kNotFound) return std::nullopt;
+  if (!file) return tl::unexpected(file.error());
+  const auto json = json_read::object_of(file->text);
   if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
-  return Claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")},
-               json_read::text(*json, "token"),
-               json_read::text(*json, "log")};
+  Claim claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")},
+              json_read::text(*json, "token"),
+              json_read::text(*json, "log"),
+              foreign_writer(*file)};
+  // The cluster is the job's own word for where it is, and no command gets it.
+  if (!parse_local_job(claim.job.id)) {
+    if (auto checked = check_named_job(path, {"", claim.job.id}); !checked) return tl::unexpected(checked.error());
+  }
+  return claim;
 }
 
 namespace {

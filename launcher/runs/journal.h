@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/result.h"
 #include "launcher/executors/executor.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 
@@ -25,7 +26,8 @@ struct Submission {
   std::string message;               ///< kRefused: why
   std::string output;                ///< sbatch's pattern of the job's output where it is not slurm-JOBID.out here
   std::optional<std::int64_t>
-      task;  ///< a sweep's point: what else is here is its array's, but job.id is the task's own
+      task;                      ///< a sweep's point: what else is here is its array's, but job.id is the task's own
+  std::optional<Owner> foreign;  ///< the other user who wrote the journal; nothing: the caller
 };
 
 /// The comment under which Slurm knows the submission.
@@ -65,7 +67,8 @@ class SubmissionLock {
 struct Claim {
   JobId job;
   std::string token;
-  std::string log;  ///< the file that its output goes to, as its node names it; may be empty
+  std::string log;                 ///< the file that its output goes to, as its node names it; may be empty
+  std::optional<Owner> foreign{};  ///< the other user who wrote it; nothing: the caller
 };
 [[nodiscard]] Result<std::optional<Claim>> read_claim(const std::filesystem::path& run);
 

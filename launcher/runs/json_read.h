@@ -1,11 +1,14 @@
 #pragma once
-// Reading fields of JSON that may be anybody's: a missing or wrong-typed field is an absent one, never an exception.
+// Reading fields of JSON that may be anybody's (common/bounded_json.h parses it): a missing or wrong-typed field is an
+// absent one, never an exception.
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "common/bounded_json.h"
 
 namespace dlrun::json_read {
 
@@ -41,7 +44,7 @@ template <typename Json>
 
 /// The text as an object; nothing when it is not one.
 [[nodiscard]] inline std::optional<nlohmann::ordered_json> object_of(std::string_view text) {
-  auto parsed = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  auto parsed = parse_json(text);
   if (!parsed.is_object()) return std::nullopt;
   return parsed;
 }

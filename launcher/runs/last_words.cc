@@ -28,7 +28,7 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
     path = job_log(run, status.facts);
   }
   if (!path) return {};
-  LogReader log(*path);
+  LogReader log(*path, status.facts);
   log.start_at_tail(kLines + 1);  // one may be dlrun's own
   const auto text = log.read_more(kBytes);
   if (!text) return {};

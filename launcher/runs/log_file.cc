@@ -7,33 +7,38 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "common/quoting.h"
+#include "common/untrusted_file.h"
 
 namespace dlrun {
 namespace {
 
-/// Where the last `lines` lines of the file begin.
+/// Where the last `lines` lines of the file begin; of longer ones than kTailBytes in all, some byte of the first.
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
-  constexpr std::uint64_t kBlock = 1U << 16U;
+  constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
   if (lines == 0) return size;
+  const std::uint64_t furthest = size > kTailBytes ? size - kTailBytes : 0;
   std::uint64_t end = size;
   std::size_t found = 0;
-  while (end > 0) {
-    const std::uint64_t begin = end > kBlock ? end - kBlock : 0;
+  while (end > furthest) {
+    const std::uint64_t begin = end > furthest + kBlock ? end - kBlock : furthest;
     block.resize(end - begin);
     const ssize_t got = ::pread(fd, block.data(), block.size(), static_cast<off_t>(begin));
     if (got != static_cast<ssize_t>(block.size())) return 0;
-    for (std::uint64_t i = block.size(); i > 0; --i) {
-      // The newline that ends the file ends its last line, it does not begin another.
-      if (block[i - 1] == '\n' && begin + i != size && ++found == lines) return begin + i;
+    // The newline that ends the file ends its last line, it does not begin another.
+    std::size_t before = end == size && block.back() == '\n' ? block.size() - 1 : block.size();
+    for (const void* at = nullptr; (at = ::memrchr(block.data(), '\n', before)) != nullptr;) {
+      before = static_cast<std::size_t>(static_cast<const char*>(at) - block.data());
+      if (++found == lines) return begin + before + 1;
     }
     end = begin;
   }
-  return 0;
+  return furthest;
 }
 
 std::string user_name() {
@@ -113,18 +118,29 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, c
   return run / fmt::format("slurm-{}.out", job->id);
 }
 
+Result<> LogReader::open() {
+  std::error_code none;
+  if (std::filesystem::is_character_file(path_, none)) return {};  // /dev/null keeps nothing to read
+  auto fd = open_untrusted(path_, Links::kFollow);
+  if (!fd && fd.error().code == Errc::kNotFound) return {};
+  if (!fd) return within("cannot read the log", fd.error());
+  struct stat now {};
+  if (::fstat(fd->get(), &now) != 0) return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+  if (only_of_ && now.st_uid != *only_of_) {
+    return fail(Errc::kInvalid, "{}: belongs to user {}, and the run that calls it its log to user {}: it is not shown",
+                path_.string(), owner_of(now.st_uid).name, owner_of(*only_of_).name);
+  }
+  fd_ = std::move(*fd);
+  offset_ = tail_ ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_) : 0;
+  tail_.reset();
+  return {};
+}
+
 Result<std::string> LogReader::read_more(std::size_t limit) {
   struct stat now {};
   if (!fd_.is_open()) {
-    fd_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd_.is_open()) {
-      if (errno == ENOENT) return std::string();
-      return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
-    }
-    offset_ = 0;
-    if (tail_ && ::fstat(fd_.get(), &now) == 0)
-      offset_ = tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_);
-    tail_.reset();
+    DLRUN_TRY(open());
+    if (!fd_.is_open()) return std::string();
   }
   if (::fstat(fd_.get(), &now) != 0) return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
   const auto size = static_cast<std::uint64_t>(now.st_size);

@@ -31,18 +31,26 @@ namespace dlrun {
 /// Reads what was appended to a file that may not be there yet, may be cut (a requeue) or replaced.
 class LogReader {
  public:
-  explicit LogReader(std::filesystem::path path) : path_(std::move(path)) {}
+  /// facts: of the run whose log it is. What a foreign run calls its log may be a private file of the caller's: only a
+  /// file of the run's own owner is read then, and read_more() fails with kInvalid for any other. A log is a regular
+  /// file.
+  LogReader(std::filesystem::path path, const RunFacts& facts)
+      : path_(std::move(path)), only_of_(facts.foreign ? std::optional(facts.foreign->uid) : std::nullopt) {}
 
   /// Starts so that about the last `lines` lines come first; all of them without a call.
   void start_at_tail(std::size_t lines) { tail_ = lines; }
 
-  /// The next bytes, at most limit; empty when there are none now.
+  /// The next bytes, at most limit; empty when there are none now. Fails for what is no regular file, such as a FIFO,
+  /// without waiting for it.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
+  [[nodiscard]] Result<> open();
+
   std::filesystem::path path_;
+  std::optional<uid_t> only_of_;
   UniqueFd fd_;
   std::uint64_t offset_ = 0;
   std::optional<std::size_t> tail_;

@@ -1,6 +1,7 @@
 #include "launcher/runs/origin.h"
 
 #include "common/files.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/run_directory.h"
 
@@ -8,7 +9,7 @@ namespace dlrun {
 
 std::string name_of_run(const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 64U << 10U;
-  const auto text = read_file(run / "origin", kLimit);
+  const auto text = read_untrusted(run / "origin", kLimit, Links::kRefuse);
   const auto json = text ? json_read::object_of(*text) : std::nullopt;
   auto name = json ? json_read::text(*json, "name") : std::string();
   return name.empty() ? name_of_id(run.filename().string()) : name;

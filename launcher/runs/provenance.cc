@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "common/files.h"
-#include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/runs/git.h"
 #include "launcher/runs/images.h"
 #include "launcher/runs/json_read.h"
 
@@ -26,24 +26,10 @@ bool is_in_repository(std::filesystem::path folder) {
   }
 }
 
-Result<Finished> git(const std::filesystem::path& folder, const Env& env, std::vector<std::string> words) {
-  Command command;
-  command.argv = {"git", "-C", folder.string()};
-  command.argv.insert(command.argv.end(), words.begin(), words.end());
-  command.env = env;
-  command.timeout = std::chrono::seconds(5);
-  return run_command(command);
-}
-
-GitState ask_git(const std::filesystem::path& folder, Env env) {
-  // A hook's or another repository's settings are not about this folder; taking the index lock would disturb the user's
-  // git.
-  for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS"})
-    env.unset(name);
-  env.set("GIT_OPTIONAL_LOCKS", "0");
-  env.set("LC_ALL", "C");
+GitState ask_git(const std::filesystem::path& folder, const Env& env) {
+  constexpr std::chrono::seconds kPatience{5};
   GitState state;
-  const auto head = git(folder, env, {"rev-parse", "--show-toplevel", "HEAD"});
+  const auto head = run_git(folder, env, {"rev-parse", "--show-toplevel", "HEAD"}, kPatience);
   if (!head || head->exit_code != 0) {
     state.note = head ? std::string(trim(head->err)) : head.error().message;
     return state;
@@ -55,7 +41,11 @@ GitState ask_git(const std::filesystem::path& folder, Env env) {
   }
   state.root = lines[0];
   state.commit = lines[1];
-  const auto diff = git(state.root, env, {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary", "HEAD"});
+  // A submodule has a configuration of its own, by which git would start programs in it: only its commit is compared.
+  const auto diff = run_git(state.root, env,
+                            {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
+                             "--ignore-submodules=dirty", "--submodule=short", "HEAD"},
+                            kPatience);
   if (diff && diff->exit_code == 0) {
     state.patch = diff->out;
   } else {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "common/files.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 
 namespace dlrun {
@@ -12,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kFileLimitBytes = 64U << 20U;
+constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::int64_t kSilentAfterS = 15;  ///< five heartbeats
 constexpr double kIdlePart = 0.25;          ///< of what half of the ranks use
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
@@ -167,7 +168,7 @@ std::optional<RankSnapshot> parse_ranks(std::string_view text) {
 }
 
 Result<std::optional<RankSnapshot>> read_ranks(const std::filesystem::path& run) {
-  const auto text = read_file(run / "ranks.json", kFileLimitBytes);
+  const auto text = read_untrusted(run / "ranks.json", kFileLimitBytes, Links::kRefuse);
   if (!text && text.error().code == Errc::kNotFound) return std::nullopt;
   if (!text) return tl::unexpected(text.error());
   return parse_ranks(*text);

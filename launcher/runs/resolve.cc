@@ -6,15 +6,12 @@
 #include "common/text.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/origin.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/sweep.h"
 
 namespace dlrun {
 namespace {
-
-bool looks_like_job(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789_") == std::string_view::npos && text.front() != '_';
-}
 
 /// A sweep whose array is that job, or the point whose task it is.
 std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_view job) {
@@ -53,28 +50,33 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
     const auto record = read_sweep(*sweep);
     for (std::size_t i = 0; record && i < record->points.size(); ++i) {
       if (point_path(*sweep, record->points[i]) == folder)
-        return IndexEntry{fmt::format("{}/{}", sweep->filename().string(), i), name_of_run(*sweep), folder, ""};
+        return IndexEntry{fmt::format("{}/{}", printable(sweep->filename().string()), i), name_of_run(*sweep), folder,
+                          ""};
     }
   }
-  return IndexEntry{folder.filename().string(), name_of_run(folder), folder, ""};
+  return IndexEntry{printable(folder.filename().string()), name_of_run(folder), folder, ""};
 }
 
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, const std::filesystem::path& current_dir) {
   auto listing = index.list();
   if (!listing) return tl::unexpected(listing.error());
+  // A folder that was the caller's when it was listed may be another user's by now: no name means that one.
+  const auto is_own = [](const IndexEntry& entry) { return !foreign_folder(entry.path); };
   const auto& entries = listing->entries;
   const auto first = [&](auto&& fits) { return std::find_if(entries.begin(), entries.end(), fits); };
 
   if (text == "last") {
     std::error_code ignored;
-    const auto newest = first([&](const IndexEntry& e) { return std::filesystem::exists(e.path, ignored); });
+    const auto newest =
+        first([&](const IndexEntry& e) { return std::filesystem::exists(e.path, ignored) && is_own(e); });
     if (newest == entries.end())
       return fail(Errc::kNotFound, "there is no run yet (index: {})", index.directory().string());
     return *newest;
   }
-  if (const auto found = first([&](const IndexEntry& e) { return e.id == text; }); found != entries.end())
+  if (const auto found = first([&](const IndexEntry& e) { return e.id == text && is_own(e); }); found != entries.end())
     return *found;
-  if (const auto found = first([&](const IndexEntry& e) { return e.name == text; }); found != entries.end())
+  if (const auto found = first([&](const IndexEntry& e) { return e.name == text && is_own(e); });
+      found != entries.end())
     return *found;
   const auto slash = text.rfind('/');
   const auto number = slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
@@ -85,20 +87,28 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, con
       return fail(Errc::kNotFound, "{} is not a sweep, so it has no point {}", sweep->id, *number);
     return point_entry(*sweep, static_cast<std::size_t>(*number));
   }
-  if (looks_like_job(text)) {
+  if (is_slurm_job_id(text)) {
     for (const auto& entry : entries) {
-      if (auto found = sweep_with_job(entry, text)) return *found;
+      if (auto found = is_own(entry) ? sweep_with_job(entry, text) : std::nullopt) return *found;
     }
-    if (const auto found = first([&](const IndexEntry& e) { return has_job(e.path, text); }); found != entries.end())
+    if (const auto found = first([&](const IndexEntry& e) { return is_own(e) && has_job(e.path, text); });
+        found != entries.end())
       return *found;
   }
   if (const auto run = run_at(text, current_dir)) {
+    const auto owner = foreign_owner(run->path);
+    if (owner && text.find('/') == std::string_view::npos) {
+      return fail(Errc::kNotFound,
+                  "no run '{0}' of yours; the folder ./{0} holds one of user {1}, which only its path means",
+                  printable(text), printable(owner->name));
+    }
+    if (owner) return *run;
     const auto known = first([&](const IndexEntry& e) { return e.path == run->path; });
     return known != entries.end() ? *known : *run;
   }
   std::vector<const IndexEntry*> matches;
   for (const auto& entry : entries) {
-    if (!text.empty() && entry.id.starts_with(text)) matches.push_back(&entry);
+    if (!text.empty() && entry.id.starts_with(text) && is_own(entry)) matches.push_back(&entry);
   }
   if (matches.size() == 1) return *matches.front();
   if (matches.size() > 1) {

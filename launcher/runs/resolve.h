@@ -1,6 +1,6 @@
 #pragma once
 // RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique start of an id; of a
-// sweep's point RUN/NUMBER, a job id with its task (42_7), or a path.
+// sweep's point RUN/NUMBER, a job id with its task (42_7), or a path. A run of another user has only its path.
 
 #include <filesystem>
 #include <optional>

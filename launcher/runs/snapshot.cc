@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
-#include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/runs/git.h"
 
 namespace dlrun {
 namespace {
@@ -23,15 +23,9 @@ struct Tree {
   std::vector<fs::path> files;  ///< relative to root
 };
 
-[[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env, std::vector<std::string> words) {
-  Command command;
-  command.argv = {"git", "-C", folder.string()};
-  command.argv.insert(command.argv.end(), words.begin(), words.end());
-  command.env = env;
-  for (const char* name : {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}) command.env.unset(name);
-  command.env.set("GIT_OPTIONAL_LOCKS", "0");
-  command.timeout = std::chrono::seconds(30);
-  const auto done = run_command(command);
+[[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env,
+                                          const std::vector<std::string>& words) {
+  const auto done = run_git(folder, env, words, std::chrono::seconds(30));
   if (!done) return tl::unexpected(done.error());
   if (done->exit_code != 0) return fail(Errc::kNotFound, "{}", trim(done->err));
   return done->out;

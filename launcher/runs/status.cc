@@ -149,8 +149,15 @@ std::string describe(const RankFailure& failure) {
 std::optional<JobId> job_of(const RunFacts& facts) {
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
   // The claim's cluster is the cluster's name, not what -M needs: asking with -M takes a database.
+  if (facts.claim && parse_local_job(facts.claim->job.id))
+    return JobId{std::string(kLocalCluster), facts.claim->job.id};
   if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
   return std::nullopt;
+}
+
+std::string_view token_of(const RunFacts& facts) {
+  if (facts.submission && !facts.submission->token.empty()) return facts.submission->token;
+  return facts.claim ? std::string_view(facts.claim->token) : std::string_view();
 }
 
 RunStatus assess(RunFacts facts) {
@@ -163,6 +170,14 @@ RunStatus assess(RunFacts facts) {
   if (f.record.ended) {
     status.state = end_state(f.record);
     status.detail = f.record.end_message;
+    return status;
+  }
+  if (f.foreign) {
+    const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
+    const bool is_known = is_refused || f.record.has_events || job.has_value();
+    status.state = is_refused ? RunState::kRefused : is_known ? last_known(f.record) : RunState::kUnknown;
+    status.is_last_known = !is_refused;
+    status.detail = describe(*f.foreign);
     return status;
   }
   if (f.is_recorded_only) {
@@ -223,9 +238,36 @@ RunStatus assess(RunFacts facts) {
   return status;
 }
 
-RunInspector::RunInspector(const Env& env) : env_(env), slurm_(make_slurm_cli(env)), local_(make_local(env)) {}
+namespace {
+
+/// In the place of an executor that must not be asked: says why, whatever it is asked.
+class Refusing final : public Executor {
+ public:
+  explicit Refusing(Error why) : why_(std::move(why)) {}
+  Result<> check(const SubmitRequest&) override { return tl::unexpected(why_); }
+  Result<JobId> submit(const SubmitRequest&) override { return tl::unexpected(why_); }
+  Result<std::string> test(const SubmitRequest&) override { return tl::unexpected(why_); }
+
+ private:
+  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override { return tl::unexpected(why_); }
+  Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
+    return tl::unexpected(why_);
+  }
+  Result<> do_cancel(const JobId&, std::string_view) override { return tl::unexpected(why_); }
+
+  Error why_;
+};
+
+}  // namespace
+
+RunInspector::RunInspector(const Env& env, KnownServers servers)
+    : env_(env), known_servers_(std::move(servers)), slurm_(make_slurm_cli(env)), local_(make_local(env)) {}
 
 Executor& RunInspector::executor_of(const RunFacts& facts) {
+  if (facts.foreign) {
+    foreign_ = std::make_unique<Refusing>(Error{Errc::kUsage, fmt::format("it is {}", describe(*facts.foreign))});
+    return *foreign_;
+  }
   const auto job = job_of(facts);
   if ((job && job->cluster == kLocalCluster) || (facts.submission && facts.submission->job.cluster == kLocalCluster))
     return *local_;
@@ -237,7 +279,9 @@ Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
   for (const auto& [known, executor] : servers_) {
     if (known == *server) return *executor;
   }
-  return *servers_.emplace_back(*server, make_slurmrestd(env_, *server)).second;
+  auto listed = known_servers_.find(*server);
+  auto executor = listed ? make_slurmrestd(env_, std::move(*listed)) : std::make_unique<Refusing>(listed.error());
+  return *servers_.emplace_back(*server, std::move(executor)).second;
 }
 
 Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
@@ -250,6 +294,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   if (!record) return tl::unexpected(record.error());
   facts.submission = std::move(*submission);
   facts.claim = std::move(*claim);
+  facts.foreign = foreign_folder(run);
+  if (!facts.foreign && facts.submission) facts.foreign = facts.submission->foreign;
+  if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
   facts.record = std::move(*record);
   if (facts.submission && !facts.record.has_events)
     facts.was_cancelled =
@@ -271,6 +318,10 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
 Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age) {
   auto all = inspect_all({&run, 1}, max_age);
   return std::move(all.front());
+}
+
+bool is_unreachable(const RunStatus& status) {
+  return status.is_last_known && !status.facts.foreign;
 }
 
 bool is_over(const RunStatus& status) {
@@ -321,10 +372,8 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
     }
     if (status.job.id.empty() && !point->job.id.empty())
       status.job = {point->job.cluster, point->job.id.substr(0, point->job.id.find('_'))};
-    if (point->is_last_known) {
-      status.is_last_known = true;
-      status.facts.unreachable = point->facts.unreachable;
-    }
+    if (point->is_last_known) status.is_last_known = true;
+    if (is_unreachable(*point)) status.facts.unreachable = point->facts.unreachable;
     switch (point->state) {
       case RunState::kPending:
         ++counts.pending;
@@ -409,6 +458,10 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
       const std::vector<Result<RunStatus>> points(
           std::make_move_iterator(begin), std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
       result.emplace_back(sum_up_points(points));
+      if (auto owner = foreign_owner(runs[result.size() - 1])) {
+        result.back()->detail += "; " + describe(*owner);
+        result.back()->facts.foreign = std::move(owner);
+      }
     }
   }
   return result;
@@ -426,7 +479,7 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
     facts.record = std::move(*record);
     return;
   }
-  facts.record.ended = true;  // another's run: seen all the same, but not for us to write
+  facts.record.ended = true;  // a folder that cannot be written: seen all the same
   facts.record.end_state = "failed";
   facts.record.end_code = kCode;
   facts.record.end_message = kMessage;
@@ -457,6 +510,9 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
     if (!facts.back()) continue;
     RunFacts& f = *facts.back();
     if (f.record.ended) continue;
+    // Whatever is done from here on is done by what the files say.
+    if (!f.foreign) f.foreign = foreign_owner(run);
+    if (f.foreign) continue;
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;
     if (f.submission && f.submission->state == Submission::State::kIntent) {
       f.is_being_submitted = is_being_submitted(f.submission->task ? run.parent_path() : run);
@@ -478,7 +534,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
       for (const auto& report : answer->reports) reports[{report.job.cluster, report.job.id}] = &report;
     }
     for (auto& one : facts) {
-      if (!one || one->record.ended || !one->unreachable.empty()) continue;
+      if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
       const auto job = job_of(*one);
       if (!job || &executor_of(*one) != executor) continue;
       if (!answer) {
@@ -505,7 +561,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
       take_lost_end(runs[i], *one);
     }
     result.emplace_back(assess(std::move(*one)));
-    if (is_over(*result.back())) remove_secrets(runs[i]);  // lead does, unless it was killed or never began
+    if (is_over(*result.back()) && !result.back()->facts.foreign)
+      remove_secrets(runs[i]);  // lead does, unless it was killed or never began
   }
   return result;
 }

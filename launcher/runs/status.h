@@ -16,6 +16,8 @@
 #include "launcher/runs/events.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/spec/known_servers.h"
 
 namespace dlrun {
 
@@ -48,6 +50,7 @@ struct RunFacts {
   bool is_recorded_only = false;    ///< its directory is there, and nothing says that anything was sent
   bool was_cancelled = false;       ///< `dlrun cancel` ended it, or its array, before it started
   bool was_asked = false;           ///< the executor was asked for the job and answered
+  std::optional<Owner> foreign;     ///< the other user whose run it is; then its files alone are known
 };
 
 /// How many points of a sweep are in which state.
@@ -60,11 +63,14 @@ struct SweepCounts {
 struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;          ///< a sentence for people: why, or what is going on
-  bool is_last_known = false;  ///< the controller is unreachable: this is what was known before
+  bool is_last_known = false;  ///< the controller is unreachable, or not asked for a foreign run: known before
   JobId job;                   ///< of a sweep: its first array's
   RunFacts facts;
   std::optional<SweepCounts> sweep;  ///< of a sweep; then facts say nothing
 };
+
+/// The controller was to be asked and did not answer; of a foreign run it is not asked.
+[[nodiscard]] bool is_unreachable(const RunStatus& status);
 
 /// Known to have ended, or been refused; not guessed.
 [[nodiscard]] bool is_over(const RunStatus& status);
@@ -83,14 +89,18 @@ struct RunStatus {
 
 /// The job that the run's files name; nothing before it is known.
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
+/// The token that the run's job was started with; empty where its files name none.
+[[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
 /// Asks about runs. One query serves all runs of a call.
 class RunInspector {
  public:
-  explicit RunInspector(const Env& env);
+  /// servers: those that a run may have been submitted through. A run that names another is not asked about.
+  explicit RunInspector(const Env& env, KnownServers servers = {});
 
   /// Reads the run's files, settles an open submission, asks the executor where the files do not say that the run is
-  /// over. An executor that cannot be asked is part of the answer, not an error.
+  /// over. An executor that cannot be asked is part of the answer, not an error. Of a foreign run only the files are
+  /// read.
   /// max_age: how old the executor's answer may be, when others of the user's processes ask as well.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age = {});
   /// The same for many; one that cannot be read has its own error. A sweep is the sum of its points, each the last run
@@ -101,9 +111,11 @@ class RunInspector {
   /// Only what the files say: no process, no network.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
-  /// Who is to be asked about the run: what it was submitted through.
+  /// Returns the executor that the run was submitted through. For a foreign run it is one whose every call fails. The
+  /// reference is valid until the next call.
   [[nodiscard]] Executor& executor_of(const RunFacts& facts);
-  /// Who takes a new job: the slurmrestd, or Slurm's own commands where there is none.
+  /// Returns the executor for a new job: the slurmrestd, or Slurm's own commands where server is empty. For a server
+  /// that the configuration does not list every call fails with kInvalid, and nothing is sent.
   [[nodiscard]] Executor& executor_of(const std::optional<RestServer>& server);
 
  private:
@@ -111,7 +123,8 @@ class RunInspector {
                                                              std::chrono::milliseconds max_age);
 
   Env env_;
-  std::unique_ptr<Executor> slurm_, local_;
+  KnownServers known_servers_;
+  std::unique_ptr<Executor> slurm_, local_, foreign_;
   std::vector<std::pair<RestServer, std::unique_ptr<Executor>>> servers_;
 };
 

@@ -1,14 +1,17 @@
 #include "launcher/runs/sweep.h"
 
+#include <sys/stat.h>
+
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kSweepLimit = 64U << 20U;
+constexpr std::size_t kSweepLimit = 16U << 20U;
 constexpr std::size_t kPathLimit = 64U << 10U;
 constexpr const char* kFile = "sweep.json";
 constexpr const char* kSuccessor = "resubmitted";
@@ -33,7 +36,7 @@ bool is_sweep(const std::filesystem::path& run) {
 
 Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   const auto path = run / kFile;
-  const auto text = read_file(path, kSweepLimit);
+  const auto text = read_untrusted(path, kSweepLimit, Links::kRefuse);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
   const auto damaged = [&] {
@@ -61,7 +64,8 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     for (const auto& value : *values)
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt);
   }
-  if (sweep.points.empty()) return damaged();
+  // Each array has a point, so that a number without points behind it costs nobody anything.
+  if (sweep.points.empty() || sweep.arrays > sweep.points.size()) return damaged();
   return sweep;
 }
 
@@ -112,14 +116,26 @@ Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
                     current_run_of(point_path(sweep.path, record->points[number])), sweep.created};
 }
 
+namespace {
+
+/// A point of one user does not go on as a run of another: its owner could name any run, the caller's among them.
+bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
+  struct stat of_a {
+  }, of_b{};
+  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 && of_a.st_uid == of_b.st_uid &&
+         !S_ISLNK(of_b.st_mode);
+}
+
+}  // namespace
+
 std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
   std::vector<std::filesystem::path> runs{point};
   constexpr std::size_t kMostTimes = 100;  // a chain that somebody made a ring ends, too
   while (runs.size() <= kMostTimes) {
-    const auto text = read_file(runs.back() / kSuccessor, kPathLimit);
+    const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
     if (!text) break;
     std::filesystem::path next(trim(*text));
-    if (!next.is_absolute() || !is_run_directory(next)) break;
+    if (!next.is_absolute() || !is_run_directory(next) || !have_one_owner(runs.back(), next)) break;
     runs.push_back(std::move(next));
   }
   return runs;

@@ -14,6 +14,8 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 namespace {
@@ -22,16 +24,13 @@ constexpr std::string_view kTemporary = ".tmp-";
 
 Result<> copy_verified(const std::filesystem::path& from, const std::filesystem::path& to,
                        const std::string& expected) {
-  const UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!source.is_open()) {
-    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}; it belongs beside dlrun", from.string(),
-                errno_text(errno));
-  }
+  const auto source = open_untrusted(from, Links::kFollow);
+  if (!source) return fail(source.error().code, "{}; it belongs beside dlrun", source.error().message);
   const std::filesystem::path temporary = fmt::format("{}{}{}", to.string(), kTemporary, random_hex(8));
   UniqueFd target(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
   if (!target.is_open()) return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
   const auto copy = [&]() -> Result<> {
-    const auto hash = sha256_of_stream(source.get(), from.string(), [&](std::string_view bytes) -> Result<> {
+    const auto hash = sha256_of_stream(source->get(), from.string(), [&](std::string_view bytes) -> Result<> {
       if (auto written = write_all(target.get(), bytes); !written) return within(temporary.string(), written.error());
       return {};
     });
@@ -58,11 +57,23 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
 Result<> check_owner(const std::filesystem::path& folder) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0) return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
-  if (!S_ISDIR(info.st_mode) || (info.st_uid != ::geteuid() && info.st_uid != 0)) {
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
     return fail(Errc::kInvalid, "{}: is not a directory of yours; choose another runs directory with --runs",
                 folder.string());
   }
+  if ((info.st_mode & 022U) != 0) {
+    return fail(Errc::kInvalid,
+                "{}: others may write it (mode {:04o}), and your jobs would execute what they put there; chmod go-w it",
+                folder.string(), info.st_mode & 07777U);
+  }
   return {};
+}
+
+/// The caller's whole copy of a file, which nobody else can write.
+bool is_staged(const std::filesystem::path& file) {
+  struct stat info {};
+  return ::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
+         (info.st_mode & 0122U) == 0100U;
 }
 
 /// What copies that were killed have left.
@@ -80,15 +91,45 @@ void remove_leftovers(const std::filesystem::path& folder) {
 }  // namespace
 
 std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
-  return runs_dir / ".agents" / tools.hash;
+  return runs_dir / fmt::format(".agents-{}", ::geteuid()) / tools.hash;
 }
 
 Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   std::error_code error;
-  for (const auto& folder : {runs_dir / ".agents", tools_directory(runs_dir, tools)}) {
-    if (std::filesystem::exists(folder, error)) DLRUN_TRY(check_owner(folder));
+  const auto place = tools_directory(runs_dir, tools);
+  for (const auto& folder : {place.parent_path(), place}) {
+    const auto kind = std::filesystem::symlink_status(folder, error).type();
+    if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::none)
+      DLRUN_TRY(check_owner(folder));
   }
   return {};
+}
+
+std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir) {
+  std::error_code error;
+  for (auto folder = std::filesystem::weakly_canonical(runs_dir, error); !folder.empty();
+       folder = folder.parent_path()) {
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) == 0) {
+      const bool is_shared = (info.st_mode & 022U) != 0 && (info.st_mode & S_ISVTX) == 0;
+      if (is_shared) {
+        return fmt::format(
+            "{}: others may rename and replace what lies there (mode {:04o}, no sticky bit), your runs and the "
+            "programs "
+            "that your jobs execute among it; chmod +t {} forbids it",
+            folder.string(), info.st_mode & 07777U, folder.string());
+      }
+      if (info.st_uid != ::geteuid() && info.st_uid != 0 && (info.st_mode & S_ISVTX) == 0 && folder != "/" &&
+          folder == std::filesystem::weakly_canonical(runs_dir, error)) {
+        return fmt::format(
+            "{}: belongs to user {}, who may rename and replace what lies there, your runs and the programs that your "
+            "jobs execute among it",
+            folder.string(), owner_of(info.st_uid).name);
+      }
+    }
+    if (folder == folder.root_path()) break;
+  }
+  return std::nullopt;
 }
 
 Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir, const ToolSet& tools) {
@@ -108,7 +149,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
   for (const auto& file : tools.files) {
     const auto from = root / file.place;
     const auto to = folder / from.filename();
-    if (::access(to.c_str(), X_OK) == 0) continue;
+    if (is_staged(to)) continue;
     if (file.place.starts_with("lib/") && ::access(from.c_str(), F_OK) != 0) continue;
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }

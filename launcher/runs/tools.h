@@ -1,8 +1,10 @@
 #pragma once
-// dlrun-agent, dlrun-trainer and its modules beside the runs: <runs>/.agents/<hash>/. Content-addressed, so a run keeps
-// the agent that it started with and ten thousand runs do not copy it.
+// dlrun-agent, dlrun-trainer and its modules beside the runs: <runs>/.agents-UID/<hash>/. Content-addressed, so a run
+// keeps the agent that it started with and ten thousand runs do not copy it. Each user of a runs folder has a place of
+// their own there: what a job executes is nobody else's.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,10 +22,16 @@ struct ToolSet {
   std::vector<File> files;
 };
 
+/// The caller's: the uid is in its name.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools);
 
-/// Fails with kInvalid where runs_dir holds the tools of another user: a program of theirs would run as us.
+/// Fails with kInvalid where the place of the caller's tools is another user's, or one that others may write: a program
+/// of theirs would run as the caller.
 [[nodiscard]] Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet& tools);
+
+/// A sentence about the folder, runs_dir or one above it, in which others than its owner and root may rename or replace
+/// what the caller has there (no sticky bit), or which another user owns; nothing where all are safe.
+[[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
 
 /// Makes sure that all of tools lie in tools_directory(), by their names: copies them from below root where they are
 /// missing (temporary name, verified while copying, fsync, rename). Where they are it costs a few system calls. A

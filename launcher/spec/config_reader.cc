@@ -153,7 +153,8 @@ Preset read_preset(const ConfigFile& file, std::string_view name, std::vector<Di
                                    {"tasks", reader.choice(tasks, {"gpu", "node"})},
                                    {"words", reader.list(preset.words, check_words)},
                                    {"env", reader.variables(preset.env, check_template)},
-                                   {"vars", reader.variables(preset.vars, check_value)}});
+                                   {"vars", reader.variables(preset.vars, check_value)},
+                                   {"pmix_vars", reader.variables(preset.pmix_vars, check_value)}});
   preset.is_node_launcher = tasks == "node";
   // Trust comes with dlrun's own program and cannot be claimed by a file.
   preset.is_trainer = preset.trusted = program == "trainer";

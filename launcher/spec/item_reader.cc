@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "container/mounts.h"
 #include "launcher/spec/download.h"
 #include "launcher/spec/value_setter.h"
 
@@ -76,11 +77,11 @@ Result<Mount> ItemReader::checked(Mount mount) const {
   if (mount.target[0] != '/')
     return fail(Errc::kInvalid, "the target '{}' must start with '/'", printable(mount.target));
   for (const std::string& flag : mount.flags) {
-    const bool is_word = !flag.empty() && std::all_of(flag.begin(), flag.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-             c == '=';
-    });
-    if (!is_word) return fail(Errc::kInvalid, "'{}' is not a mount flag", printable(flag));
+    const auto known = mount_flags();
+    if (std::find(known.begin(), known.end(), flag) == known.end()) {
+      return fail(Errc::kInvalid, "'{}' is not a mount flag; expected one of {}", printable(flag),
+                  fmt::join(known, " "));
+    }
   }
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{{{"ro", "rw"},
                                                                                      {"exec", "noexec"},

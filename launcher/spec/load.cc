@@ -11,6 +11,7 @@
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
+#include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/validate.h"
 
@@ -261,6 +262,39 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return kind != YamlNode::Kind::kScalar && kind != YamlNode::Kind::kSequence;
 }
 
+/// A map with a key that specs have at their top, or an empty file.
+[[nodiscard]] bool is_spec(const YamlDocument& document) {
+  const YamlNode& root = document.at(document.root);
+  if (root.kind == YamlNode::Kind::kNull) return true;
+  if (root.kind != YamlNode::Kind::kMap) return false;
+  for (std::size_t i = 0; i < root.items.size(); i += 2) {
+    const std::string& key = document.at(root.items[i]).text;
+    const auto rows = spec_keys();
+    const bool is_key = std::any_of(rows.begin(), rows.end(), [&](const KeyRow& row) {
+      return row.path == key || row.path.starts_with(key + ".");
+    });
+    if (is_key) return true;
+  }
+  return false;
+}
+
+/// A base may be any file that the spec's author names, a private one of whoever checks the spec among them: what is no
+/// spec is said to be none, and neither its lines nor its words are shown.
+[[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base, const YamlLimits& left) {
+  const auto document = parse_yaml(base.text, left);
+  if (document && is_spec(*document)) return false;
+  const auto kind = document ? document->at(document->root).kind : YamlNode::Kind::kNull;
+  std::string words = kind == YamlNode::Kind::kMap        ? "is no spec: none of its keys is one of a spec's"
+                      : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
+                                                          : "a spec is a map of keys, not text";
+  if (!document) words = document.error().quotes ? "is no YAML that dlrun takes" : document.error().message;
+  Origin where{Origin::Kind::kFile, base.name, 1, 1};
+  if (!document) where.line = document.error().line, where.column = document.error().column;
+  builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", words)));
+  base.text.clear();
+  return true;
+}
+
 /// How messages name a base: from the current folder where it is below, else whole.
 [[nodiscard]] std::string shown_name(const std::string& path, const LoadRequest& request) {
   const std::string relative = std::filesystem::path(path).lexically_relative(request.current_dir).string();
@@ -295,6 +329,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
     loaded.bases.push_back(std::move(file));
+    if (refuse_what_is_no_spec(builder, loaded.bases.back(), left)) return false;
     if (!apply_file(builder, loaded.bases.back(), std::filesystem::path(path).parent_path().string(), left))
       return false;
   }

@@ -23,6 +23,7 @@ struct Preset {
   std::vector<std::string> words;  ///< templates, before launch.command
   NamedValues env;                 ///< NAME to template, set by the rank agent; see runtime/ENVIRONMENT.md
   NamedValues vars;                ///< NAME to value, exported by the script unless environment.vars has it
+  NamedValues pmix_vars;           ///< the same, for a step that srun starts over PMIx, and for nothing else
 };
 
 /// A field of a template, {NAME}; runtime/ENVIRONMENT.md says what each stands for.

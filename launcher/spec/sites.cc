@@ -8,6 +8,7 @@
 
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/map_reader.h"
+#include "launcher/spec/rest_server.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/units.h"
 
@@ -17,6 +18,7 @@ namespace {
 /// Where the file's maps of spec keys stand.
 struct DefaultIds {
   std::optional<YamlId> site;
+  std::vector<YamlId> servers;  ///< each as the `submit` section of a spec
   std::map<std::string, YamlId, std::less<>> partitions;
 };
 
@@ -79,6 +81,21 @@ class ClusterPattern {
   return partition;
 }
 
+/// A list of maps, each with a url and perhaps a token_file.
+void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vector<YamlId>& servers) {
+  const YamlNode& list = file.document.at(id);
+  if (list.kind != YamlNode::Kind::kSequence)
+    return reader.error(list, "expected a list of servers, such as [{url: unix:/run/slurmrestd/socket}]");
+  for (const YamlId item : list.items) {
+    RestServer server;
+    reader.read(item, {{"url", reader.text(server.url)}, {"token_file", reader.text(server.token_file)}});
+    const auto address = parse_rest_url(server.url);
+    if (!address && server.url.find("${") == std::string::npos)
+      reader.error(file.document.at(item), address.error().message);
+    servers.push_back(item);
+  }
+}
+
 [[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name, DefaultIds& defaults,
                                     std::vector<Diagnostic>& problems) {
   SiteProfile site;
@@ -105,6 +122,7 @@ class ClusterPattern {
                {"max_gpus_per_node", reader.number(site.max_gpus_per_node)},
                {"partitions", [&](YamlId id) { reader.each(id, partition); }},
                {"environment", reader.variables(environment)},
+               {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, defaults.servers); }},
                {"defaults", [&](YamlId id) { defaults.site = id; }}});
   site.environment.insert(environment.begin(), environment.end());
   return site;
@@ -211,6 +229,27 @@ Site read_site_file(std::string source, std::string text) {
                              line_of(text, problem.line)});
   broken.text = std::move(text);
   return broken;
+}
+
+std::vector<RestServer> servers_of_site(std::string_view name, const std::vector<std::filesystem::path>& dirs,
+                                        const Env& env) {
+  std::vector<RestServer> servers;
+  std::vector<Diagnostic> ignored;
+  const auto file = find_config("sites", name, dirs, ignored);
+  if (!file || file->text.find("url") == std::string::npos) return servers;
+  DefaultIds ids;
+  static_cast<void>(read_site(*file, name, ids, ignored));
+  const SpecSource source{Origin::Kind::kSite, file->source, file->text, "/", 0};
+  const auto add = [&](YamlId id, std::string_view path) {
+    SpecBuilder builder(env);
+    builder.apply_at(file->document, id, path, source);
+    const SubmitSpec& submit = builder.spec().submit;
+    if (submit.url && parse_rest_url(*submit.url)) servers.push_back({*submit.url, submit.token_file.value_or("")});
+  };
+  for (const YamlId id : ids.servers) add(id, "submit");
+  if (ids.site) add(*ids.site, "");
+  for (const auto& [partition, id] : ids.partitions) add(id, "");
+  return servers;
 }
 
 std::optional<std::string> match_site(std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/env.h"
 #include "launcher/spec/diagnostic.h"
+#include "launcher/spec/rest_server.h"
 #include "launcher/spec/site_profile.h"
 
 namespace dlrun {
@@ -30,6 +32,11 @@ struct Site {
 
 /// A site's file that lies anywhere; its name is the file's without .yaml.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
+
+/// The slurmrestds that a site's file lists: under `slurmrestd`, and as the url and token_file of its defaults. env:
+/// for ~ and ${VAR}. What is wrong with the file is for the commands that show or use the site to tell.
+[[nodiscard]] std::vector<RestServer> servers_of_site(std::string_view name,
+                                                      const std::vector<std::filesystem::path>& dirs, const Env& env);
 
 /// The first site one of whose `clusters` is cluster_name; nothing where none is. A file that cannot be read is passed
 /// over, with a warning in problems where it is the user's.

@@ -50,6 +50,7 @@ struct SlurmOption {
 
 struct Resources {
   std::optional<NodeRange> nodes;
+  std::optional<std::int64_t> spare_nodes;  ///< allocated beyond `nodes`, and used once one of those is lost
   std::optional<std::int64_t> ntasks, tasks_per_node, cpus_per_task, cpus_per_gpu, threads_per_core;
   std::optional<Gpus> gpus, gpus_per_node, gpus_per_task;
   std::optional<std::string> gres, mem, mem_per_cpu, mem_per_gpu, time;
@@ -121,8 +122,12 @@ struct RetrySpec {
 };
 
 struct HealthSpec {
-  std::vector<std::string> preflight;     ///< checks
-  std::optional<std::string> hang_after;  ///< seconds, as text
+  std::vector<std::string> preflight;         ///< checks
+  std::optional<std::string> hang_after;      ///< seconds, as text
+  std::optional<std::string> idle_gpu_after;  ///< seconds, as text
+  std::optional<std::string> idle_gpu;        ///< warn, end
+  std::optional<std::string> known_bad_file;  ///< absolute
+  std::optional<std::string> known_bad_for;   ///< seconds, as text
 };
 
 /// What must have happened to others before this job starts: runs, by any of their names, and Slurm job ids.

@@ -30,6 +30,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "resources.qos", FIELD(resources.qos), .option = "--qos", .help = "The quality of service.", .example = "high"},
   {.path = "resources.reservation", FIELD(resources.reservation), .option = "--reservation", .help = "The reservation to run in.", .example = "course"},
   {.path = "resources.nodes", FIELD(resources.nodes), .option = "--nodes", .help = "Nodes: 2, or \"2-4\" for Slurm's range.", .fallback = "1, or Slurm's choice where ntasks is given", .example = "2"},
+  {.path = "resources.spare_nodes", FIELD(resources.spare_nodes), .min = 1, .max = 1e6, .help = "Nodes to allocate beyond resources.nodes. They are idle until a node is lost; the next attempt then runs on a spare one, with the same number of ranks (retry.on: node_failure). They count in what the job costs.", .fallback = "0", .example = "1"},
   {.path = "resources.ntasks", FIELD(resources.ntasks), .min = 1, .max = kMany, .option = "--ntasks", .help = "Ranks of the whole job.", .example = "8"},
   {.path = "resources.tasks_per_node", FIELD(resources.tasks_per_node), .min = 1, .max = 1e6, .option = "--ntasks-per-node", .help = "Ranks on each node.", .fallback = "gpus_per_node, or 1", .example = "4"},
   {.path = "resources.cpus_per_task", FIELD(resources.cpus_per_task), .min = 1, .max = 1e6, .option = "--cpus-per-task", .help = "CPUs of each rank, for sbatch and for srun.", .fallback = "the node's allocated CPUs, shared evenly", .example = "10"},
@@ -69,14 +70,14 @@ constexpr KeyRow kKeys[] = {
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice, .choices = "auto pyxis enroot apptainer none", .help = "How the image is run.", .fallback = "auto, the site's", .example = "pyxis"},
   {.path = "container.image", FIELD(container.image), .format = Format::kImage, .option = "--container-image", .help = "A path of an image, .sqsh for pyxis and enroot, .sif for apptainer; or a name in a registry, which pyxis fetches on every node and apptainer for every task: docker://nvcr.io/nvidia/pytorch:24.05-py3, for pyxis also in enroot's form, nvcr.io#nvidia/pytorch:24.05-py3. `dlrun container import` makes a .sqsh of such a name, once.", .example = "nvcr.io#nvidia/pytorch:24.05-py3"},
-  {.path = "container.mounts", FIELD(container.mounts), .option = "--container-mounts", .help = "SOURCE:TARGET[:FLAGS], or {source, target, flags}; an absolute SOURCE alone is its TARGET, too.", .example = "[./data:/data:ro]"},
+  {.path = "container.mounts", FIELD(container.mounts), .option = "--container-mounts", .help = "SOURCE:TARGET[:FLAGS], or {source, target, flags}; an absolute SOURCE alone is its TARGET, too. FLAGS are enroot's, with + between them: ro, nosuid, nodev, noexec, rprivate, nofail, ...", .example = "[./data:/data:ro]"},
   {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside, .option = "--container-workdir", .help = "The working directory inside.", .example = "/workspace"},
   {.path = "container.writable", FIELD(container.writable), .option = "--container-writable", .help = "Whether the image's file system can be written.", .fallback = "false", .example = "true"},
   {.path = "container.mount_home", FIELD(container.mount_home), .option = "--container-mount-home", .help = "Whether the home directory is mounted.", .fallback = "false", .example = "true"},
   {.path = "container.remap_root", FIELD(container.remap_root), .option = "--container-remap-root", .help = "Whether the user is root inside.", .fallback = "false", .example = "true"},
   {.path = "container.entrypoint", FIELD(container.entrypoint), .option = "--container-entrypoint", .help = "Whether the image's entry point runs first.", .fallback = "false", .example = "true"},
   {.path = "container.name", FIELD(container.name), .format = Format::kSlug, .option = "--container-name", .help = "A named container, kept between the steps of a job and, where the site keeps them, between jobs.", .example = "my-container"},
-  {.path = "container.save", FIELD(container.save), .format = Format::kPath, .option = "--container-save", .help = "Save the container's file system to this .sqsh at the end.", .example = "out.sqsh"},
+  {.path = "container.save", FIELD(container.save), .format = Format::kPath, .option = "--container-save", .help = "Save the container's file system to this .sqsh at the end; for a job of one node.", .example = "out.sqsh"},
 
   {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug, .help = "How the framework wants to be started: trainer, torch, torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or a file of the user's presets folder.", .fallback = "plain; trainer where there is no command", .example = "torch"},
   {.path = "launch.command", FIELD(launch.command), .format = Format::kLines, .help = "The program and its arguments, one word an item.", .example = "[python, -u, train.py, --epochs, 12]"},
@@ -142,6 +143,10 @@ constexpr KeyRow kKeys[] = {
   {.path = "retry.no_progress", FIELD(retry.no_progress), .min = 1, .max = 1000, .help = "Give up after this many attempts in a row that got no further than the best before them: by the steps that the trainer, or any program through $DLRUN_PROGRESS, reports. Of a program that never reports nobody can tell; attempts that ended before it was started count.", .fallback = "3", .example = "2"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice, .choices = "gpu nccl gloo disk clock", .help = "Checks of every node before any rank's program starts; a node that is not fit is named, and for retry.on it is a node_failure; where all of several nodes fail alike the run ends, since another start would not help (code 80). gpu: nvidia-smi lists every GPU that the rank sees, without uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm take a file. clock: within five seconds of the first node's. nccl: all ranks together, each on its GPU, all-reduce four MiB over NCCL within a minute, and the sums are right; a rank that does not come is named with its node. gloo: the same on processors and the network alone. dlrun bench collectives measures them.", .example = "[gpu, nccl, disk, clock]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration, .help = "A run that shows no progress for this long hangs: it is ended, and starts again where retry.on has hang. Progress is what the program reports (the trainer does; any other as {\"step\": 120, \"steps\": 5000, \"loss\": 0.5}, written whole each time, in place (no rename), into the file that rank 0 finds in $DLRUN_PROGRESS), else what any rank prints. A rank whose process is stopped hangs too.", .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes", .example = "15m"},
+  {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration, .help = "A GPU that has not worked for this long is idle: its node is named. nvidia-smi tells it of every GPU of the job, every five seconds.", .fallback = "nobody asks", .example = "30m"},
+  {.path = "health.idle_gpu", FIELD(health.idle_gpu), .format = Format::kChoice, .choices = "warn end", .help = "With idle_gpu_after, what follows: a warning, in the log and in `dlrun status`, or the end of the run (code 81), which then does not start again.", .fallback = "warn", .example = "end"},
+  {.path = "health.known_bad.file", FIELD(health.known_bad_file), .format = Format::kPath, .help = "The file in which runs remember bad nodes, for all who use the same file: nodes that were lost, that hung, or that failed health.preflight. `dlrun nodes` lists them and forgets them.", .fallback = "known-bad.jsonl in the runs folder", .example = "~/known-bad.jsonl"},
+  {.path = "health.known_bad.for", FIELD(health.known_bad_for), .format = Format::kDuration, .help = "How long a bad node is remembered. A submission adds the nodes that are remembered to resources.exclude and says which; a node of resources.nodelist stays. `known_bad: 7d` is short for this key.", .fallback = "7d, once another key of known_bad is given", .example = "7d"},
 
   {.path = "after.ok", FIELD(after.ok), .help = "Start when these have succeeded: runs by name, id or path, or Slurm job ids. A job whose wait can never end is cancelled.", .example = "[preprocess, \"4711\"]"},
   {.path = "after.any", FIELD(after.any), .help = "Start when these have ended, however they did.", .example = "last"},
@@ -167,11 +172,12 @@ constexpr KeyRow kKeys[] = {
 #undef FIELD
 // clang-format on
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kShorthands{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kShorthands{{
     {"environment.modules", "environment.modules.load"},
     {"environment.conda", "environment.conda.name"},
     {"train.optimizer", "train.optimizer.name"},
     {"train.data", "train.data.path"},
+    {"health.known_bad", "health.known_bad.for"},
 }};
 
 [[nodiscard]] bool is_below(std::string_view path, std::string_view section) {

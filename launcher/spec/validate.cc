@@ -276,6 +276,8 @@ class Validator {
       if (!spec_.health.preflight.empty())
         error("launch.agent", "launch.agent: false: it is the agent that checks its node (health.preflight)");
     }
+    check_spare_nodes();
+    check_known_bad();
     const auto& checks = spec_.health.preflight;
     const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
     if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
@@ -289,8 +291,47 @@ class Validator {
     if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
       warn("checkpoint.keep",
            "checkpoint.keep is 0, so none is written: a run that starts again (retry) begins from its first step");
+    check_idle_gpu();
     if (const auto after = parse_duration(spec_.health.hang_after.value_or("60")); after && *after < 1)
       error("health.hang_after", "health.hang_after is 0 s: every run would hang");
+  }
+
+  void check_idle_gpu() {
+    const HealthSpec& h = spec_.health;
+    if (h.idle_gpu && !h.idle_gpu_after)
+      error("health.idle_gpu", "health.idle_gpu needs health.idle_gpu_after: how long a GPU may be idle");
+    if (!h.idle_gpu_after) return;
+    if (!spec_.launch.agent.value_or(true))
+      error("launch.agent", "launch.agent: false: it is the agent that sees idle GPUs (health.idle_gpu_after)");
+    if (!may_have_gpus(spec_))
+      error("health.idle_gpu_after", "health.idle_gpu_after: the job asks for none of the GPUs that could be idle");
+    if (const auto after = parse_duration(*h.idle_gpu_after); after && *after < 10)
+      error("health.idle_gpu_after", "health.idle_gpu_after is less than 10 s: GPUs are asked every five seconds");
+  }
+
+  void check_spare_nodes() {
+    const Resources& r = spec_.resources;
+    if (!r.spare_nodes) return;
+    constexpr const char* kKey = "resources.spare_nodes";
+    const auto causes = retry_causes(spec_);
+    if (!wants_retry(spec_) || std::find(causes.begin(), causes.end(), "node_failure") == causes.end())
+      error(kKey, "resources.spare_nodes: a spare node is used by the next attempt only; add retry.on: [node_failure]");
+    if (!r.nodes || r.nodes->min != r.nodes->max)
+      error(kKey, "resources.spare_nodes: needs resources.nodes with one number, the nodes of every attempt");
+    for (const std::string_view key : {"resources.ntasks", "resources.gpus"}) {
+      if (has(key))
+        error(kKey, fmt::format("resources.spare_nodes: {} counts over all nodes, spare ones too; give {} instead", key,
+                                key == "resources.gpus" ? "resources.gpus_per_node" : "resources.tasks_per_node"));
+    }
+  }
+
+  void check_known_bad() {
+    const HealthSpec& h = spec_.health;
+    if (!h.known_bad_file && !h.known_bad_for) return;
+    if (!spec_.launch.agent.value_or(true))
+      error("launch.agent", "launch.agent: false: it is the agent that remembers bad nodes (health.known_bad)");
+    if (const auto time = parse_duration(h.known_bad_for.value_or("60")); time && *time < 1)
+      error("health.known_bad.for", "health.known_bad.for is 0 s: every node would be forgotten at once");
   }
 
   void check_preset() {

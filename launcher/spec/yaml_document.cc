@@ -141,9 +141,9 @@ class TreeBuilder {
   [[nodiscard]] tl::expected<void, YamlProblem> alias(std::string_view name, const yaml_mark_t& mark) {
     const auto found = anchors_.find(name);
     if (found == anchors_.end())
-      return wrong(mark, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name));
+      return quoting(mark, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name));
     if (found->second.is_open)
-      return wrong(mark, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name));
+      return quoting(mark, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name));
     const Extent extent = extents_[found->second.id];
     if (open_.size() + extent.levels > limits_.levels) return too_deep(mark);
     total_ += extent.nodes;
@@ -170,6 +170,11 @@ class TreeBuilder {
   [[nodiscard]] static tl::unexpected<YamlProblem> wrong(const yaml_mark_t& mark, std::string message) {
     return tl::unexpected(problem_at(mark, std::move(message)));
   }
+  [[nodiscard]] static tl::unexpected<YamlProblem> quoting(const yaml_mark_t& mark, std::string message) {
+    YamlProblem problem = problem_at(mark, std::move(message));
+    problem.quotes = true;
+    return tl::unexpected(std::move(problem));
+  }
   [[nodiscard]] tl::unexpected<YamlProblem> too_deep(const yaml_mark_t& mark) const {
     return wrong(mark, fmt::format("nested deeper than {} levels", limits_.levels));
   }
@@ -179,7 +184,7 @@ class TreeBuilder {
   [[nodiscard]] static tl::expected<void, YamlProblem> check_tag(std::string_view tag, std::string_view allowed,
                                                                  const yaml_mark_t& mark) {
     if (tag.empty() || tag == allowed || tag == "!") return {};
-    return wrong(mark, fmt::format("tag '{}' is not supported", printable(tag)));
+    return quoting(mark, fmt::format("tag '{}' is not supported", printable(tag)));
   }
 
   /// The last node has this anchor.

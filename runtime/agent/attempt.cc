@@ -3,8 +3,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 
 #include "common/hostlist.h"
+#include "common/run_events.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/rank_table.h"
@@ -16,6 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kLaterFailuresLimit = 64;
 constexpr int kJoinTimeoutCode = 76;
+constexpr int kLaunchFailedCode = 77;
 constexpr milliseconds kProgressEvery{1000};
 constexpr milliseconds kStoppedIsFresh{3000};
 constexpr milliseconds kLookAgain{250};
@@ -37,6 +40,20 @@ std::int64_t count_of(const Json& object, std::string_view key) {
 std::string text(const Json& object, std::string_view key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// How much an end says about why the attempt ends.
+enum class Weight {
+  kConsequence,  ///< another rank's end is why
+  kUnclear,      ///< a program may leave with a code of its own, or abort, because another has gone
+  kCause,
+};
+
+Weight weight(const RankEnd& end) {
+  if (end.of) return *end.of < 0 ? Weight::kConsequence : Weight::kCause;
+  constexpr std::array kOwnFaults{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
+  const bool is_own_fault = std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
+  return is_own_fault || !end.error.empty() ? Weight::kCause : Weight::kUnclear;
 }
 
 }  // namespace
@@ -113,9 +130,11 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
 void Attempt::start() {
   const auto& first = ranks_.at(0).hello;
   for (const auto& [rank, member] : ranks_) {
-    outlet_.send(
-        rank,
-        {{"type", "start"}, {"addr", member.hello.addr}, {"master_addr", first.addr}, {"master_port", first.port}});
+    outlet_.send(rank, {{"type", "start"},
+                        {"addr", member.hello.addr},
+                        {"master_addr", first.addr},
+                        {"master_port", first.port},
+                        {"marked", options_.marks_errors}});
   }
 }
 
@@ -154,21 +173,55 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
   if (member.end) return;
   member.end = end;
   ++ended_;
-  const FailedRank failed{rank, host_of(rank), member.hello.pid, std::move(end)};
-  if (phase_ == Phase::kEnding) {
-    const bool is_our_doing = failed.end.signal == SIGTERM || failed.end.signal == SIGKILL || !cause_is_known;
-    if (!is_our_doing && later_failures_.size() < kLaterFailuresLimit) later_failures_.push_back(failed);
-    return;
+  FailedRank failed{rank, host_of(rank), member.hello.pid, std::move(end)};
+  if (const auto of = failed.end.of.value_or(rank); of != rank && ranks_.contains(of)) {
+    failed.rank = of;
+    failed.host = host_of(of);
+    failed.pid = ranks_[of].hello.pid;
   }
+  if (autopsy_) autopsy_->drop(rank);
+  if (is_ending()) return reconsider(std::move(failed), cause_is_known, now);
   end_.reason = "rank_failed";
   end_.code = failed.end.code;
   end_.first_failed = failed;
   begin_ending(now);
-  if (cause_is_known) {
+  if (!cause_is_known) {
+    announce_at_ = now + kCauseWait;
+  } else if (size_ == 1 || weight(failed.end) == Weight::kCause) {
     announce();
   } else {
-    announce_at_ = now + kCauseWait;
+    announce_at_ = now + kCulpritWait;
   }
+}
+
+bool Attempt::waits_for_launcher() const {
+  return announce_at_ && lost_.contains(end_.first_failed->rank);
+}
+
+void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now) {
+  const auto& end = failed.end;
+  const bool is_own = cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
+  const bool may_be_another = announce_at_ && !waits_for_launcher();
+  // Nobody kills agents so soon after the first end: one that is lost now was lost before.
+  const auto new_weight = !cause_is_known ? Weight::kCause : is_own ? weight(end) : Weight::kConsequence;
+  const bool explains = may_be_another && new_weight > weight(end_.first_failed->end);
+  if (explains) {
+    std::swap(*end_.first_failed, failed);
+    end_.code = end_.first_failed->end.code;
+    if (!cause_is_known) announce_at_ = now + kCauseWait;
+    if (cause_is_known && new_weight == Weight::kCause) announce();
+  }
+  if ((explains || is_own) && later_failures_.size() < kLaterFailuresLimit)
+    later_failures_.push_back(std::move(failed));
+}
+
+void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
+  // Agents whose connections broke because of it may have been heard of first.
+  if (phase_ > Phase::kRunning && !waits_for_launcher()) return;
+  announce_at_.reset();
+  end_.first_failed.reset();
+  end_for("launcher_lost", 128 + signal,
+          fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)), now);
 }
 
 void Attempt::begin_ending(Clock::time_point now, int step_signal) {
@@ -185,8 +238,8 @@ void Attempt::begin_ending(Clock::time_point now, int step_signal) {
 
 void Attempt::on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now) {
   const RankEnd end{signal != 0 ? 128 + signal : code, signal, {}};
-  lost_.erase(rank);
-  if (announce_at_ && end_.first_failed->rank == rank && end.code != 0) {
+  const bool was_lost = lost_.erase(rank) > 0;
+  if (was_lost && announce_at_ && end_.first_failed->rank == rank && end.code != 0) {
     end_.first_failed->end = end;
     ranks_[rank].end = end;
     return announce();
@@ -207,6 +260,7 @@ void Attempt::end_for(std::string_view reason, int code, std::string message, Cl
   end_.code = code;
   end_.message = std::move(message);
   outlet_.say(end_.message);
+  if (reason == "hang" && phase_ == Phase::kRunning) return begin_autopsy(now);
   begin_ending(now);
 }
 
@@ -215,6 +269,20 @@ void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
   end_.lost_nodes.insert(end_.lost_nodes.end(), lost.begin(), lost.end());
   if (phase_ != Phase::kRunning && phase_ != Phase::kJoining) return;
   end_for("node_failure", 128 + SIGKILL, fmt::format("Slurm has lost {}; its ranks are ended", printable(nodes)), now);
+}
+
+void Attempt::on_launch_failure(std::string_view node, std::string_view why, Clock::time_point now) {
+  if (phase_ == Phase::kOver || unlaunched_.size() >= kLaterFailuresLimit) return;
+  unlaunched_.emplace(node.substr(0, 256));
+  // srun ends the tasks that were started: ranks that die of that are not why.
+  const bool is_sruns_doing = phase_ == Phase::kEnding && end_.reason == "rank_failed" &&
+                              (waits_for_launcher() || end_.first_failed->end.signal == SIGTERM);
+  if (phase_ == Phase::kEnding && !is_sruns_doing) return;
+  announce_at_.reset();
+  end_.first_failed.reset();
+  end_for("launch_failed", kLaunchFailedCode,
+          fmt::format("the step could not be launched on {}: {}", printable(node), printable(why.substr(0, 1024))),
+          now);
 }
 
 void Attempt::on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now) {
@@ -232,6 +300,7 @@ void Attempt::on_step_end(int code, std::string_view words, Clock::time_point no
 }
 
 void Attempt::on_own_signal(int signal, Clock::time_point now) {
+  if (phase_ == Phase::kOver) return;
   const bool is_checkpoint = signal == SIGUSR1;
   const bool passes = is_checkpoint && options_.forward_usr1 && phase_ == Phase::kRunning;
   outlet_.record("signal", {{"signal", signal_name(signal)},
@@ -240,11 +309,13 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (passes && !std::exchange(usr1_is_passed_, true)) {
     outlet_.broadcast({{"type", "word"}, {"signal", signal}, {"word", "checkpoint"}});
   }
-  if (is_checkpoint || phase_ == Phase::kOver) return;
-  if (phase_ == Phase::kEnding) {
+  if (is_checkpoint) return;
+  if (is_ending()) {
     // Asked twice: the job is cancelled whatever it was ending for, but what failed first keeps its name and code.
     end_.is_cancelled = true;
     end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
+    if (phase_ == Phase::kAutopsy) return begin_ending(now, signal);  // nobody waits for it any more
+    if (!asked_again_at_) asked_again_at_ = now;
     return;
   }
   end_.reason = "signalled";
@@ -323,10 +394,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   if (body.empty()) return hang_watch_.on_sign_of_life(now);
   const auto final = body.find("final");
   if (final != body.end() && final->is_boolean() && final->get<bool>()) {
-    Json result = body;
-    result.erase("final");
-    result.erase("op");
-    outlet_.record("result", result);
+    keep_result(body, now);
     has_said_done_ = true;
     held_progress_.reset();
     hang_watch_.off();
@@ -342,9 +410,28 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
     return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved", now);
   }
   if (has_saved && !body.contains("step")) return;  // no news of how far it is
-  held_progress_ = body;
-  held_progress_->erase("op");
+  auto kept = kept_progress(body);
+  if (kept.empty()) return;  // a sign of life that the record has no use for
+  held_progress_ = std::move(kept);
   flush_progress(now);
+}
+
+void Attempt::keep_result(const Json& body, Clock::time_point now) {
+  Json result = result_;
+  const Json kept = kept_result(body);
+  for (const auto& [name, value] : kept.items()) result[name] = value;
+  result = kept_result(result);
+  if (has_said_done_ && result == result_) return;  // nothing new
+  result_ = std::move(result);
+  is_result_held_ = true;
+  flush_result(now);
+}
+
+void Attempt::flush_result(Clock::time_point now) {
+  if (!is_result_held_ || now < last_result_ + kProgressEvery) return;
+  last_result_ = now;
+  is_result_held_ = false;
+  outlet_.record("result", result_);
 }
 
 void Attempt::flush_progress(Clock::time_point now) {
@@ -357,6 +444,7 @@ void Attempt::flush_progress(Clock::time_point now) {
 void Attempt::tick(Clock::time_point now) {
   if (phase_ == Phase::kOver) return;
   flush_progress(now);
+  flush_result(now);
   if (announce_at_ && *announce_at_ <= now) announce();
   if (phase_ == Phase::kJoining && now >= began_ + options_.join_timeout) {
     name_missing(now);
@@ -379,6 +467,7 @@ void Attempt::tick(Clock::time_point now) {
       end_for("time_limit", 128 + SIGTERM, "the time limit is near", now);
     }
   }
+  look_at_autopsy(now);
   if (phase_ == Phase::kEnding && !step_is_over_) {
     if (stops_asked_ < 1 && now >= ending_since_ + kMercy) {
       stops_asked_ = 1;
@@ -406,8 +495,11 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
   if (phase_ == Phase::kEnding && !step_is_over_ && stops_asked_ < 2) {
     at(ending_since_ + (stops_asked_ < 1 ? kMercy : kPatience));
   }
+  if (asked_again_at_ && phase_ == Phase::kEnding) at(*asked_again_at_ + kLastPatience);
   if (step_over_since_) at(*step_over_since_ + kConnectionsLag);
+  if (all_ended_since_ && phase_ == Phase::kRunning) at(*all_ended_since_ + kStepLag);
   if (held_progress_) at(last_progress_ + kProgressEvery);
+  if (is_result_held_) at(last_result_ + kProgressEvery);
   return next;
 }
 

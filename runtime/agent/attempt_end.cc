@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/hostlist.h"
 #include "common/subprocess.h"
@@ -14,20 +15,6 @@ namespace dlrun::agent {
 namespace {
 
 constexpr int kLaunchFailedCode = 77;
-
-/// "3, 6-9, 12", cut after a line's length.
-std::string ranges(const std::vector<int>& sorted) {
-  std::string out;
-  for (std::size_t at = 0; at < sorted.size();) {
-    std::size_t last = at;
-    while (last + 1 < sorted.size() && sorted[last + 1] == sorted[last] + 1) ++last;
-    if (out.size() > 160) return out + ", ...";
-    if (!out.empty()) out += ", ";
-    out += last == at ? std::to_string(sorted[at]) : fmt::format("{}-{}", sorted[at], sorted[last]);
-    at = last + 1;
-  }
-  return out;
-}
 
 std::string how(const RankEnd& end) {
   if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
@@ -54,7 +41,7 @@ void Attempt::announce() {
   announce_at_.reset();
   end_.code = end_.first_failed->end.code;
   end_.message = sentence();
-  outlet_.say(end_.message);
+  if (!blame_container()) outlet_.say(end_.message);
   record_failure(*end_.first_failed);
 }
 
@@ -88,6 +75,42 @@ void Attempt::blame_slurm() {
   outlet_.say(why);
 }
 
+/// Slurm started the step on some nodes and not on others: these are at fault. Where it started it nowhere, nobody
+/// knows whether they are.
+void Attempt::blame_launch() {
+  if (end_.reason != "launch_failed" || unlaunched_.empty()) return;
+  const auto nodes = expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
+  const bool some_were_launched =
+      !ranks_.empty() ||
+      std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) { return !unlaunched_.contains(node); });
+  if (some_were_launched) end_.lost_nodes.assign(unlaunched_.begin(), unlaunched_.end());
+}
+
+void Attempt::on_foreign_line(std::string_view line) {
+  const bool was_saved = container_words_.failed_save().empty();
+  if (!container_words_.hear(line) || !was_saved || container_words_.failed_save().empty()) return;
+  outlet_.say(container_words_.failed_save());
+  outlet_.record("warning", {{"message", container_words_.failed_save()}});
+}
+
+bool Attempt::blame_container() {
+  if (end_.cause == Cause::kImage || end_.cause == Cause::kContainer) return false;
+  const auto failure = container_words_.failure();
+  if (!failure) return false;
+  std::string where;
+  if (end_.first_failed) {
+    const auto& failed = *end_.first_failed;
+    if (failed.pid != 0 || failed.end.signal != 0) return false;  // its agent was in the container
+    if (!failed.host.empty()) where = " on " + printable(failed.host);
+  } else if (end_.reason != "launch_failed") {
+    return false;
+  }
+  end_.cause = failure->cause;
+  end_.message = fmt::format("the container{} could not be started: {}", where, failure->sentence);
+  outlet_.say(end_.message);
+  return true;
+}
+
 /// Every rank ended with 0. A program that is told that its time runs out may save and leave with 0: its work is done
 /// only where it says so.
 void Attempt::judge_zeros() {
@@ -108,7 +131,7 @@ void Attempt::judge_zeros() {
 
 /// What the end means for another start. Slurm's own reason was looked at before.
 Cause Attempt::cause() const {
-  if (is_given_up_ || end_.reason == "not_fit") return Cause::kNone;
+  if (is_given_up_ || end_.reason == "not_fit" || end_.reason == "idle_gpus") return Cause::kNone;
   if (end_.cause != Cause::kNone) return end_.cause;
   if (end_.code == 0) return Cause::kNone;
   if (!end_.lost_nodes.empty())
@@ -130,6 +153,8 @@ void Attempt::find_suspects() {
   std::map<std::string, int> left_of;  // ranks of the host that said how they ended
   std::set<std::string> suspects;
   for (const auto& [rank, member] : ranks_) left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
+  // Without the launcher Slurm ends the agents: that they are gone says nothing of their nodes.
+  if (end_.reason == "launcher_lost") lost_.clear();
   for (const int rank : lost_) suspects.insert(host_of(rank));
   for (const auto& host : suspects) end_.is_whole_node_silent = end_.is_whole_node_silent || left_of[host] == 0;
   if (end_.reason == "hang" && end_.first_failed) suspects.insert(end_.first_failed->host);
@@ -182,20 +207,34 @@ void Attempt::name_missing(Clock::time_point now) {
   outlet_.record("missing", {{"ranks", missing}, {"seconds", waited}});
 }
 
+void Attempt::on_full(std::string message, Clock::time_point now) {
+  if (phase_ != Phase::kJoining) return;
+  is_given_up_ = true;  // another start would find the same limit
+  end_for("launch_failed", kLaunchFailedCode, std::move(message), now);
+}
+
 void Attempt::finish_if_done(Clock::time_point now) {
-  if (phase_ == Phase::kOver) return;
+  if (phase_ == Phase::kOver || phase_ == Phase::kAutopsy) return;
   const bool all_ended = size_ > 0 && ended_ >= size_;
   if (all_ended && !all_ended_since_) all_ended_since_ = now;
   const bool lag_is_over = step_over_since_ && now >= *step_over_since_ + kConnectionsLag;
   if (phase_ == Phase::kEnding) {
+    // Nobody is left who could explain the first end; of an agent that is lost the launcher may still tell.
+    if (announce_at_ && all_ended && (step_is_over_ || !waits_for_launcher())) announce();
     const bool none_connected = std::none_of(
         ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.is_connected && !entry.second.end; });
-    if (step_is_over_ && !announce_at_ && (none_connected || lag_is_over)) finish(now);
+    if (step_is_over_ && !announce_at_ && (none_connected || lag_is_over)) return finish(now);
+    if (asked_again_at_ && now >= *asked_again_at_ + kLastPatience) {
+      if (announce_at_) announce();
+      if (!step_is_over_) end_.message += "; the step does not end and is left behind";
+      finish(now);
+    }
     return;
   }
   if (phase_ == Phase::kRunning && all_ended) {
-    if (step_is_over_) {
-      if (step_code_ != 0) {
+    const bool is_late = now >= *all_ended_since_ + kStepLag;
+    if (step_is_over_ || is_late) {
+      if (step_is_over_ && step_code_ != 0) {
         outlet_.record("warning",
                        {{"message", fmt::format("every rank ended with 0, but the step's launcher with {}{}",
                                                 step_code_, step_words_.empty() ? "" : ": " + step_words_)}});
@@ -203,11 +242,6 @@ void Attempt::finish_if_done(Clock::time_point now) {
       end_.reason = "ok";
       end_.code = 0;
       finish(now);
-    } else if (stops_asked_ < 2 && now >= *all_ended_since_ + kStepLag) {
-      outlet_.record("warning", {{"message", fmt::format("every rank ended with 0, but the step goes on {} s later; it "
-                                                         "is stopped",
-                                                         kStepLag.count())}});
-      outlet_.stop_step(stops_asked_++ > 0);
     }
     return;
   }
@@ -222,7 +256,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
             ? "the step ended before any rank said hello; does its command line end in `dlrun-agent rank -- PROGRAM`?"
             : fmt::format("the step could not be launched (exit code {}){}", step_code_,
                           words.empty() ? "" : fmt::format(": {}", words));
-    outlet_.say(end_.message);
+    if (!blame_container()) outlet_.say(end_.message);
     finish(now);
   } else if (lag_is_over) {
     for (int rank = 0; rank < size_; ++rank) {
@@ -241,8 +275,11 @@ void Attempt::finish_if_done(Clock::time_point now) {
 void Attempt::finish(Clock::time_point now) {
   phase_ = Phase::kOver;
   if (held_progress_) outlet_.record("progress", *held_progress_);
+  if (std::exchange(is_result_held_, false)) outlet_.record("result", result_);
   for (const auto& failed : later_failures_) record_failure(failed);
   blame_slurm();
+  blame_launch();
+  if (end_.code != 0 && !end_.is_slurms_doing) blame_container();
   if (end_.reason == "ok") judge_zeros();
   end_.cause = cause();
   end_.is_timeout = end_.is_timeout || end_.cause == Cause::kTimeout;
@@ -257,6 +294,8 @@ void Attempt::finish(Clock::time_point now) {
     first.erase("error");
     fields["first_failed"] = first;
   }
+  if (end_.is_whole_node_silent) fields["silent"] = end_.suspects;
+  if (!end_.lost_nodes.empty()) fields["lost_nodes"] = end_.lost_nodes;
   fields["seconds"] = seconds_since_start(now);
   outlet_.record("attempt_end", fields);
 }

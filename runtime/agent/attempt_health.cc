@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kHangCode = 79;
 constexpr int kUnfitCode = 80;
+constexpr int kIdleGpusCode = 81;
 
 }  // namespace
 
@@ -70,6 +71,13 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own, Clo
           now);
 }
 
+void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now) {
+  if (phase_ != Phase::kRunning) return;
+  if (ends) return end_for("idle_gpus", kIdleGpusCode, sentence + "; the run is ended", now);
+  outlet_.say(sentence);
+  outlet_.record("warning", {{"message", sentence}});
+}
+
 void Attempt::on_heard(int rank, Clock::time_point now) {
   if (const auto found = ranks_.find(rank); found != ranks_.end()) found->second.heard = now;
 }
@@ -96,43 +104,62 @@ void Attempt::end_for_stopped(Clock::time_point now) {
   end_for("hang", kHangCode, sentence(), now);
 }
 
-/// Nobody makes progress. A node that has gone silent, while others are heard of, is why.
-void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
-  struct Node {
-    std::vector<int> ranks;
-    bool is_heard = false;
-    Clock::time_point heard{};
-  };
-  std::map<std::string, Node> nodes;
-  bool is_any_late = false;
+/// Returns the silent ones of the ranks that have not ended. Returns none where several nodes are all silent: then lead
+/// itself may be cut off.
+Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
+  std::map<std::string, Clock::time_point> nodes;  // when each was last heard of, also by a rank that has ended since
+  for (const auto& [number, rank] : ranks_) {
+    auto& heard = nodes[rank.hello.host];
+    heard = std::max(heard, rank.heard);
+  }
+  Silence silence;
+  std::set<std::string> hosts;
   bool is_any_heard = false;
   for (const auto& [number, rank] : ranks_) {
     if (rank.end || !rank.is_connected) continue;
-    auto& node = nodes[rank.hello.host];
-    node.ranks.push_back(number);
-    node.heard = std::max(node.heard, rank.heard);
-    node.is_heard = node.is_heard || now < rank.heard + kMute;
-    is_any_heard = is_any_heard || node.is_heard;
-    is_any_late = is_any_late || (now >= rank.heard + kLate && now < rank.heard + kMute);
+    is_any_heard = is_any_heard || now < rank.heard + kMute;
+    silence.is_any_late = silence.is_any_late || (now >= rank.heard + kLate && now < rank.heard + kMute);
+    if (now < rank.heard + kMute) continue;
+    silence.ranks.push_back(number);
+    silence.since = std::max(silence.since, rank.heard);
+    hosts.insert(rank.hello.host);
   }
+  if (!is_any_heard && hosts.size() > 1) silence.ranks.clear();
+  if (silence.ranks.empty()) return silence;
+  for (const auto& host : hosts) {
+    if (now >= nodes[host] + kMute) silence.nodes.push_back(host);
+  }
+  return silence;
+}
+
+/// Nobody makes progress. An agent that has gone silent, while others are heard of, is why, or its whole node.
+void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
+  auto silence = find_silence(now);
   if (!hang_since_) hang_since_ = now;
   hang_looked_at_ = now;
-  if (is_any_late && now < *hang_since_ + (kMute - kLate)) return;
-  std::vector<std::string> silent;
-  for (const auto& [host, node] : nodes) {
-    if (!is_any_heard || node.is_heard) continue;
-    silent.push_back(host);
-    lost_.insert(node.ranks.begin(), node.ranks.end());
-    sentence += fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host,
-                            std::chrono::duration_cast<std::chrono::seconds>(now - node.heard).count());
+  if (silence.is_any_late && now < *hang_since_ + (kMute - kLate)) return;
+  if (silence.ranks.empty()) return end_for("hang", kHangCode, std::move(sentence), now);
+  const auto whole_s = std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
+  const auto is_on_lost_node = [&](int rank) {
+    return std::find(silence.nodes.begin(), silence.nodes.end(), host_of(rank)) != silence.nodes.end();
+  };
+  int first = silence.ranks.front();
+  for (const int rank : silence.ranks) {
+    if (!is_on_lost_node(rank)) continue;
+    if (lost_.empty()) first = rank;
+    lost_.insert(rank);
   }
-  if (!silent.empty()) {
-    const int first = *lost_.begin();
-    const auto& hello = ranks_.at(first).hello;
-    end_.first_failed = {first, hello.host, hello.pid, {kHangCode, 0, "its node is silent"}};
-    record_failure(*end_.first_failed);
-    end_.lost_nodes = std::move(silent);
+  if (silence.nodes.empty()) {
+    sentence += fmt::format("; nothing is heard of rank {} on {} for {} s", first, host_of(first), whole_s);
   }
+  for (const auto& host : silence.nodes) {
+    sentence += fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host, whole_s);
+  }
+  const auto& hello = ranks_.at(first).hello;
+  const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";
+  end_.first_failed = {first, hello.host, hello.pid, {kHangCode, 0, why}};
+  record_failure(*end_.first_failed);
+  end_.lost_nodes = std::move(silence.nodes);
   end_for("hang", kHangCode, std::move(sentence), now);
 }
 

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -12,12 +13,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "common/files.h"
+#include "common/hostlist.h"
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/attempt_watch.h"
+#include "runtime/agent/autopsy.h"
 #include "runtime/agent/background_file.h"
+#include "runtime/agent/beside.h"
 #include "runtime/agent/gate.h"
+#include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/node_check.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
@@ -38,8 +44,13 @@ constexpr milliseconds kAsleep{2000};                  ///< longer between two t
 constexpr std::chrono::seconds kSignalComesEarly{90};  ///< Slurm looks at time limits twice a minute, and rounds
 constexpr std::chrono::seconds kRequeueTakes{15};  ///< from the order to end the ranks to Slurm's having queued the job
 constexpr milliseconds kLastSnapshotLimit{1000};
+constexpr std::chrono::seconds kStepLinger{90};
+constexpr milliseconds kAskAgain{2000};
+constexpr std::size_t kClaimedNodesLimitBytes = 16U << 10U;
 constexpr std::size_t kAddressesLimit = 8;
+constexpr std::size_t kOwnFiles = 64;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
+constexpr milliseconds kLocalLogLimit{5000};  ///< for the rest of local.out to be written
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 
 std::string dump(const Json& json) {
@@ -67,6 +78,16 @@ std::string own_host() {
   return host.data();
 }
 
+/// The nodes that the step is for: those that lead chose, else all of the job's.
+std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
+  constexpr std::string_view kChosen = "--nodelist=";
+  for (const auto& word : command) {
+    if (word == "--" || word == "rank") break;
+    if (word.starts_with(kChosen)) return word.substr(kChosen.size());
+  }
+  return env.get_or("SLURM_JOB_NODELIST", "");
+}
+
 bool tries_collective(const LeadOptions& options) {
   const auto checks = NodeChecks::parse(options.node_checks);
   return checks && !checks->collective.empty();
@@ -87,7 +108,9 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
         signal_fd_(place.signal_fd),
         command_(place.command),
         controller_(place.controller),
-        ends_before_limit_(place.ends_before_limit) {}
+        bystander_(place.bystander),
+        ends_before_limit_(place.ends_before_limit),
+        on_early_end_(place.on_early_end) {}
 
   Result<AttemptEnd> lead_attempt();
 
@@ -118,20 +141,38 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
 
+  void on_full(int error) override { attempt_->on_full(too_few_files(error), Clock::now()); }
+
   // StepHandler
   void on_task_end(int rank, std::string_view host, int code, int signal) override {
     attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal, Clock::now());
   }
   void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
   void on_out_of_memory() override { attempt_->on_out_of_memory(); }
-  void on_node_failure(std::string_view nodes) override { attempt_->on_node_failure(nodes, Clock::now()); }
+  void on_launch_failure(std::string_view node, std::string_view why) override {
+    attempt_->on_launch_failure(node, why, Clock::now());
+  }
+  void on_node_failure(std::string_view nodes) override {
+    if (claimed_nodes_.size() < kClaimedNodesLimitBytes)
+      claimed_nodes_ += fmt::format("{}{}", claimed_nodes_.empty() ? "" : ",", nodes);
+  }
+  void on_foreign_line(std::string_view line) override { attempt_->on_foreign_line(line); }
+  void on_launcher_killed(int signal) override { attempt_->on_launcher_killed(signal, Clock::now()); }
   void on_step_end(int code, std::string_view words) override { attempt_->on_step_end(code, words, Clock::now()); }
 
  private:
   [[nodiscard]] Env step_env() const;
+  [[nodiscard]] bool marks_errors() const { return !options_.local && !ranks_errors_go_elsewhere(command_, env_); }
+  [[nodiscard]] std::string too_few_files(int error) const;
   Result<> start_step();
+  /// After a success: srun may not know yet that its ranks have ended, and it may still hold text of theirs.
+  void wait_for_step();
   void take_signals();
   void look_at_limit();
+  /// Asks the controller whether it has lost the nodes that srun names, and tells the attempt those that it has.
+  void confirm_node_failure(Clock::time_point now);
+  void on_limit_known(const Result<JobFacts>& facts);
+  void close_local_log();
   void answer(const std::vector<Store::Answer>& answers);
   void on_hello(int rank, PeerId peer, const Json& message);
   void tick();
@@ -149,7 +190,9 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   int signal_fd_;
   const std::vector<std::string>& command_;
   const Controller* controller_;
+  pid_t bystander_;
   bool ends_before_limit_;
+  const std::function<void(const AttemptEnd&)>& on_early_end_;
   std::string host_ = own_host();
   std::vector<std::string> addresses_;
   Key secret_{};
@@ -158,12 +201,21 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<AttemptWatch> watch_;
   std::unique_ptr<Step> step_;
+  Beside<Result<JobFacts>> limit_;
+  int ends_asked_ = 0;  ///< signals that asked for the end
   SampleBoard samples_{Clock::now()};
+  IdleGpus idle_gpus_{options_.idle_gpu_after};
+  std::unordered_map<int, std::string> host_of_rank_;
+  bool has_begun_ = false;  ///< the ranks' programs have been started
   SnapshotFile ranks_file_{run_.directory / "ranks.json"};
   Store store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
   std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
+  std::string claimed_nodes_;             ///< srun says that they have failed; the controller was not asked yet
+  std::string asked_nodes_;               ///< it is being asked
+  Beside<Result<std::vector<std::string>>> lost_nodes_;
+  Clock::time_point next_question_{};
   Clock::time_point next_beat_{};
   Clock::time_point last_tick_ = Clock::now();
   bool is_superseded_ = false;
@@ -178,12 +230,12 @@ Result<AttemptEnd> Lead::lead_attempt() {
   if (addresses_.empty()) addresses_.emplace_back("127.0.0.1");
   if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
 
-  const auto job_nodes = options_.local ? std::string() : env_.get_or("SLURM_JOB_NODELIST", "");
-  attempt_ =
-      std::make_unique<Attempt>(AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0),
-                                               job_nodes, options_.hang_after, tries_collective(options_),
-                                               options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout)},
-                                *this, Clock::now());
+  const auto job_nodes = options_.local ? std::string() : nodes_of_step(command_, env_);
+  attempt_ = std::make_unique<Attempt>(
+      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0), job_nodes,
+                     options_.hang_after, tries_collective(options_), true,
+                     options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout), marks_errors()},
+      *this, Clock::now());
   const auto env = step_env();
   Json fields{{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}};
   if (!options_.node_checks.empty()) fields["checks"] = options_.node_checks;
@@ -200,10 +252,23 @@ Result<AttemptEnd> Lead::lead_attempt() {
     loop_.run_once(next_wait());
     tick();
   }
-  step_.reset();
   write_samples(Clock::now(), true);
+  wait_for_step();
+  step_.reset();
+  close_local_log();
   if (signals) loop_.unwatch(*signals);
   return attempt_->end();
+}
+
+void Lead::wait_for_step() {
+  if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
+  on_early_end_(attempt_->end());
+  const auto until = Clock::now() + kStepLinger;
+  while (!attempt_->step_is_over() && Clock::now() < until && ends_asked_ < 2) {
+    loop_.run_once(kTickEvery);
+    step_->tick();
+    step_->reap();
+  }
 }
 
 Env Lead::step_env() const {
@@ -221,9 +286,24 @@ Env Lead::step_env() const {
   return env;
 }
 
+std::string Lead::too_few_files(int error) const {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto joined = rank_of_peer_.size();
+  const int size = options_.local ? *options_.local : attempt_->world_size();
+  const auto wanted = static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
+  return fmt::format(
+      "lead cannot take another rank's connection after {}: {}; it may have {} open files, one for each rank and some "
+      "of "
+      "its own, and needs about {}: raise the hard limit where the job starts (`ulimit -Hn`; LimitNOFILE of slurmd), "
+      "or start fewer ranks",
+      joined, errno_text(error), limit.rlim_cur, wanted);
+}
+
 Result<> Lead::start_step() {
   if (options_.local) {
-    auto log = BackgroundFile::open((run_.directory / "local.out").string(), kLocalLogQueueBytes);
+    auto log = BackgroundFile::open((run_.directory / "local.out").string(), kLocalLogQueueBytes,
+                                    BackgroundFile::Content::kText);
     if (log) {
       local_log_ = std::move(*log);
     } else {
@@ -231,12 +311,28 @@ Result<> Lead::start_step() {
       record("warning", {{"message", log.error().message}});
     }
   }
-  const StepPlumbing plumbing{loop_, *this, out_, err_, local_log_.get()};
-  auto step = options_.local ? start_local(plumbing, command_, step_env(), *options_.local)
-                             : start_srun(plumbing, command_, step_env());
+  const StepPlumbing plumbing{loop_, *this, out_, err_, local_log_.get(), marks_of(secret_), bystander_};
+  auto env = step_env();
+  auto command = command_;
+  if (marks_errors()) keep_lines_whole(command, env);
+  auto step = options_.local ? start_local(plumbing, command, std::move(env), *options_.local)
+                             : start_srun(plumbing, command, env);
   if (!step) return tl::unexpected<Error>(std::move(step.error()));
   step_ = std::move(*step);
   return {};
+}
+
+/// Closes local.out. Output that is missing from it is told in the file and to the user.
+void Lead::close_local_log() {
+  if (!local_log_) return;
+  std::string lacks;
+  if (const auto dropped = local_log_->dropped_bytes(); dropped > 0)
+    lacks = fmt::format("{} bytes of output: it was not written fast enough", dropped);
+  if (!local_log_->drain(kLocalLogLimit)) lacks += (lacks.empty() ? "" : ", and ") + std::string("its end");
+  if (lacks.empty()) return;
+  const auto message = fmt::format("local.out lacks {}", lacks);
+  say(message);
+  record("warning", {{"message", message}});
 }
 
 void Lead::take_signals() {
@@ -246,6 +342,7 @@ void Lead::take_signals() {
     if (signal != SIGCHLD) {
       attempt_->on_own_signal(signal, Clock::now());
       if (signal == SIGUSR1) look_at_limit();
+      if (signal != SIGUSR1) ++ends_asked_;
     } else if (step_) {
       step_->reap();
     }
@@ -256,14 +353,38 @@ void Lead::take_signals() {
 /// apart.
 void Lead::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
+  if (!limit_.is_open()) limit_.ask([controller = *controller_] { return controller.job(); });
+}
+
+void Lead::on_limit_known(const Result<JobFacts>& facts) {
   const std::int64_t before = options_.retry.signal_before_s;
-  auto left = before;
-  if (const auto facts = controller_->job(); facts && facts->seconds_to_limit) left = *facts->seconds_to_limit;
+  const auto left = facts && facts->seconds_to_limit ? *facts->seconds_to_limit : before;
   if (left > before + kSignalComesEarly.count()) return;
   attempt_->on_limit_near();
   if (!ends_before_limit_) return;
   const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)), Clock::now());
+}
+
+void Lead::confirm_node_failure(Clock::time_point now) {
+  if (const auto lost = lost_nodes_.take()) {
+    if (!*lost) {  // nobody answers: asked again
+      claimed_nodes_ = std::exchange(asked_nodes_, {}) + (claimed_nodes_.empty() ? "" : "," + claimed_nodes_);
+      next_question_ = now + kAskAgain;
+    } else if ((*lost)->empty()) {
+      const auto message = fmt::format(
+          "srun says that {} failed, and Slurm's controller that the job still has it; "
+          "the run goes on",
+          printable(asked_nodes_));
+      say(message);
+      record("warning", {{"message", message}});
+    } else {
+      attempt_->on_node_failure(compress_hostlist(**lost), now);
+    }
+  }
+  if (claimed_nodes_.empty() || lost_nodes_.is_open() || controller_ == nullptr || now < next_question_) return;
+  asked_nodes_ = std::exchange(claimed_nodes_, {});
+  lost_nodes_.ask([controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
 }
 
 bool Lead::on_peer(PeerId peer, const Claim& claim) {
@@ -294,7 +415,7 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   const int rank = found->second;
   const auto now = Clock::now();
   attempt_->on_heard(rank, now);
-  const auto message = Json::parse(payload, nullptr, false);
+  const auto message = parse_json<Json>(payload);
   if (!message.is_object()) return;
   const auto type = text(message, "type");
   const auto id = static_cast<std::uint64_t>(std::max<std::int64_t>(integer_or(message, "id", 0), 0));
@@ -323,12 +444,21 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   } else if (type == "exit") {
     const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
     const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
-    attempt_->on_exit(rank, {code, signal, text(message, "error").substr(0, 4096)}, now);
+    if (step_) step_->reap();  // a launcher that was killed is why its ranks are
+    RankEnd end{code, signal, text(message, "error").substr(0, 4096)};
+    if (const auto own = message.find("own"); own != message.end() && own->is_boolean()) end.is_own = own->get<bool>();
+    if (message.contains("of"))
+      end.of = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "of", -1), -1, 1 << 24));
+    attempt_->on_exit(rank, std::move(end), now);
+  } else if (type == "autopsy") {
+    attempt_->on_autopsy(rank, frames_of_line(payload), now);
   } else if (type == "stopped") {
     attempt_->on_stopped(
         rank, std::chrono::seconds(std::clamp<std::int64_t>(integer_or(message, "seconds", 0), 0, 1 << 30)), now);
   } else if (type == "beat") {
     samples_.note(rank, message, now);
+    if (const auto host = host_of_rank_.find(rank); host != host_of_rank_.end())
+      idle_gpus_.note(rank, host->second, message, now);
     if (is_true(message, "printed")) attempt_->on_output(now);
   }
 }
@@ -348,6 +478,7 @@ void Lead::on_hello(int rank, PeerId peer, const Json& message) {
       hello->unfit += (hello->unfit.empty() ? "" : "; ") + *problem;
   }
   samples_.add(hello->world, hello->host);
+  host_of_rank_[rank] = hello->host;
   attempt_->on_hello(rank, *hello, Clock::now());
 }
 
@@ -365,11 +496,16 @@ void Lead::answer(const std::vector<Store::Answer>& answers) {
 
 void Lead::tick() {
   const auto now = Clock::now();
-  if (now - last_tick_ > kAsleep) attempt_->on_asleep(now - last_tick_);
+  if (now - last_tick_ > kAsleep) {
+    attempt_->on_asleep(now - last_tick_);
+    idle_gpus_.on_asleep(now - last_tick_);
+  }
   last_tick_ = now;
   gate_->tick(now);
   answer(store_.expire(now));
   if (step_) step_->tick();
+  confirm_node_failure(now);
+  if (const auto facts = limit_.take()) on_limit_known(*facts);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
     broadcast({{"type", "beat"}});
@@ -390,6 +526,11 @@ void Lead::tick() {
                       now);
   }
   write_samples(now, false);
+  if (attempt_->end().has_run && !has_begun_) {
+    has_begun_ = true;
+    idle_gpus_.on_start(now);
+  }
+  if (const auto idle = idle_gpus_.due(now)) attempt_->on_idle_gpus(*idle, options_.ends_idle_gpus, now);
   attempt_->tick(now);
 }
 

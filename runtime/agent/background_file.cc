@@ -5,52 +5,130 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 namespace dlrun::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kTryAgain{250};
+
+}  // namespace
 
 // Owned by both threads: the writer may outlive its owner inside a write that never returns.
 struct BackgroundFile::Shared {
   struct Record {
     std::string bytes;
     bool durable = false;
+    std::size_t gap_bytes = 0;  ///< so many were dropped here; bytes is empty then
   };
 
   UniqueFd file;
   UniqueFd event;
   std::string name;
   std::size_t limit_bytes = 0;
+  Content content = Content::kRecords;
+
+  // Of the writing thread alone.
+  std::size_t failed_bytes = 0;  // in a row, up to now
+  std::string why_failed;
+  bool is_at_line_start = true;
+  std::optional<std::chrono::steady_clock::time_point> given_up_at;  // of the disk; nothing: it takes what is written
 
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Record> queue;      // guarded by mutex, like all below
   std::size_t queued_bytes = 0;  // of queue and of the record that is being written
+  bool is_writing = false;
   std::optional<Error> failure;
   bool has_failed = false;
   bool is_closing = false;
+  std::size_t dropped_bytes = 0;
+
+  [[nodiscard]] bool is_drained() const { return queue.empty() && !is_writing; }
+  Renew renew;
+  off_t renew_beyond = 0;
 
   void notify() {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto ignored = ::write(event.get(), &one, sizeof one);
   }
 
+  [[nodiscard]] std::string gap_line(std::size_t bytes, std::string_view why) const {
+    return fmt::format("{}dlrun: {} bytes of output are missing here: {}\n", is_at_line_start ? "" : "\n", bytes, why);
+  }
+
+  /// Writes a record, behind a line about what was lost before it.
+  Result<> write(const Record& record) {
+    if (content == Content::kRecords) return append(record);
+    Record text{{}, record.durable};
+    if (failed_bytes > 0) text.bytes = gap_line(failed_bytes, why_failed);
+    if (record.gap_bytes > 0) text.bytes += gap_line(record.gap_bytes, "the file was not written fast enough");
+    text.bytes += record.bytes;
+    auto written = append(text);
+    if (written) {
+      failed_bytes = 0;
+      is_at_line_start = text.bytes.empty() ? is_at_line_start : text.bytes.back() == '\n';
+    } else {
+      failed_bytes += record.bytes.size() + record.gap_bytes;
+      why_failed = written.error().message;
+    }
+    return written;
+  }
+
+  /// Pauses before another try; false once the disk has had its time.
+  [[nodiscard]] bool waits_for_disk() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!given_up_at) given_up_at = now + BackgroundFile::kDiskPatience;
+    if (now >= *given_up_at) return false;
+    std::unique_lock lock(mutex);
+    return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });
+  }
+
   /// Writes one record at the file's end, whole or not at all.
   Result<> append(const Record& record) {
     struct stat before {};
-    const bool is_regular = ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
-    if (auto written = write_all(file.get(), record.bytes); !written) {
-      if (is_regular) [[maybe_unused]]
+    const bool is_cut = content != Content::kSharedText && ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
+    for (;;) {
+      auto written = write_all(file.get(), record.bytes);
+      if (written) break;
+      if (is_cut) [[maybe_unused]]
         const int ignored = ::ftruncate(file.get(), before.st_size);
-      return within(name, written.error());
+      if (!is_cut || !record.durable || !waits_for_disk()) return within(name, written.error());
     }
+    given_up_at.reset();
     if (record.durable && ::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) {
       return fail(Errc::kIo, "{}: {}", name, errno_text(errno));
     }
+    return {};
+  }
+
+  /// Runs in the writer's thread, without the mutex but to read what it needs.
+  Result<> renew_if_large() {
+    const auto [call, limit] = [&] {
+      const std::lock_guard lock(mutex);
+      return std::pair(renew, renew_beyond);
+    }();
+    struct stat info {};
+    if (!call || ::fstat(file.get(), &info) != 0 || info.st_size <= limit) return {};
+    auto renewed = call();
+    off_t next = 2 * info.st_size;
+    if (renewed) {
+      file = std::move(*renewed);
+      if (::fstat(file.get(), &info) == 0) next = std::max(limit, 2 * info.st_size);
+    }
+    const std::lock_guard lock(mutex);
+    renew_beyond = next;
+    if (!renewed) return tl::unexpected(renewed.error());
     return {};
   }
 
@@ -61,9 +139,12 @@ struct BackgroundFile::Shared {
       if (queue.empty()) return;
       const auto record = std::move(queue.front());
       queue.pop_front();
+      is_writing = true;
       lock.unlock();
-      auto written = append(record);
+      auto written = write(record);
+      if (written) written = renew_if_large();
       lock.lock();
+      is_writing = false;
       queued_bytes -= record.bytes.size();
       if (!written && !has_failed) {
         has_failed = true;
@@ -75,13 +156,20 @@ struct BackgroundFile::Shared {
   }
 };
 
-BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes)
+BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes, Content content)
     : shared_(std::make_shared<Shared>()) {
   shared_->file = std::move(file);
   shared_->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   shared_->name = std::move(name);
   shared_->limit_bytes = limit_bytes;
+  shared_->content = content;
   std::thread([shared = shared_] { shared->run(); }).detach();
+}
+
+void BackgroundFile::renew_beyond(std::size_t limit_bytes, Renew renew) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->renew_beyond = static_cast<off_t>(limit_bytes);
+  shared_->renew = std::move(renew);
 }
 
 BackgroundFile::~BackgroundFile() {
@@ -90,10 +178,11 @@ BackgroundFile::~BackgroundFile() {
   shared_->changed.notify_all();
 }
 
-Result<std::unique_ptr<BackgroundFile>> BackgroundFile::open(const std::string& path, std::size_t limit_bytes) {
+Result<std::unique_ptr<BackgroundFile>> BackgroundFile::open(const std::string& path, std::size_t limit_bytes,
+                                                             Content content) {
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path, errno_text(errno));
-  return std::make_unique<BackgroundFile>(std::move(file), path, limit_bytes);
+  return std::make_unique<BackgroundFile>(std::move(file), path, limit_bytes, content);
 }
 
 bool BackgroundFile::push(std::string record, bool durable) {
@@ -108,6 +197,31 @@ bool BackgroundFile::push(std::string record, bool durable) {
 bool BackgroundFile::has_room() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->queued_bytes < shared_->limit_bytes;
+}
+
+void BackgroundFile::push_or_drop(std::string bytes) {
+  if (bytes.empty()) return;
+  const std::lock_guard lock(shared_->mutex);
+  auto& queue = shared_->queue;
+  if (shared_->queued_bytes == 0 || shared_->queued_bytes + bytes.size() <= shared_->limit_bytes) {
+    shared_->queued_bytes += bytes.size();
+    queue.push_back({std::move(bytes)});
+    shared_->changed.notify_all();
+    return;
+  }
+  shared_->dropped_bytes += bytes.size();
+  if (queue.empty() || queue.back().gap_bytes == 0) queue.push_back({});
+  queue.back().gap_bytes += bytes.size();
+}
+
+std::size_t BackgroundFile::dropped_bytes() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->dropped_bytes;
+}
+
+std::size_t BackgroundFile::queued_bytes() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->queued_bytes;
 }
 
 std::optional<Error> BackgroundFile::take_failure() {
@@ -126,12 +240,12 @@ void BackgroundFile::acknowledge() {
 
 bool BackgroundFile::is_drained() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->queued_bytes == 0;
+  return shared_->is_drained();
 }
 
 bool BackgroundFile::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(shared_->mutex);
-  return shared_->changed.wait_for(lock, limit, [&] { return shared_->queued_bytes == 0; });
+  return shared_->changed.wait_for(lock, limit, [&] { return shared_->is_drained(); });
 }
 
 }  // namespace dlrun::agent

@@ -9,6 +9,7 @@
 
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/descendants.h"
 #include "runtime/agent/process_tree.h"
 
 namespace dlrun::agent {

@@ -36,6 +36,7 @@ JobFacts parse_job(std::string_view text, std::int64_t now) {
   JobFacts facts;
   facts.state = value_of(text, "JobState");
   facts.reason = value_of(text, "Reason");
+  facts.partition = value_of(text, "Partition");
   facts.nodes = value_of(text, "NodeList");
   facts.excluded = value_of(text, "ExcNodeList");
   const auto restarts = parse_int(value_of(text, "Restarts")).value_or(0);
@@ -60,6 +61,36 @@ std::vector<std::string> parse_bad_nodes(std::string_view text) {
     if (is_bad && (bad.empty() || bad.back() != node)) bad.emplace_back(node);
   }
   return bad;
+}
+
+bool requeues_preempted(std::string_view config, std::string_view partition) {
+  const auto setting = [&](std::string_view name) {
+    for (const auto line : split(config, '\n')) {
+      const auto equals = line.find('=');
+      if (equals != std::string_view::npos && trim(line.substr(0, equals)) == name)
+        return std::string(trim(line.substr(equals + 1)));
+    }
+    return std::string();
+  };
+  const auto words = setting("SLURM_VERSION");
+  const auto version = split(words, '.');
+  const auto year = parse_int(version[0]);
+  const auto month = version.size() > 1 ? parse_int(version[1]) : std::nullopt;
+  if (!year || !month || *year < 24 || (*year == 24 && *month < 5)) return false;
+  auto mode = setting("PreemptType").ends_with("partition_prio") ? value_of(partition, "PreemptMode") : std::string();
+  if (mode.empty()) mode = setting("PreemptMode");
+  return mode.find("REQUEUE") != std::string::npos;
+}
+
+std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<std::string>& bad, const JobFacts& job) {
+  auto lost = expand_hostlist(nodes).value_or(std::vector<std::string>());
+  const auto kept = expand_hostlist(job.nodes).value_or(std::vector<std::string>());
+  const auto has = [](const std::vector<std::string>& all, const std::string& node) {
+    return std::find(all.begin(), all.end(), node) != all.end();
+  };
+  // A job that ends, or waits to start again, has no nodes: that says nothing of each.
+  std::erase_if(lost, [&](const std::string& node) { return !has(bad, node) && (kept.empty() || has(kept, node)); });
+  return lost;
 }
 
 Controller::Controller(Env env, std::string job) : env_(std::move(env)), job_(std::move(job)) {
@@ -92,6 +123,23 @@ Result<std::vector<std::string>> Controller::bad_nodes(const std::string& nodes)
   const auto text = ask({"sinfo", "--noheader", "--Node", "--format=%N %T", "--nodes=" + nodes});
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_bad_nodes(*text);
+}
+
+Result<std::vector<std::string>> Controller::lost_nodes(const std::string& nodes) const {
+  const auto bad = bad_nodes(nodes);
+  if (!bad) return tl::unexpected<Error>(bad.error());
+  const auto facts = job();
+  if (!facts) return tl::unexpected<Error>(facts.error());
+  return agent::lost_nodes(nodes, *bad, *facts);
+}
+
+bool Controller::requeues_by_itself(bool was_preempted) const {
+  const auto facts = job();
+  if (!facts || !(facts->is_preempted || was_preempted)) return false;
+  const auto config = ask({"scontrol", "show", "config"});
+  if (!config) return false;
+  const auto partition = ask({"scontrol", "show", "partition", "--oneliner", facts->partition});
+  return requeues_preempted(*config, partition ? std::string_view(*partition) : std::string_view());
 }
 
 Result<> Controller::requeue(const std::vector<std::string>& excluded) const {

@@ -1,6 +1,7 @@
 #include "runtime/agent/events.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,35 +10,67 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/run_events.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "runtime/agent/background_file.h"
+#include "runtime/agent/event_compaction.h"
 
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kFileLimitBytes = 1U << 30U;
+constexpr std::size_t kLongestText = 4096;
+constexpr std::size_t kLongestList = 64U << 10U;
 constexpr std::size_t kQueueLimitBytes = 16U << 20U;
+
+/// A value as the record takes it: a long text and a long list end in "...".
+nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
+  if (value.is_string() && value.get_ref<const std::string&>().size() > kLongestText)
+    return value.get_ref<const std::string&>().substr(0, kLongestText) + "...";
+  if (!value.is_array()) return value;
+  auto list = nlohmann::ordered_json::array();
+  std::size_t bytes = 0;
+  for (const auto& one : value) {
+    auto item = shortened(one);
+    bytes += item.is_string() ? item.get_ref<const std::string&>().size() : sizeof(std::int64_t);
+    if (bytes > kLongestList) {
+      list.push_back("...");
+      break;
+    }
+    list.push_back(std::move(item));
+  }
+  return list;
+}
 
 }  // namespace
 
-EventLog::EventLog(std::unique_ptr<BackgroundFile> file, std::size_t cut_bytes)
-    : file_(std::move(file)), cut_bytes_(cut_bytes) {}
+EventLog::EventLog(std::string path, std::unique_ptr<BackgroundFile> file, std::size_t cut_bytes)
+    : path_(std::move(path)), file_(std::move(file)), cut_bytes_(cut_bytes) {}
 EventLog::EventLog(EventLog&&) noexcept = default;
 EventLog& EventLog::operator=(EventLog&&) noexcept = default;
 EventLog::~EventLog() = default;
 
 Result<EventLog> EventLog::open(const std::filesystem::path& path) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  const auto text = read_file(path, kFileLimitBytes);
-  if (!text) return tl::unexpected<Error>(text.error());
-  const auto lines = parse_checked_lines(*text);
-  const std::size_t cut_bytes = text->size() - lines.valid_bytes;
-  if (cut_bytes != 0 && ::ftruncate(file.get(), static_cast<off_t>(lines.valid_bytes)) != 0) {
+  DLRUN_TRY(sync_directory(path.parent_path()));  // a file that is new must not go with its name
+  const auto readable = open_untrusted(path, Links::kRefuse);
+  if (!readable) return tl::unexpected(readable.error());
+  struct stat info {};
+  if (::fstat(readable->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  const off_t valid = end_of_checked_lines(readable->get(), info.st_size);
+  const auto cut_bytes = static_cast<std::size_t>(info.st_size - valid);
+  if (cut_bytes != 0 && ::ftruncate(file.get(), valid) != 0) {
     return fail(Errc::kIo, "{}: {} torn bytes at its end cannot be cut off: {}", path.string(), cut_bytes,
                 errno_text(errno));
   }
-  return EventLog(std::make_unique<BackgroundFile>(std::move(file), path.string(), kQueueLimitBytes), cut_bytes);
+  if (valid > static_cast<off_t>(kCompactAtBytes)) {
+    // Of an older version's lead. Where there is no room for a smaller one, the run goes on with this one.
+    if (auto compact = compact_events(path)) file = std::move(*compact);
+  }
+  auto background = std::make_unique<BackgroundFile>(std::move(file), path.string(), kQueueLimitBytes);
+  background->renew_beyond(kCompactAtBytes, [path] { return compact_events(path); });
+  return EventLog(path.string(), std::move(background), cut_bytes);
 }
 
 void EventLog::record(std::string_view event, const nlohmann::ordered_json& fields) {
@@ -46,7 +79,7 @@ void EventLog::record(std::string_view event, const nlohmann::ordered_json& fiel
   object["event"] = event;
   object["attempt"] = attempt_;
   for (const auto& [key, value] : fields.items()) {
-    if (!object.contains(key) && key != "crc") object[key] = value;
+    if (!object.contains(key) && key != "crc") object[key] = shortened(value);
   }
   const bool is_passing = event == "progress" || event == "samples";
   if (is_passing && !file_->has_room()) return;

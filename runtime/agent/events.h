@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,6 +25,7 @@ class EventLog {
   EventLog& operator=(EventLog&&) noexcept;
   ~EventLog();
 
+  [[nodiscard]] const std::string& path() const { return path_; }
   /// Bytes of the torn tail that open() cut off.
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
@@ -39,8 +41,9 @@ class EventLog {
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);
 
  private:
-  EventLog(std::unique_ptr<BackgroundFile> file, std::size_t cut_bytes);
+  EventLog(std::string path, std::unique_ptr<BackgroundFile> file, std::size_t cut_bytes);
 
+  std::string path_;
   std::unique_ptr<BackgroundFile> file_;
   std::size_t cut_bytes_ = 0;
   int attempt_ = 0;

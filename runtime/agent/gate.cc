@@ -1,19 +1,67 @@
 #include "runtime/agent/gate.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <vector>
 
 namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kNetworkBytes = 8;  // of an IPv6 address: one host may have all that is behind them
+constexpr std::chrono::milliseconds kLookAtSilence{250};
+
+/// IN6ADDR_ANY where the address is of no family that a listener accepts.
+std::array<unsigned char, 16> host_of(const sockaddr_storage& address) {
+  std::array<unsigned char, 16> host{};
+  if (address.ss_family == AF_INET) {
+    host[10] = host[11] = 0xff;
+    std::memcpy(host.data() + 12, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+  } else if (address.ss_family == AF_INET6) {
+    const auto& ip = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    const bool is_whole = IN6_IS_ADDR_V4MAPPED(&ip) || IN6_IS_ADDR_LOOPBACK(&ip);
+    std::memcpy(host.data(), &ip, is_whole ? host.size() : kNetworkBytes);
+  }
+  return host;
+}
+
+std::array<unsigned char, 16> host_of(const std::string& ip) {
+  sockaddr_storage address{};
+  address.ss_family = ip.find(':') == std::string::npos ? AF_INET : AF_INET6;
+  void* into = address.ss_family == AF_INET ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(address).sin_addr)
+                                            : static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr);
+  ::inet_pton(address.ss_family, ip.c_str(), into);
+  return host_of(address);
+}
+
+/// Half of the open files that this process may have, so that ranks have the other half.
+std::size_t places_of_strangers() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return Gate::kPlaces;
+  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, Gate::kPlaces);
+}
+
+}  // namespace
 
 Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& secret)
-    : loop_(loop), handler_(handler), listener_(std::move(listener)), secret_(secret), last_tick_(Clock::now()) {
+    : loop_(loop),
+      handler_(handler),
+      listener_(std::move(listener)),
+      secret_(secret),
+      last_tick_(Clock::now()),
+      places_(places_of_strangers()) {
+  const int on = 1;  // connections inherit it
+  ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  own_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
+  for (const auto& ip : own_addresses()) own_hosts_.insert(host_of(ip));
   accepting_ = loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
 }
 
@@ -34,40 +82,85 @@ void Gate::pause_accepting(Clock::time_point until) {
 }
 
 void Gate::accept_peers() {
-  for (;;) {
+  // Bounded, so that a flood cannot keep the loop from the ranks.
+  for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
-    if (unproven_.size() >= kPlaces) {
+    if (unproven_.size() >= places_) {
       // Who is new waits in the kernel's queue, so that a genuine rank on a busy machine has time to answer.
-      const auto oldest_leaves = find(unproven_.front())->since + kPlaceHeldFor;
-      if (now < oldest_leaves) return pause_accepting(oldest_leaves);
-      lose(unproven_.front(), "its place was needed");
+      const auto leaves = next_to_leave();
+      const auto held_until = find(leaves)->since + kPlaceHeldFor;
+      if (now < held_until) return pause_accepting(held_until);
+      lose(leaves, "its place was needed");
     }
-    UniqueFd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    UniqueFd socket(
+        ::accept4(listener_.socket.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN) return;
+      const int error = errno;
+      if (error == EINTR || error == ECONNABORTED) continue;
+      if (error == EAGAIN) return;
       // Out of descriptors or memory: strangers make room, ranks keep theirs.
-      if (!unproven_.empty()) lose(unproven_.front(), "its descriptor was needed");
-      return pause_accepting(now + kPlaceHeldFor);
+      if (unproven_.empty()) {
+        if (!std::exchange(is_full_told_, true)) handler_.on_full(error);
+        return pause_accepting(now + kPlaceHeldFor);
+      }
+      const auto held_until = find(next_to_leave())->since + kPlaceHeldFor;
+      if (now < held_until) return pause_accepting(held_until);
+      lose(next_to_leave(), "its descriptor was needed");
+      continue;
     }
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const PeerId id = next_++;
-    auto peer = std::make_unique<Peer>();
-    peer->socket = std::move(socket);
-    peer->since = now;
-    peer->handshake.emplace(secret_);
-    peer->out = peer->handshake->greeting();
-    const auto watch = loop_.watch(peer->socket.get(), EPOLLIN, [this, id](std::uint32_t events) {
-      if ((events & EPOLLOUT) != 0) write_to(id);
-      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) read_from(id);
-    });
-    if (!watch) continue;
-    peer->watch = *watch;
-    peer->place = unproven_.insert(unproven_.end(), id);
-    peers_.emplace(id, std::move(peer));
-    write_to(id);
+    admit(std::move(socket), host_of(from), now);
   }
+}
+
+void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
+  auto peer = std::make_unique<Peer>();
+  peer->handshake.emplace(secret_);
+  const auto greeting = peer->handshake->greeting();
+  // A flood's connections are often gone already: this shows it, and costs least.
+  const ssize_t sent = ::send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(greeting.size())) {  // some bytes always fit into a new connection's buffer
+    ++turned_away_;
+    return;
+  }
+  const PeerId id = next_++;
+  const auto watch = loop_.watch(socket.get(), EPOLLIN, [this, id](std::uint32_t events) {
+    if ((events & EPOLLOUT) != 0) write_to(id);
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) read_from(id);
+  });
+  if (!watch) return;
+  peer->socket = std::move(socket);
+  peer->since = now;
+  peer->watch = *watch;
+  peer->host = host;
+  take_place(id, *peer);
+  peers_.emplace(id, std::move(peer));
+}
+
+PeerId Gate::next_to_leave() const {
+  return strangers_.at(shares_.rbegin()->host).front();
+}
+
+void Gate::take_place(PeerId id, Peer& peer) {
+  auto& of_host = strangers_[peer.host];
+  set_share(peer.host, of_host.size(), of_host.size() + 1);
+  peer.place = unproven_.insert(unproven_.end(), id);
+  peer.place_of_host = of_host.insert(of_host.end(), id);
+}
+
+void Gate::leave_place(const Peer& peer) {
+  const auto found = strangers_.find(peer.host);
+  set_share(peer.host, found->second.size(), found->second.size() - 1);
+  unproven_.erase(peer.place);
+  found->second.erase(peer.place_of_host);
+  if (found->second.empty()) strangers_.erase(found);
+}
+
+void Gate::set_share(const Host& host, std::size_t before, std::size_t after) {
+  const bool is_stranger = !own_hosts_.contains(host);
+  if (before > 0) shares_.erase({is_stranger, before, host});
+  if (after > 0) shares_.insert({is_stranger, after, host});
 }
 
 void Gate::read_from(PeerId id) {
@@ -119,7 +212,14 @@ bool Gate::prove(PeerId id) {
     return false;
   }
   if (!*proven) return true;
-  unproven_.erase(peer->place);
+  leave_place(*peer);
+  if (!own_hosts_.contains(peer->host)) {
+    const auto others = strangers_.find(peer->host);
+    const std::size_t places = others == strangers_.end() ? 0 : others->second.size();
+    set_share(peer->host, places, 0);
+    own_hosts_.insert(peer->host);
+    set_share(peer->host, 0, places);
+  }
   peer->handshake.reset();
   peer->channel = (*proven)->channel;
   if (!handler_.on_peer(id, (*proven)->claim)) {
@@ -189,27 +289,28 @@ void Gate::lose(PeerId id, std::string_view why) {
 void Gate::forget(PeerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
-  if (found->second->handshake) unproven_.erase(found->second->place);
+  if (found->second->handshake) leave_place(*found->second);
   loop_.unwatch(found->second->watch);
   peers_.erase(found);
 }
 
 void Gate::tick(Clock::time_point now) {
-  // More than two seconds between ticks: this process was stopped or starved, and heard nobody meanwhile.
-  const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
-  last_tick_ = now;
   while (!unproven_.empty() && find(unproven_.front())->since + kUnprovenLimit <= now) {
     lose(unproven_.front(), "it did not prove itself in time");
   }
+  if (!accepting_ && accept_again_ <= now) {
+    accepting_ = loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
+  }
+  if (now < last_tick_ + kLookAtSilence) return;
+  // More than two seconds between ticks: this process was stopped or starved, and heard nobody meanwhile.
+  const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
+  last_tick_ = now;
   std::vector<PeerId> silent;
   for (const auto& [id, peer] : peers_) {
     peer->silent += awake;
     if (!peer->handshake && peer->silent > kSilenceLimit) silent.push_back(id);
   }
   for (const auto id : silent) lose(id, fmt::format("its agent has said nothing for {} s", kSilenceLimit.count()));
-  if (!accepting_ && accept_again_ <= now) {
-    accepting_ = loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
-  }
 }
 
 std::optional<Gate::Clock::time_point> Gate::next_deadline() const {

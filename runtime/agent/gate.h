@@ -2,11 +2,15 @@
 // Where ranks come in: the listening socket, the strangers in front of it, and the connections of those who have proven
 // that they belong to the attempt. One thread, on lead's event loop.
 
+#include <array>
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,14 +33,20 @@ class GateHandler {
   virtual void on_message(PeerId peer, std::string_view payload) = 0;
   /// The connection of a peer that on_peer accepted is gone, and closed already. Not called after close().
   virtual void on_lost(PeerId peer, std::string_view why) = 0;
+  /// Nobody else can come in: this process has no descriptor left, and no stranger that could give one back. error is
+  /// accept's. Told once.
+  virtual void on_full(int /*error*/) {}
 };
 
 class Gate {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The bounds on strangers. A flood can keep a place only as long as nobody waits behind it for kPlaceHeldFor.
-  static constexpr std::size_t kPlaces = 64;
+  // The bounds on strangers. A flood can keep a place only as long as nobody waits behind it for kPlaceHeldFor. Where
+  // all places are taken, the host that has the most loses one; hosts of the job (this one, and those that a rank has
+  // come from) lose theirs last.
+  static constexpr std::size_t kPlaces = 4096;  ///< at most; half of the open files that are allowed
+  static constexpr int kAcceptsPerRound = 256;
   static constexpr std::size_t kUnprovenLimitBytes = 512;
   static constexpr std::chrono::milliseconds kUnprovenLimit{5000};
   static constexpr std::chrono::milliseconds kPlaceHeldFor{50};
@@ -66,6 +76,9 @@ class Gate {
   [[nodiscard]] std::size_t turned_away() const { return turned_away_; }
 
  private:
+  /// Where a connection comes from: an IPv6 address, of whose network the first 64 bits count, or a mapped IPv4 one.
+  using Host = std::array<unsigned char, 16>;
+
   struct Peer {
     UniqueFd socket;
     EventLoop::Watch watch = 0;
@@ -79,10 +92,26 @@ class Gate {
     Channel channel;
     bool is_closing = false;
     bool waits_to_write = false;
-    std::list<PeerId>::iterator place;  ///< in unproven_, while it is unproven
+    // While it is unproven:
+    Host host{};
+    std::list<PeerId>::iterator place;          ///< in unproven_
+    std::list<PeerId>::iterator place_of_host;  ///< in strangers_
+  };
+  /// How many places a host has; those of strangers' hosts come behind those of the job's.
+  struct Share {
+    bool is_stranger = false;
+    std::size_t places = 0;
+    Host host{};
+    auto operator<=>(const Share&) const = default;
   };
 
   void accept_peers();
+  void admit(UniqueFd socket, const Host& host, Clock::time_point now);
+  /// Returns the unproven connection to close when a place is needed.
+  [[nodiscard]] PeerId next_to_leave() const;
+  void take_place(PeerId id, Peer& peer);
+  void leave_place(const Peer& peer);
+  void set_share(const Host& host, std::size_t before, std::size_t after);
   void pause_accepting(Clock::time_point until);
   void read_from(PeerId id);
   /// False when the peer is gone afterwards.
@@ -99,9 +128,14 @@ class Gate {
   Key secret_;
   std::optional<EventLoop::Watch> accepting_;
   Clock::time_point accept_again_{};
-  Clock::time_point last_tick_;
+  Clock::time_point last_tick_;  ///< that looked at silent peers
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::list<PeerId> unproven_;  ///< oldest first
+  std::size_t places_ = kPlaces;
+  std::list<PeerId> unproven_;                   ///< oldest first
+  std::map<Host, std::list<PeerId>> strangers_;  ///< the same by host
+  std::set<Share> shares_;                       ///< of strangers_
+  std::set<Host> own_hosts_;                     ///< of the job
+  bool is_full_told_ = false;
   PeerId next_ = 1;
   std::size_t turned_away_ = 0;
 };

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <chrono>
 
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/descendants.h"
 
 namespace dlrun::agent {
 namespace {
@@ -24,11 +24,11 @@ constexpr std::chrono::milliseconds kKillingLimit{2000};
 /// Ends what the agent has left behind. Killing a parent makes its children ours, so it takes a few rounds.
 void end_descendants() {
   const auto until = std::chrono::steady_clock::now() + kKillingLimit;
-  for (auto left = descendants(); !left.empty() && std::chrono::steady_clock::now() < until; left = descendants()) {
-    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+  while (has_children() && std::chrono::steady_clock::now() < until) {
+    for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    ::poll(nullptr, 0, 2);
+    if (has_children()) ::poll(nullptr, 0, 2);
   }
 }
 

@@ -16,10 +16,12 @@
 #include "common/hostlist.h"
 #include "common/text.h"
 #include "runtime/agent/attempt_lead.h"
+#include "runtime/agent/bad_node_memory.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/events.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
+#include "runtime/agent/record_wait.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/script_end.h"
 #include "runtime/agent/secrets.h"
@@ -33,11 +35,14 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kLastWordsLimit{5000};
-constexpr std::size_t kEventsLimitBytes = 1U << 30U;
+constexpr milliseconds kLastWordsLimit{5000};     ///< for somebody to read what lead said at its end
+constexpr milliseconds kSurroundingsLimit{3000};  ///< for surroundings.json of a run that was short
+constexpr int kTrainerRefusedCode = 78;           ///< the checkpoint folder, or the run, is another's
 constexpr off_t kLogTailBytes = 64 << 10;
 constexpr seconds kVerdictLimit{330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
 constexpr seconds kAskAgain{2};
+constexpr seconds kDiskPatience{60};  ///< for a full disk to have room again
+constexpr milliseconds kDiskTriedEvery{500};
 constexpr seconds kSlurmWasFaster{5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
 constexpr seconds kRequeueLimit{60};   ///< for Slurm to end us once the job is queued again
 
@@ -53,13 +58,37 @@ int refuse(const Error& error, int code) {
   return code;
 }
 
+/// The outputs of lead: the record, standard output and standard error.
+struct Outputs {
+  EventLoop& loop;
+  EventLog& events;
+  Sink& out;
+  Sink& err;
+  int signal_fd;
+
+  void say(std::string_view line) const { err.push(fmt::format("dlrun: {}\n", line)); }
+  /// The record is on the disk, or err has been told that it is not.
+  [[nodiscard]] bool wait_for_record() const { return agent::wait_for_record({loop, events, err, signal_fd}); }
+  /// Writes the last of everything; the exit code.
+  int close(int code) const {
+    std::ignore = wait_for_record();
+    if (const auto failure = events.take_failure()) {
+      say(fmt::format("{}; the run's record is incomplete", failure->message));
+    }
+    const auto until = Clock::now() + kLastWordsLimit;
+    while (out.held_bytes() + err.held_bytes() > 0 && Clock::now() < until) loop.run_once(milliseconds(100));
+    return code;
+  }
+};
+
 /// The run is over: that is on its record, and its secrets go.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end) {
-  events.record("ended", {{"state", end.is_timeout     ? "timeout"
-                                    : end.is_cancelled ? "cancelled"
-                                                       : (end.code == 0 ? "completed" : "failed")},
-                          {"code", end.code},
-                          {"message", end.message}});
+  Json fields{{"state", end.is_timeout ? "timeout"
+                                       : (end.is_cancelled ? "cancelled" : (end.code == 0 ? "completed" : "failed"))},
+              {"code", end.code},
+              {"message", end.message}};
+  if (end.is_requeued) fields["requeued"] = true;
+  events.record("ended", fields);
   remove_secrets(run);
 }
 
@@ -69,7 +98,8 @@ UniqueFd catch_signals() {
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);  // ignored, the kernel would reap the step and keep its end from us
+  ignore_write_signals();
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
@@ -103,25 +133,24 @@ std::string own_log() {
 /// A run's attempts in this start of the job, one after another.
 class RunLead {
  public:
-  RunLead(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run, EventLog& events,
-          EventLoop& loop, int signal_fd, RetryHistory history)
+  /// bystander: a child of this process that is no part of the run's steps; -1: none.
+  RunLead(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
+          const Outputs& outputs, pid_t bystander, RetryHistory history)
       : options_(options),
         env_(env),
         identity_(identity),
         run_(std::move(run)),
-        events_(events),
-        loop_(loop),
-        signal_fd_(signal_fd),
+        outputs_(outputs),
+        events_(outputs.events),
+        bystander_(bystander),
         history_(std::move(history)),
-        command_(options.command),
-        out_(loop, STDOUT_FILENO),
-        err_(loop, STDERR_FILENO) {
+        command_(options.command) {
     if (!options.local) controller_.emplace(env, identity.job);
   }
 
   /// The process's exit code.
   int lead();
-  void say(std::string_view line) { err_.push(fmt::format("dlrun: {}\n", line)); }
+  void say(std::string_view line) const { outputs_.say(line); }
 
  private:
   enum class Next { kEnd, kStep, kRequeue, kSlurm };
@@ -131,16 +160,31 @@ class RunLead {
     std::vector<std::string> bad_nodes{};
   };
 
+  /// A later attempt has begun elsewhere, while this one waited for Slurm's word: where a node is cut off with its
+  /// lead, Slurm starts the job again on others. Says so.
+  [[nodiscard]] bool is_superseded() const;
+  /// The run's folder may be full, or away, for a moment.
+  [[nodiscard]] Result<> begin_next_attempt();
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
   /// What Slurm does with the job, where its signals alone have not said so.
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
   /// The nodes that Slurm holds for bad, waited for while a node of the step is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
+  /// Makes the command one for these nodes alone, of which as many are taken as an attempt has.
+  void step_on(std::vector<std::string> nodes);
+  /// Where the allocation has spare nodes: the first attempt's nodes.
+  void choose_nodes();
+  /// health.known_bad: tells later submissions of the nodes that the attempt's end speaks against.
+  void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
   /// Slurm takes the job back. False: it does not, and the run ends here.
   bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
   /// srun refuses a step of a job that Slurm is ending: of that end, not of its own. True: the run is left open.
   [[nodiscard]] bool blame_job(AttemptEnd& end);
+  /// The controller is to be asked whether Slurm queues the job again although the run has completed.
+  [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
+    return controller_ && end.code == 0 && (end.had_grace || history_.was_preempted());
+  }
   void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
   int leave(int code);
 
@@ -148,22 +192,26 @@ class RunLead {
   const Env& env_;
   const JobIdentity& identity_;
   ClaimedRun run_;
+  const Outputs& outputs_;
   EventLog& events_;
-  EventLoop& loop_;
-  int signal_fd_;
+  pid_t bystander_;
   RetryHistory history_;
   std::vector<std::string> command_;
-  Sink out_;
-  Sink err_;
   std::optional<Controller> controller_;
 };
 
 int RunLead::lead() {
+  choose_nodes();
   for (;;) {
     const bool may_requeue = options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout) &&
                              history_.restarts() < options_.retry.max && controller_.has_value();
-    auto led = lead_attempt({options_, env_, identity_, run_, events_, loop_, out_, err_, signal_fd_, command_,
-                             controller_ ? &*controller_ : nullptr, may_requeue});
+    bool is_recorded = false;
+    auto led = lead_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out, outputs_.err,
+                             outputs_.signal_fd, command_, controller_ ? &*controller_ : nullptr, bystander_,
+                             may_requeue, [&](const AttemptEnd& end) {
+                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
+                               if (is_recorded) record_end(end);
+                             }});
     if (!led) {
       events_.record("ended", {{"state", "failed"}, {"code", kExitInternal}, {"message", led.error().message}});
       remove_secrets(run_.directory);
@@ -171,10 +219,14 @@ int RunLead::lead() {
       return leave(kExitInternal);
     }
     auto& end = *led;
+    if (is_recorded) return leave(end.code);
     if (end.code == kExitRunTaken && end.reason == "signalled") return leave(end.code);  // another's run
     if (end.reason == "launch_failed" && blame_job(end)) return leave(end.code);
     const auto plan = plan_after(end);
+    if (is_superseded()) return leave(kExitRunTaken);  // the record is the later attempt's
+    remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
+      end.is_requeued = may_be_requeued(end) && controller_->requeues_by_itself(history_.was_preempted());
       record_end(end);
       return leave(end.code);
     }
@@ -183,7 +235,7 @@ int RunLead::lead() {
       if (!requeue(end, plan.bad_nodes)) record_end(end);
       return leave(end.code);
     }
-    if (auto begun = begin_attempt(run_.directory, run_.attempt + 1); !begun) {
+    if (auto begun = begin_next_attempt(); !begun) {
       end.message += fmt::format("; it cannot start again: {}", begun.error().message);
       say(begun.error().message);
       record_end(end);
@@ -193,8 +245,30 @@ int RunLead::lead() {
   }
 }
 
+bool RunLead::is_superseded() const {
+  const auto now = read_attempt(run_.directory);
+  const bool is_another = now && *now != run_.attempt;
+  if (is_another) say(fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt));
+  return is_another;
+}
+
+Result<> RunLead::begin_next_attempt() {
+  bool is_told = false;
+  for (const auto until = Clock::now() + kDiskPatience;;) {
+    auto begun = begin_attempt(run_.directory, run_.attempt + 1);
+    if (begun || begun.error().code != Errc::kIo || Clock::now() >= until) return begun;
+    if (!std::exchange(is_told, true)) {
+      say(fmt::format("{}; it is tried again for {} s", begun.error().message,
+                      std::chrono::duration_cast<seconds>(kDiskPatience).count()));
+    }
+    if (signal_within(outputs_.signal_fd, kDiskTriedEvery)) return begun;
+  }
+}
+
 RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
+  // A later attempt goes on from the checkpoints that it finds: those of another run must not be taken for this one's.
+  if (options_.always_reports && end.reason == "rank_failed" && end.code == kTrainerRefusedCode) return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
   if (end.code == 0) {  // all left with 0 after a TERM: a preemption, or nothing
     if (!controller_ || plan.cause != Cause::kPreemption) return {};
@@ -223,7 +297,8 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   // A requeue of somebody's, and a preemption, are Slurm's to carry out; it may be at it already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
-  const bool is_slurms = end.is_slurms_doing && plan.cause != Cause::kTimeout;
+  const bool is_preempted = plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
+  const bool is_slurms = is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout);
   plan.next = is_slurms ? Next::kSlurm : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   history_.add_restart();
   Json fields{
@@ -262,8 +337,8 @@ std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
   for (const auto until = Clock::now() + (end.is_whole_node_silent ? kVerdictLimit : seconds(0));;) {
     const auto bad = controller_->bad_nodes(suspects);
     if (bad && !bad->empty()) return *bad;
-    if (Clock::now() >= until) return {};
-    if (const auto signal = signal_within(signal_fd_, kAskAgain)) {
+    if (Clock::now() >= until || read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt) return {};
+    if (const auto signal = signal_within(outputs_.signal_fd, kAskAgain)) {
       end.is_cancelled = true;
       end.code = 128 + *signal;
       return {};
@@ -287,24 +362,50 @@ RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad
                                   std::find(bad_nodes.begin(), bad_nodes.end(), node) != bad_nodes.end());
   });
   if (static_cast<int>(nodes.size()) < options_.retry.min_nodes) return Next::kRequeue;
-  const auto per_node = env_.get_or("SLURM_NTASKS_PER_NODE", env_.get_or("SLURM_TASKS_PER_NODE", "1"));
-  command_ = step_on_nodes(
-      options_.command, nodes,
-      static_cast<int>(parse_int(per_node.substr(0, per_node.find_first_not_of("0123456789"))).value_or(1)));
+  step_on(std::move(nodes));
   return Next::kStep;
+}
+
+void RunLead::step_on(std::vector<std::string> nodes) {
+  const auto wanted = static_cast<std::size_t>(std::max(options_.retry.step_nodes, 0));
+  if (wanted > 0 && nodes.size() > wanted) nodes.resize(wanted);
+  JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", "")).value_or(std::vector<std::string>()),
+                .tasks = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", "")).value_or(std::vector<int>())};
+  if (const auto count = parse_int(env_.get_or("SLURM_NTASKS_PER_NODE", "")); count && *count > 0 && *count < 1 << 20)
+    job.tasks_per_node = static_cast<int>(*count);
+  command_ = step_on_nodes(options_.command, job, nodes);
+}
+
+void RunLead::choose_nodes() {
+  if (options_.retry.step_nodes == 0 || !controller_) return;
+  auto nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", "")).value_or(std::vector<std::string>());
+  if (options_.retry.excludes_bad_nodes) {
+    std::erase_if(nodes, [&](const std::string& node) { return history_.bad_nodes().contains(node); });
+  }
+  if (static_cast<int>(nodes.size()) >= options_.retry.step_nodes) step_on(std::move(nodes));
+}
+
+void RunLead::remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm) {
+  if (options_.known_bad.file.empty() || !controller_) return;
+  auto nodes = bad_nodes_of(end);
+  for (const auto& node : by_slurm) {
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+  }
+  if (nodes.empty()) return;
+  say(remember(options_.known_bad, identity_, run_.directory.filename().string(), nodes, end.message));
 }
 
 bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
   // Slurm may end us the moment it has heard: the record must be on the disk before.
-  std::ignore = events_.drain(kLastWordsLimit);
+  std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(options_.retry.excludes_bad_nodes ? bad_nodes : std::vector<std::string>());
-  if (!asked && signal_within(signal_fd_, kSlurmWasFaster)) return true;
+  if (!asked && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
   if (!asked) {
     end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
     say(fmt::format("Slurm does not queue the job again: {}", asked.error().message));
     return false;
   }
-  std::ignore = signal_within(signal_fd_, kRequeueLimit);
+  std::ignore = signal_within(outputs_.signal_fd, kRequeueLimit);
   return true;
 }
 
@@ -319,18 +420,14 @@ bool RunLead::blame_job(AttemptEnd& end) {
 }
 
 int RunLead::leave(int code) {
-  const auto until = Clock::now() + kLastWordsLimit;
-  while ((out_.held_bytes() > 0 || err_.held_bytes() > 0) && Clock::now() < until) loop_.run_once(milliseconds(100));
-  std::ignore = events_.drain(std::max(milliseconds(100), std::chrono::ceil<milliseconds>(until - Clock::now())));
-  if (auto failure = events_.take_failure()) {
-    return refuse({Errc::kIo, failure->message + "; the run's record is incomplete"}, code);
-  }
-  return code;
+  if (bystander_ > 0) std::ignore = ends_within(bystander_, kSurroundingsLimit);
+  return outputs_.close(code);
 }
 
 /// The job's script ended before its step: that is the run's end, unless Slurm has queued the job again.
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
-                     const std::filesystem::path& run, EventLog& events) {
+                     const std::filesystem::path& run, const Outputs& outputs) {
+  auto& events = outputs.events;
   const auto log = options.local ? std::string() : own_log();
   ScriptTrap trap{.code = *options.never_started,
                   .at = printable(join(options.command, " ")),
@@ -341,7 +438,13 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
     if (auto facts = Controller(env, identity.job).job(); facts && !facts->state.empty())
       trap.facts = std::move(*facts);
   }
-  const auto [end, comes_again] = judge_script_end(trap);
+  auto [end, comes_again] = judge_script_end(trap);
+  if (!options.container_words.empty() && !end.is_slurms_doing && !end.is_cancelled) {
+    const auto failure = judge_making(options.container_words);
+    end.cause = failure.cause;
+    end.message = fmt::format("the container could not be made: {}; the ranks were not started", failure.sentence);
+    events.record("attempt_end", {{"code", end.code}, {"reason", "launch_failed"}, {"cause", word(end.cause)}});
+  }
   if (comes_again) {  // the next start asks the budget (judge_requeue)
     Json fields{{"code", end.code}, {"reason", end.reason}};
     if (end.cause != Cause::kNone) fields["cause"] = word(end.cause);
@@ -349,18 +452,15 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   } else {
     record_end(events, run, end);
   }
-  std::ignore = events.drain(kLastWordsLimit);
-  if (auto failure = events.take_failure()) {
-    return refuse({Errc::kIo, fmt::format("{}; {}; the run's record is incomplete", end.message, failure->message)},
-                  end.code);
-  }
-  return refuse({Errc::kInternal, end.message}, end.code);
+  outputs.say(end.message);
+  return outputs.close(end.code);
 }
 
 /// Slurm has started the job again. Where lead did not ask for that itself, the budget is asked now; a code where the
 /// run is to end here.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run, RecordedHistory& read,
-                                 EventLog& events) {
+                                 const Outputs& outputs) {
+  auto& events = outputs.events;
   const auto& last = read.last;
   if (!options.retry.is_on() || !run.again || !last.has_attempt || last.is_announced) return std::nullopt;
   const auto decision = decide_retry(options.retry, read.history, last.cause);
@@ -378,8 +478,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
                                    last.attempt, word(last.cause), decision.why);
   events.record("ended", {{"state", "failed"}, {"code", code}, {"message", message}});
   remove_secrets(run.directory);
-  std::ignore = events.drain(kLastWordsLimit);
-  return refuse({Errc::kInternal, message}, code);
+  outputs.say(message);
+  return outputs.close(code);
 }
 
 }  // namespace
@@ -393,31 +493,41 @@ int lead_run(const LeadOptions& options, const Env& env) {
   const auto directory = run_directory_of(env, *identity, options.runs, options.name);
   const auto run = claim_run(directory, *identity, options.name, restart_count_of(env));
   if (!run) return refuse(run.error(), run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
-  if (!options.never_started) record_surroundings(run->directory, run->attempt, env);
+  const pid_t bystander = options.never_started ? -1 : record_surroundings(run->directory, run->attempt, env);
   auto events = EventLog::open(directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
   auto loop = EventLoop::create();
   if (!loop) return refuse(loop.error(), kExitInternal);
+  Sink out(*loop, STDOUT_FILENO);
+  Sink err(*loop, STDERR_FILENO);
+  const Outputs outputs{*loop, *events, out, err, signals.get()};
   RecordedHistory read;
-  if (run->again && options.retry.is_on()) {
-    if (const auto text = read_file(directory / "events.jsonl", kEventsLimitBytes))
-      read = read_history(*text, options.always_reports);
+  if (run->again) {
+    auto history = read_history_file(directory / "events.jsonl", options.always_reports);
+    if (!history) return refuse(history.error(), kExitRunUnwritable);  // the budget is on it
+    read = std::move(*history);
   }
 
+  if (read.last.is_requeued) {
+    return refuse({Errc::kRefused,
+                   "the run has completed; Slurm started its job again because it was preempted once; "
+                   "there is nothing left to do (dlrun resubmit starts it anew)"},
+                  0);
+  }
   events->set_attempt(run->attempt);
-  if (const auto code = judge_requeue(options, *run, read, *events)) return *code;
+  if (const auto code = judge_requeue(options, *run, read, outputs)) return *code;
   events->record("claimed", {{"job", identity->job},
                              {"cluster", identity->cluster},
                              {"host", own_host()},
                              {"pid", ::getpid()},
                              {"again", run->again}});
-  RunLead lead(options, env, *identity, *run, *events, *loop, signals.get(), std::move(read.history));
+  RunLead lead(options, env, *identity, *run, outputs, bystander, std::move(read.history));
   if (events->cut_bytes() > 0) {
     const auto message = fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
     lead.say(message);
     events->record("warning", {{"message", message}});
   }
-  if (options.never_started) return end_without_step(options, env, *identity, run->directory, *events);
+  if (options.never_started) return end_without_step(options, env, *identity, run->directory, outputs);
   return lead.lead();
 }
 

@@ -14,7 +14,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTryLimit{4000};  // for one endpoint, from SYN to lead's proof
+// A flood of strangers fills lead's queue, and the kernel repeats a SYN that found no place a second later, and ever
+// more seldom: a new connection has its chance sooner. Lead may also be slow itself, so each try takes longer.
+constexpr milliseconds kSynLimit{400};
+constexpr milliseconds kFirstTryLimit{1000};  // for one endpoint, from SYN to lead's proof
+constexpr milliseconds kTryLimit{4000};       // the same, of later tries
 constexpr milliseconds kAskEvery{200};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
@@ -37,7 +41,7 @@ Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, con
                                 Clock::time_point until, const std::function<bool()>& should_stop) {
   auto socket = begin_connect(endpoint);
   if (!socket) return tl::unexpected<Error>(std::move(socket.error()));
-  DLRUN_TRY(wait_for(socket->get(), POLLOUT, until, should_stop));
+  DLRUN_TRY(wait_for(socket->get(), POLLOUT, std::min(until, Clock::now() + kSynLimit), should_stop));
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(socket->get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -82,10 +86,11 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
   const auto until = Clock::now() + limit;
   std::minstd_rand jitter(std::random_device{}());
   auto pause = kFirstPause;
+  auto try_limit = kFirstTryLimit;
   for (;;) {
     std::string errors;
     for (const auto& endpoint : endpoints) {
-      auto link = connect_once(endpoint, secret, claim, std::min(until, Clock::now() + kTryLimit), should_stop);
+      auto link = connect_once(endpoint, secret, claim, std::min(until, Clock::now() + try_limit), should_stop);
       if (link || link.error().code == Errc::kInterrupted) return link;
       errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(), link.error().message);
     }
@@ -96,6 +101,7 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
     }
     ::poll(nullptr, 0, static_cast<int>(wait));
     pause = std::min(pause * 2, kLongestPause);
+    try_limit = std::min(try_limit * 2, kTryLimit);
   }
 }
 

@@ -72,6 +72,7 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
     };
   };
   int hang_after_s = 0;
+  int idle_gpu_after_s = 0;
   const auto takes_count = [](std::string_view name, std::string_view unit, int min, int max, int& target) {
     return [=, &target](std::string_view value) { return take_number(value, name, unit, min, max, target); };
   };
@@ -110,6 +111,7 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
           return {};
         },
         {}},
+       {"--container-words", takes_text("--container-words", lead.container_words), {}},
        {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }},
        {"--hang-after",
         [&](std::string_view value) -> Result<> {
@@ -118,6 +120,14 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
           return {};
         },
         {}},
+       {"--idle-gpu-after",
+        [&](std::string_view value) -> Result<> {
+          DLRUN_TRY(take_number(value, "--idle-gpu-after", "seconds", 1, 1 << 30, idle_gpu_after_s));
+          lead.idle_gpu_after = std::chrono::seconds(idle_gpu_after_s);
+          return {};
+        },
+        {}},
+       {"--end-idle-gpus", {}, [&] { lead.ends_idle_gpus = true; }},
        {"--retry", takes_count("--retry", "restarts", 0, 1'000'000, lead.retry.max), {}},
        {"--retry-on",
         [&](std::string_view value) -> Result<> {
@@ -130,6 +140,16 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
        {"--no-progress", takes_count("--no-progress", "attempts", 1, 1'000'000, lead.retry.no_progress), {}},
        {"--exclude-bad-nodes", {}, [&] { lead.retry.excludes_bad_nodes = true; }},
        {"--min-nodes", takes_count("--min-nodes", "nodes", 1, 1'000'000, lead.retry.min_nodes), {}},
+       {"--step-nodes", takes_count("--step-nodes", "nodes", 1, 1'000'000, lead.retry.step_nodes), {}},
+       {"--known-bad", takes_text("--known-bad", lead.known_bad.file), {}},
+       {"--known-bad-for",
+        [&](std::string_view value) -> Result<> {
+          int seconds = 0;
+          DLRUN_TRY(take_number(value, "--known-bad-for", "seconds", 1, 1 << 30, seconds));
+          lead.known_bad.time = std::chrono::seconds(seconds);
+          return {};
+        },
+        {}},
        {"--signal-before", takes_count("--signal-before", "seconds", 1, 65535, lead.retry.signal_before_s), {}}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
@@ -210,6 +230,30 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   return rank;
 }
 
+/// autopsy's words are the rank agent's own; people have no use for it.
+Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
+  AutopsyOptions autopsy;
+  const auto pids = read_options(
+      arguments,
+      {{"--file",
+        [&](std::string_view value) -> Result<> {
+          autopsy.file = value;
+          return {};
+        },
+        {}},
+       {"--rank",
+        [&](std::string_view value) { return take_number(value, "--rank", "ranks", 0, 1 << 30, autopsy.rank); },
+        {}},
+       {"--ask-ras", {}, [&] { autopsy.asks_ras = true; }}});
+  if (!pids) return tl::unexpected<Error>(pids.error());
+  for (const auto& word : *pids) {
+    const auto pid = parse_int(word);
+    if (!pid || *pid < 1 || *pid > 1 << 30) return fail(Errc::kUsage, "'{}' is not a process id", printable(word));
+    autopsy.pids.push_back(static_cast<pid_t>(*pid));
+  }
+  return autopsy;
+}
+
 }  // namespace
 
 const char* const kUsageText =
@@ -224,13 +268,19 @@ lead starts a step's ranks, watches them and keeps the run's record:
   --local N               without Slurm: start N ranks on this machine
   --join-timeout SECONDS  how long ranks may take to say hello (600)
   --never-started CODE    there is no step: the job's script ended with CODE at COMMAND; only put that on the record
+  --container-words TEXT  with it: the container could not be made, in its tool's words
   --forward-usr1          pass a USR1 that reaches the job on to the programs
   --hang-after SECONDS    end a step that has shown no progress, or printed nothing, for so long
+  --idle-gpu-after SECS   warn of GPUs that have not worked for so long
+  --end-idle-gpus         and end the run
   --retry MAX             start a run that failed again, so often at most (0)
   --retry-on CAUSES       for these causes: timeout,preemption,node_failure,hang,oom,failure
   --no-progress N         not after N attempts in a row that got no further (3)
   --exclude-bad-nodes     keep off the nodes that failed
   --min-nodes N           go on with so few nodes of the allocation
+  --step-nodes N          every attempt takes N nodes; the allocation's other nodes are spare
+  --known-bad FILE        remember bad nodes in this file, which other runs read
+  --known-bad-for SECONDS how long they are remembered (604800)
   --signal-before SECONDS USR1 comes so long before the time limit
 rank runs one task's program:
   --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}
@@ -249,6 +299,7 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   const auto word = arguments.empty() ? std::string() : arguments.front();
   if (word == "lead") return parse_lead(arguments);
   if (word == "rank") return parse_rank(arguments);
+  if (word == "autopsy") return parse_autopsy(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};
   return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help", printable(word));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "runtime/agent/autopsy.h"
 #include "runtime/agent/lead.h"
 #include "runtime/agent/rank.h"
 
@@ -13,7 +14,7 @@ namespace dlrun::agent {
 
 struct HelpAsked {};
 struct VersionAsked {};
-using Invocation = std::variant<LeadOptions, RankOptions, HelpAsked, VersionAsked>;
+using Invocation = std::variant<LeadOptions, RankOptions, AutopsyOptions, HelpAsked, VersionAsked>;
 
 /// arguments without the program's own name. Fails with kUsage.
 [[nodiscard]] Result<Invocation> parse_arguments(const std::vector<std::string>& arguments);

@@ -1,9 +1,9 @@
 #pragma once
-// Starting programs, and ending everything that grew from them.
+// Starting programs, with the signals and limits that are theirs.
 
 #include <sys/types.h>
 
-#include <cstdint>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -28,28 +28,18 @@ struct Program {
 /// and what was searched.
 [[nodiscard]] Result<pid_t> start_program(const Program& program);
 
+/// Waits for a child of ours, at most limit; false when it still lives then.
+[[nodiscard]] bool ends_within(pid_t child, std::chrono::milliseconds limit);
+
 /// Becomes the program; returns only to say why that failed.
 [[nodiscard]] Error become_program(const std::vector<std::string>& argv, const Env& env);
 
 /// The exit code that belongs to a failure of the two above.
 [[nodiscard]] int exit_code_of(const Error& error);
 
-/// From now on orphans among our descendants become our children, so that descendants() sees them all.
-void adopt_orphans();
-
-/// Every living process that descends from this one, as the kernel lists them now; zombies are left out.
-[[nodiscard]] std::vector<pid_t> descendants();
-
-/// What they use together, of all processes that descend from this one but for the tree of `without`.
-struct TreeUse {
-  std::uint64_t cpu_ticks = 0;       ///< of the living, and of their children that they have waited for
-  std::uint64_t resident_bytes = 0;  ///< shared pages count for each process that has them
-  int processes = 0;
-};
-[[nodiscard]] TreeUse use_of_descendants(pid_t without);
-
-/// The process is stopped (SIGSTOP, not a debugger), or the one that it waits for is: down a line of only children.
-[[nodiscard]] bool is_stopped(pid_t pid);
+/// A write that cannot succeed fails with EPIPE or EFBIG (RLIMIT_FSIZE, which Slurm hands on), as a full disk does. The
+/// programs that are started from here get the default actions back.
+void ignore_write_signals();
 
 /// As many open files as the hard limit allows; children started with restores_file_limit are not affected.
 void raise_file_limit();

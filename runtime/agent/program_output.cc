@@ -16,7 +16,8 @@ ProgramOutput::ProgramOutput(EventLoop& loop, std::function<void(const std::stri
 
 void ProgramOutput::open_log(const std::filesystem::path& path) {
   auto made = make_private_directories(path.parent_path());
-  auto log = made ? BackgroundFile::open(path.string(), kLogQueueBytes) : tl::unexpected<Error>(made.error());
+  auto log = made ? BackgroundFile::open(path.string(), kLogQueueBytes, BackgroundFile::Content::kText)
+                  : tl::unexpected<Error>(made.error());
   if (log) {
     log_ = std::move(*log);
   } else {
@@ -37,14 +38,21 @@ Result<> ProgramOutput::open_pipes() {
 void ProgramOutput::begin() {
   out_pipe_.write_end.reset();
   err_pipe_.write_end.reset();
-  const auto tap = [this](std::string_view bytes) { keep(bytes); };
-  out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_, tap);
-  err_pump_ = std::make_unique<Pump>(loop_, std::move(err_pipe_.read_end), err_, tap);
+  out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_, [this](std::string_view bytes) {
+    keep(bytes);
+    return std::string(bytes);
+  });
+  err_pump_ = std::make_unique<Pump>(loop_, std::move(err_pipe_.read_end), err_, [this](std::string_view bytes) {
+    keep(bytes);
+    return marker_ ? marker_->add(bytes, TextMarker::Clock::now()) : std::string(bytes);
+  });
 }
 
 void ProgramOutput::keep(std::string_view bytes) {
   has_printed_ = true;
-  if (!log_ || log_->push(std::string(bytes)) || std::exchange(log_has_gaps_, true)) return;
+  if (!log_) return;
+  log_->push_or_drop(std::string(bytes));
+  if (log_->dropped_bytes() == 0 || std::exchange(log_has_gaps_, true)) return;
   // A file system that hangs: the log loses lines, since the program must not wait for it.
   warn_("the log cannot be written fast enough and has gaps");
 }
@@ -52,6 +60,9 @@ void ProgramOutput::keep(std::string_view bytes) {
 void ProgramOutput::tick() {
   if (out_pump_) out_pump_->tick();
   if (err_pump_) err_pump_->tick();
+  if (marker_ && err_pump_) {
+    err_.push(err_pump_->is_at_end() ? marker_->take_rest() : marker_->take_late(TextMarker::Clock::now()));
+  }
   if (!log_) return;
   if (auto failure = log_->take_failure()) warn_(fmt::format("the log is incomplete: {}", failure->message));
 }

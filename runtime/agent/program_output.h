@@ -16,6 +16,7 @@
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/pump.h"
 #include "runtime/agent/sink.h"
+#include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
 
@@ -35,8 +36,11 @@ class ProgramOutput {
   /// The program has its ends: from now on the pipes are read.
   void begin();
 
+  /// Marks everything that is written to standard error from now on. Must be called before begin().
+  void mark_errors(const TextMarks& marks) { marker_.emplace(marks); }
+
   /// A line of our own on standard error.
-  void say(std::string_view line) { err_.push(line); }
+  void say(std::string_view line) { marker_ ? err_.push(marker_->whole(line)) : err_.push(line); }
 
   /// After each round of the loop.
   void tick();
@@ -47,7 +51,9 @@ class ProgramOutput {
   /// Every process that could print has ended.
   [[nodiscard]] bool is_at_end() const;
   /// Nobody has read these yet.
-  [[nodiscard]] std::size_t held_bytes() const { return out_.held_bytes() + err_.held_bytes(); }
+  [[nodiscard]] std::size_t held_bytes() const {
+    return out_.held_bytes() + err_.held_bytes() + (marker_ ? marker_->held_bytes() : 0);
+  }
   [[nodiscard]] bool log_is_written() const { return !log_ || log_->is_drained(); }
 
  private:
@@ -57,6 +63,7 @@ class ProgramOutput {
   std::function<void(const std::string&)> warn_;
   Sink out_;
   Sink err_;
+  std::optional<TextMarker> marker_;
   std::unique_ptr<BackgroundFile> log_;
   bool log_has_gaps_ = false;
   bool has_printed_ = false;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <iterator>
 
+#include "common/bounded_json.h"
 #include "common/text.h"
 
 namespace dlrun::agent {
@@ -79,7 +80,7 @@ std::string without_non_finite(std::string_view text) {
 }
 
 Json parse_progress(std::string_view text) {
-  return Json::parse(without_non_finite(text), nullptr, false);
+  return parse_json<Json>(without_non_finite(text));
 }
 
 }  // namespace

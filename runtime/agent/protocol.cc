@@ -91,6 +91,10 @@ std::string to_text(const Key& key) {
   return to_hex(key);
 }
 
+std::string derived_word(const Key& key, std::string_view purpose) {
+  return to_hex(keyed(key, {"word ", purpose})).substr(0, 16);
+}
+
 std::optional<Key> key_of_text(std::string_view hex) {
   const auto bytes = from_hex(hex);
   if (!bytes || bytes->size() != kKeyBytes) return std::nullopt;

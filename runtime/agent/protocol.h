@@ -17,6 +17,7 @@
 //   beat      printed (true: the program has printed something since the last one); what is new of: cpu (cores),
 //             rss (bytes), step, work_ms, gpus or node_gpus ([percent, used, total] each)
 //   stopped   seconds: the program has been stopped (SIGSTOP) for so long; again every second
+//   autopsy   frames: the stack of the rank that hangs, as strings; the agent has saved all of it in the run
 //   signal    signal: the agent caught this one and asks for lead's word
 //   warning   message
 //   checking  the rank's check of collectives (health.preflight) has its device
@@ -26,11 +27,14 @@
 //   get       id, key, wait_ms
 //   progress  body
 //   table     from: where is every rank? Its page that begins with this one
-//   exit      code, signal, error: how the program ended; the agent stays until `noted`
+//   exit      code, signal, error: how the program ended; own: before anybody told it to; of: the rank that it holds
+//             for the cause (-1: another one, it cannot tell which), where it said so; the agent stays until `noted`
 // Lead to rank:
-//   start     addr, master_addr, master_port: all ranks have said hello
+//   start     addr, master_addr, master_port: all ranks have said hello; marked: the program's standard error comes to
+//             lead, and is to be marked (text_marks.h)
 //   beat
 //   word      signal, word: "checkpoint" (pass the signal on), "none", "abort" (end follows)
+//   autopsy   the attempt hangs: save where the processes stand, and answer; `end` follows
 //   end       signal: 0, or what was sent to the step and may be on its way to this rank as well. The attempt is over:
 //             SIGTERM to the program, SIGKILL to what is left one second later
 //   reply     id, ok, value or error
@@ -65,6 +69,8 @@ using Key = std::array<unsigned char, kKeyBytes>;
 
 [[nodiscard]] Key random_key();
 [[nodiscard]] std::string to_text(const Key& key);
+/// 16 hexadecimal digits for purpose, from which the key cannot be found.
+[[nodiscard]] std::string derived_word(const Key& key, std::string_view purpose);
 [[nodiscard]] std::optional<Key> key_of_text(std::string_view hex);
 
 /// What a connection claims to be. Words without spaces, so that its text reads back in one way.

@@ -14,8 +14,8 @@ constexpr std::size_t kSinkHoldsEnough = 256U << 10U;
 
 }  // namespace
 
-Pump::Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<void(std::string_view)> tap)
-    : loop_(loop), pipe_(std::move(pipe)), sink_(sink), tap_(std::move(tap)) {
+Pump::Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<std::string(std::string_view)> shape)
+    : loop_(loop), pipe_(std::move(pipe)), sink_(sink), shape_(std::move(shape)) {
   tick();
 }
 
@@ -47,8 +47,11 @@ bool Pump::read_once() {
     return false;
   }
   const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
-  if (tap_) tap_(bytes);
-  sink_.push(bytes);
+  if (shape_) {
+    sink_.push(shape_(bytes));
+  } else {
+    sink_.push(bytes);
+  }
   return true;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// From a program's output pipe to our own output, with a tap for a log on the way.
+// From a program's output pipe to our own output; on the way each piece can be read, and given another shape.
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "common/files.h"
@@ -13,9 +14,9 @@ namespace dlrun::agent {
 
 class Pump {
  public:
-  /// tap sees every piece before sink does. The loop and the sink outlive the pump. While the sink holds much, the pipe
-  /// is not read: the program waits, as it would without us.
-  Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<void(std::string_view)> tap);
+  /// shape gets every piece and returns the text for the sink; without it a piece goes there as it is. The loop and the
+  /// sink outlive the pump. While the sink holds much, the pipe is not read: the program waits, as it would without us.
+  Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<std::string(std::string_view)> shape);
   ~Pump();
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
@@ -35,7 +36,7 @@ class Pump {
   EventLoop& loop_;
   UniqueFd pipe_;
   Sink& sink_;
-  std::function<void(std::string_view)> tap_;
+  std::function<std::string(std::string_view)> shape_;
   std::optional<EventLoop::Watch> watch_;
 };
 

@@ -16,11 +16,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/collective_check.h"
+#include "runtime/agent/descendants.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/lead_connection.h"
@@ -191,7 +193,9 @@ Result<> Rank::launch_program() {
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
   if (options_.is_trusted && lead_.is_made()) {
-    auto store = StoreRelay::create(loop_, [this](const Json& message) { on_progress(message); });
+    auto store = StoreRelay::create(loop_, [this](const Json& message) {
+      if (!take_failure(message)) on_progress(message);
+    });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
     program.keep = store_->program_end();
@@ -213,6 +217,17 @@ Result<> Rank::launch_program() {
   return {};
 }
 
+bool Rank::take_failure(const Json& message) {
+  const auto body = message.find("body");
+  if (body == message.end() || !body->is_object()) return false;
+  const auto words = body->find("failed");
+  const auto of = body->find("of");
+  if (words == body->end() || !words->is_string() || of == body->end() || !of->is_number_integer()) return false;
+  const auto rank = of->get<std::int64_t>();
+  told_failure_ = {rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1, words->get<std::string>()};
+  return true;
+}
+
 void Rank::on_progress(const Json& message) {
   if (const auto body = message.find("body"); body != message.end() && body->is_object()) {
     report_.note(*body);
@@ -231,15 +246,18 @@ Json Rank::beat(Clock::time_point now) {
 
 void Rank::on_message(std::string_view payload) {
   lead_silent_ = {};
-  const auto message = Json::parse(payload, nullptr, false);
+  const auto message = parse_json<Json>(payload);
   if (!message.is_object()) return;
   const auto type = message.value("type", std::string());
   if (type == "start" && !has_started_ && !exit_code_) {
+    if (message.value("marked", false)) mark_errors();
     on_start(message.value("addr", ""), message.value("master_addr", ""), message.value("master_port", 0));
   } else if (type == "table") {
     on_table(message);
   } else if (type == "word") {
     on_word(message.value("signal", 0), message.value("word", ""));
+  } else if (type == "autopsy") {
+    begin_autopsy();
   } else if (type == "end") {
     begin_end({}, message.value("signal", 0) == SIGTERM);
   } else if (type == "reply" && check_) {
@@ -249,6 +267,17 @@ void Rank::on_message(std::string_view payload) {
   } else if (type == "noted") {
     is_noted_ = true;
   }
+}
+
+void Rank::mark_errors() {
+  if (const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", ""))) output_.mark_errors(marks_of(*secret));
+}
+
+void Rank::begin_autopsy() {
+  const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
+  const auto started = pids.empty() ? Result<>(fail(Errc::kNotFound, "there is no process"))
+                                    : autopsy_.start(env_, world_, fields_.run, fields_.attempt, pids);
+  if (!started) lead_.send(RankAutopsy::nothing());
 }
 
 void Rank::on_word(int, std::string_view word) {
@@ -299,13 +328,14 @@ void Rank::tick() {
       lead_.send(beat(now));
     }
     if (lead_silent_ > kLease && !kill_at_) {
-      begin_end(fmt::format("no word of lead for {} s; the program is ended",
-                            std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
+      end_without_lead(
+          fmt::format("no word from lead for {} s", std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
     }
   }
+  reap();  // whatever became of the SIGCHLD
   if (!kill_at_) report_.tick(now);
   if (check_ && !kill_at_) check_->tick(now);
-  if (word_until_ && now >= *word_until_) begin_end("no word of lead after a signal; the program is ended");
+  if (word_until_ && now >= *word_until_) end_without_lead("no word from lead after a signal");
   for (const int signal : signals_.take_due(now)) {
     if (program_ > 0) ::kill(program_, signal);
   }
@@ -396,7 +426,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   int exit_code = kExitInternal;
   const auto guarded = split_off_guard(exit_code);
   if (!guarded) return exit_code;
-  signal(SIGPIPE, SIG_IGN);
+  ignore_write_signals();
   if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
   adopt_orphans();
   auto loop = EventLoop::create();

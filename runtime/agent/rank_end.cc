@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "common/text.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/descendants.h"
 #include "runtime/agent/rank_process.h"
 
 namespace dlrun::agent {
@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kWordWait{2000};      ///< for lead's word after a signal
 constexpr milliseconds kMercy{1000};         ///< from TERM to KILL
-constexpr milliseconds kNotedWait{2000};     ///< for lead to note the exit record
+constexpr milliseconds kNotedWait{12'000};   ///< for lead to note the exit record: longer than its lease
 constexpr milliseconds kTreeLimit{5000};     ///< for the last process to die: the kernel may hold it
 constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
 constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
@@ -77,6 +77,8 @@ void Rank::reap() {
       on_program_end(status);
     } else if (check_ && pid == check_->pid()) {
       on_check_end(check_->finish(status));
+    } else if (const auto message = autopsy_.on_reaped(pid)) {
+      lead_.send(*message);
     } else {
       report_.on_reaped(pid, status);
     }
@@ -85,8 +87,11 @@ void Rank::reap() {
 
 void Rank::on_program_end(int status) {
   look_at_progress(true);  // its last word
+  if (store_) store_->drain();
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  // A program that was cut short has not succeeded, whatever it made of the signal.
+  if (!own_reason_.empty()) return record_exit(128 + SIGTERM, SIGTERM, "ended by its agent: " + own_reason_);
   record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});
 }
 
@@ -95,7 +100,12 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   exit_code_ = code;
   ended_at_ = Clock::now();
   if (!lead_.is_made() && !error.empty()) say(error);
-  lead_.send({{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}});
+  Json record{{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}, {"own", !is_told_}};
+  if (told_failure_ && !is_told_ && code != 0 && signal == 0) {
+    record["of"] = told_failure_->of;
+    record["error"] = told_failure_->words;
+  }
+  lead_.send(record);
   if (!lead_.is_open()) is_noted_ = true;
   // Workers that the program has left behind would keep the task alive.
   if (!kill_at_) kill_at_ = Clock::now();
@@ -103,6 +113,8 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
 
 void Rank::begin_end(std::string_view why, bool term_is_under_way) {
   word_until_.reset();
+  reap();  // a program that has ended already did so before it was told to
+  is_told_ = true;
   if (!why.empty()) say(why);
   if (!has_started_) {
     has_started_ = true;
@@ -116,12 +128,21 @@ void Rank::begin_end(std::string_view why, bool term_is_under_way) {
   tick();
 }
 
+void Rank::end_without_lead(std::string reason) {
+  const auto why = reason + "; the program is ended";
+  if (!exit_code_ && !kill_at_) own_reason_ = std::move(reason);
+  begin_end(why);
+}
+
 void Rank::kill_what_is_left() {
   reap();
   const auto left = descendants();
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   if (program_ > 0) ::kill(program_, SIGKILL);  // where there is no /proc
-  if (left.empty() && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
+  // One look can miss a process; a child that nobody can wait for (a zombie that is traced) holds nothing up.
+  empty_looks_ = left.empty() ? empty_looks_ + 1 : 0;
+  const bool is_gone = !has_children() || empty_looks_ > 1;
+  if (is_gone && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
 }
 
 bool Rank::is_done() {

@@ -24,6 +24,7 @@
 #include "runtime/agent/program_report.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/rank.h"
+#include "runtime/agent/rank_autopsy.h"
 #include "runtime/agent/rank_table.h"
 #include "runtime/agent/signal_post.h"
 #include "runtime/agent/store_relay.h"
@@ -61,6 +62,8 @@ class Rank {
   [[nodiscard]] Json beat(Clock::time_point now);
 
   void on_message(std::string_view payload);
+  void mark_errors();
+  void begin_autopsy();
   void on_word(int signal, std::string_view word);
   void on_lead_closed();
   void take_signals();
@@ -71,8 +74,12 @@ class Rank {
   void record_exit(int code, int signal, std::string_view error);
   /// A TERM that was sent to the step may still be on its way to the program: it must not come twice.
   void begin_end(std::string_view why, bool term_is_under_way = false);
+  /// The agent ends its program by itself, and says so in the exit record.
+  void end_without_lead(std::string reason);
   void kill_what_is_left();
   void look_at_progress(bool is_last = false);
+  /// A trusted program's word of why it ends; false where the message is none.
+  [[nodiscard]] bool take_failure(const Json& message);
   void look_whether_stopped(Clock::time_point now, Clock::duration awake);
   void tick();
   [[nodiscard]] bool is_done();
@@ -96,6 +103,7 @@ class Rank {
   std::unique_ptr<StoreRelay> store_;
   std::optional<ProgressFile> progress_file_;
   ProgramReport report_;
+  RankAutopsy autopsy_;
 
   std::unique_ptr<CollectiveCheck> check_;  ///< while it runs
   bool is_unfit_ = false;                   ///< it has failed; lead ends the attempt
@@ -104,8 +112,16 @@ class Rank {
   bool has_started_ = false;
   std::optional<int> exit_code_;  ///< of the program, or ours; the rank is ending
   bool is_noted_ = false;
+  bool is_told_ = false;  ///< lead, or the lease, has told the program to end
+  struct ToldFailure {
+    int of = -1;  ///< the rank whose failure it is; -1: another's, it cannot tell whose
+    std::string words;
+  };
+  std::optional<ToldFailure> told_failure_;
   std::optional<Clock::time_point> ended_at_;  ///< exit_code_ was set
   std::optional<Clock::time_point> tree_gone_at_;
+  int empty_looks_ = 0;     ///< in a row, after nothing that lives
+  std::string own_reason_;  ///< why the agent itself ends the program, without a word of lead; empty: it does not
   std::optional<Clock::time_point> term_at_;     ///< SIGTERM to the tree, then
   std::optional<Clock::time_point> kill_at_;     ///< SIGKILL
   std::optional<Clock::time_point> word_until_;  ///< lead's word is awaited

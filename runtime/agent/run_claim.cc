@@ -10,8 +10,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 
 namespace dlrun::agent {
 namespace {
@@ -43,19 +45,56 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// True when the run was this job's already; fails when it is another's.
-Result<bool> check_holder(const fs::path& path, const JobIdentity& identity) {
-  const auto text = read_file(path, kFileLimitBytes);
+/// Nothing: the file holds no claim, since it was torn. Else as check_holder().
+Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity& identity) {
+  const auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
-  const auto claim = Json::parse(*text, nullptr, false);
-  if (!claim.is_object()) {
-    return fail(Errc::kRefused, "{}: is damaged; if no job uses this run, remove the file", path.string());
-  }
+  const auto claim = parse_json<Json>(*text);
+  if (!claim.is_object()) return std::optional<bool>();
   const auto cluster = member(claim, "cluster");
   const auto job = member(claim, "job");
-  if (cluster == identity.cluster && job == identity.job) return true;
+  if (cluster == identity.cluster && job == identity.job) return std::optional<bool>(true);
   return fail(Errc::kRefused, "{}: job {} of cluster '{}' holds this run; this is job {} of cluster '{}'",
               path.parent_path().string(), printable(job), printable(cluster), identity.job, identity.cluster);
+}
+
+/// The run's own files say that it was made for this job.
+bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::string_view name) {
+  const auto says_so = [&](const char* file) {
+    const auto text = read_file(directory / file, kFileLimitBytes * 16);
+    const auto json = text ? parse_json<Json>(*text) : Json();
+    if (!json.is_object()) return false;
+    const bool is_token = !identity.token.empty() && member(json, "token") == identity.token;
+    return is_token || (member(json, "cluster") == identity.cluster && member(json, "job") == identity.job);
+  };
+  return says_so("submission.json") || says_so("origin") ||
+         directory.filename() == run_directory_of(Env(), identity, "", name).filename();
+}
+
+/// True when the run was this job's already; fails when it is another's, or nobody can tell.
+Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity, std::string_view name,
+                          std::string_view own_claim) {
+  const auto path = directory / "claim";
+  const auto holder = read_holder(path, identity);
+  if (!holder) return tl::unexpected<Error>(holder.error());
+  if (*holder) return **holder;
+  struct stat info {};
+  const bool is_ours = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+  if (!is_ours || !is_made_for(directory, identity, name)) {
+    return fail(Errc::kRefused,
+                "{}: is damaged, and nothing here says that this run was made for job {} of cluster '{}'; if no job "
+                "uses the run, remove the file",
+                path.string(), identity.job, identity.cluster);
+  }
+  // Of several jobs that may take it over, one does.
+  const auto taken = directory / "claim.repaired";
+  if (auto created = create_file_exclusive(taken, own_claim); !created) {
+    if (created.error().code != Errc::kRefused) return tl::unexpected<Error>(std::move(created.error()));
+    const auto first = read_holder(taken, identity);
+    if (!first) return tl::unexpected<Error>(first.error());
+    if (!*first) return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it", taken.string());
+  }
+  return read_attempt(directory).has_value();
 }
 
 /// The file that this process's output goes to: Slurm's log of a batch script. Empty where it is no file.
@@ -71,9 +110,9 @@ std::string output_file() {
 
 /// submission.json's token is the run's: a job that shows another was not submitted for it.
 Result<> check_token(const fs::path& directory, const JobIdentity& identity) {
-  const auto text = read_file(directory / "submission.json", kFileLimitBytes * 16);
+  const auto text = read_untrusted(directory / "submission.json", kFileLimitBytes * 16, Links::kRefuse);
   if (!text || identity.token.empty()) return {};
-  const auto submission = Json::parse(*text, nullptr, false);
+  const auto submission = parse_json<Json>(*text);
   if (!submission.is_object() || member(submission, "token").empty()) return {};
   if (member(submission, "token") == identity.token) return {};
   return fail(Errc::kRefused, "{}: DLRUN_TOKEN is not the token of this run's submission", directory.string());
@@ -112,7 +151,7 @@ fs::path run_directory_of(const Env& env, const JobIdentity& identity, const fs:
 
 Result<int> read_attempt(const fs::path& directory) {
   const auto path = directory / "attempt";
-  const auto text = read_file(path, kFileLimitBytes);
+  const auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto number = parse_int(trim(*text));
   if (!number || *number < 0 || *number >= std::numeric_limits<int>::max()) {
@@ -140,11 +179,11 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   if (auto log = output_file(); !log.empty()) claim["log"] = std::move(log);
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
     if (created.error().code != Errc::kRefused) return tl::unexpected<Error>(std::move(created.error()));
-    const auto again = check_holder(directory / "claim", identity);
+    const auto again = check_holder(directory, identity, name, dump(claim));
     if (!again) return tl::unexpected<Error>(again.error());
     run.again = *again;
     // A log of another start may be another file.
-    if (run.again) DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
+    DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
   }
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);

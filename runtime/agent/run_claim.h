@@ -33,7 +33,9 @@ struct ClaimedRun {
 
 /// Makes the directory if need be, claims it for the job, and begins the next attempt: the number after the one in
 /// `attempt`, else restart_count. A claim with a token that is not the submission's, and another job's, fail with
-/// kRefused; the message names who holds the run. kIo: the directory cannot be written.
+/// kRefused; the message names who holds the run. A claim that cannot be read (an earlier version left one when it was
+/// killed) is taken over where it is this user's and the run's own files name the job or its token; only one job can.
+/// kIo: the directory cannot be written.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory, const JobIdentity& identity,
                                            std::string_view name, int restart_count);
 

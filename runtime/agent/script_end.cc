@@ -6,7 +6,7 @@
 #include <array>
 
 #include "common/text.h"
-#include "runtime/agent/step.h"
+#include "runtime/agent/slurm_words.h"
 
 namespace dlrun::agent {
 namespace {

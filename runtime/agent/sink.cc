@@ -1,7 +1,9 @@
 #include "runtime/agent/sink.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,16 +31,32 @@ std::size_t piece_of(std::string_view bytes) {
 }  // namespace
 
 Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
-    : loop_(loop), fd_(fd), on_room_(std::move(on_room)) {}
+    : loop_(loop), fd_(fd), on_room_(std::move(on_room)) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
+  UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!own.is_open()) return;
+  file_ = std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd), kFileHoldsBytes,
+                                           BackgroundFile::Content::kSharedText);
+  watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) {
+    file_->acknowledge();
+    if (on_room_ && file_->is_drained()) on_room_();
+  });
+}
 
 Sink::~Sink() {
   if (watch_) loop_.unwatch(*watch_);
 }
 
 void Sink::push(std::string_view bytes) {
+  if (file_) return file_->push_or_drop(std::string(bytes));
   if (is_gone_) return;
   held_ += bytes;
   if (!watch_) flush();
+}
+
+std::size_t Sink::held_bytes() const {
+  return file_ ? file_->queued_bytes() : held_.size() - written_;
 }
 
 void Sink::flush() {

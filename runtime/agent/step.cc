@@ -6,21 +6,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <map>
 
 #include "common/text.h"
+#include "runtime/agent/descendants.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/pump.h"
+#include "runtime/agent/slurm_words.h"
 
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kLineLimitBytes = 4096;
 constexpr std::size_t kWordsLimitLines = 12;
-constexpr std::size_t kTasksLimit = 100'000;
-constexpr std::string_view kOutOfMemory = "Out Of Memory";
+constexpr std::size_t kWordsLimitBytes = 1024;         ///< of a line
+constexpr std::chrono::milliseconds kKillLimit{2000};  ///< for a process to end after SIGKILL: the kernel may hold it
 
 struct Ended {
   int code = 0;  ///< 128 + signal where a signal ended it
@@ -32,25 +32,10 @@ Ended ended_of(int status) {
   return {WEXITSTATUS(status), 0};
 }
 
-/// "3,5-6" as {3, 5, 6}.
-std::optional<std::vector<int>> task_list(std::string_view text) {
-  std::vector<int> tasks;
-  for (const auto part : split(text, ',')) {
-    const auto dash = part.find('-');
-    const auto first = parse_int(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last - *first >= static_cast<std::int64_t>(kTasksLimit) ||
-        tasks.size() > kTasksLimit) {
-      return std::nullopt;
-    }
-    for (auto task = *first; task <= *last; ++task) tasks.push_back(static_cast<int>(task));
-  }
-  return tasks;
-}
-
 class SrunStep final : public Step {
  public:
-  explicit SrunStep(const StepPlumbing& plumbing) : plumbing_(plumbing) {}
+  explicit SrunStep(const StepPlumbing& plumbing)
+      : plumbing_(plumbing), reader_(plumbing.marks, [this](std::string_view line) { hear(line); }) {}
 
   Result<> start(const std::vector<std::string>& argv, const Env& env) {
     auto pipe = make_output_pipe();
@@ -60,14 +45,14 @@ class SrunStep final : public Step {
     if (!pid) return tl::unexpected<Error>(pid.error());
     pid_ = *pid;
     pump_ = std::make_unique<Pump>(plumbing_.loop, std::move(pipe->read_end), plumbing_.err,
-                                   [this](std::string_view bytes) { listen(bytes); });
+                                   [this](std::string_view bytes) { return reader_.read(bytes); });
     return {};
   }
 
   ~SrunStep() override {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    std::ignore = ends_within(pid_, kKillLimit);
   }
 
   void reap() override {
@@ -75,15 +60,19 @@ class SrunStep final : public Step {
     if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return;
     pid_ = -1;
     pump_->drain();
+    plumbing_.err.push(reader_.take_rest());
     std::string words;
     for (const auto& line : words_) words += (words.empty() ? "" : "; ") + line;
-    plumbing_.handler.on_step_end(ended_of(status).code, words);
+    const auto ended = ended_of(status);
+    if (ended.signal != 0 && !is_stopped_) plumbing_.handler.on_launcher_killed(ended.signal);
+    plumbing_.handler.on_step_end(ended.code, words);
   }
 
   void stop(bool without_mercy) override {
     // On TERM srun ends a step that waits for resources, and signals the tasks of one that runs; QUIT is its word for
     // ending a running step at once.
     if (pid_ <= 0) return;
+    is_stopped_ = true;
     if (!without_mercy) {
       ::kill(pid_, SIGTERM);
       ::kill(pid_, SIGQUIT);
@@ -92,37 +81,33 @@ class SrunStep final : public Step {
     }
   }
 
-  void tick() override { pump_->tick(); }
-
- private:
-  void listen(std::string_view bytes) {
-    for (const char c : bytes) {
-      if (c != '\n') {
-        if (line_.size() < kLineLimitBytes) line_ += c;
-        continue;
-      }
-      if (line_.starts_with("srun: ")) hear(line_);
-      if (const auto reason = parse_cancel_reason(line_)) plumbing_.handler.on_cancelled(*reason);
-      if (tells_out_of_memory(line_)) plumbing_.handler.on_out_of_memory();
-      if (const auto nodes = parse_node_failure(line_)) plumbing_.handler.on_node_failure(*nodes);
-      line_.clear();
-    }
+  void tick() override {
+    pump_->tick();
+    reap();  // whatever became of the SIGCHLD
   }
 
-  void hear(const std::string& line) {
+ private:
+  /// A line of Slurm's.
+  void hear(std::string_view line) {
     if (const auto ended = parse_task_words(line)) {
-      for (const int task : ended->tasks) {
-        plumbing_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
-      }
+      for (const int task : ended->tasks) plumbing_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
     }
-    words_.push_back(printable(line));
+    if (const auto reason = parse_cancel_reason(line)) plumbing_.handler.on_cancelled(*reason);
+    if (tells_out_of_memory(line)) plumbing_.handler.on_out_of_memory();
+    if (const auto nodes = parse_node_failure(line)) plumbing_.handler.on_node_failure(*nodes);
+    if (const auto failure = parse_launch_failure(line))
+      plumbing_.handler.on_launch_failure(failure->node, failure->why);
+    plumbing_.handler.on_foreign_line(line);
+    if (!line.starts_with("srun: ")) return;
+    words_.push_back(printable(line.substr(0, kWordsLimitBytes)));
     if (words_.size() > kWordsLimitLines) words_.pop_front();
   }
 
   StepPlumbing plumbing_;
   pid_t pid_ = -1;
+  bool is_stopped_ = false;  ///< we have asked it to end
   std::unique_ptr<Pump> pump_;
-  std::string line_;
+  MarkedTextReader reader_;
   std::deque<std::string> words_;
 };
 
@@ -158,7 +143,8 @@ class LocalStep final : public Step {
       ranks_.emplace(*pid, rank);
     }
     const auto tap = [this](std::string_view bytes) {
-      if (plumbing_.log != nullptr) std::ignore = plumbing_.log->push(std::string(bytes));
+      if (plumbing_.log != nullptr) plumbing_.log->push_or_drop(std::string(bytes));
+      return std::string(bytes);
     };
     out_ = std::make_unique<Pump>(plumbing_.loop, std::move(out->read_end), plumbing_.out, tap);
     err_ = std::make_unique<Pump>(plumbing_.loop, std::move(err->read_end), plumbing_.err, tap);
@@ -166,8 +152,12 @@ class LocalStep final : public Step {
   }
 
   ~LocalStep() override {
-    for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
-    for (const auto& [pid, rank] : ranks_) ::waitpid(pid, nullptr, 0);
+    kill_all();
+    const auto until = std::chrono::steady_clock::now() + kKillLimit;
+    for (const auto& [pid, rank] : ranks_) {
+      const auto left = until - std::chrono::steady_clock::now();
+      std::ignore = ends_within(pid, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+    }
   }
 
   void reap() override {
@@ -192,18 +182,18 @@ class LocalStep final : public Step {
   void tick() override {
     if (out_) out_->tick();
     if (err_) err_->tick();
-    if (ranks_.empty()) end_if_done();
+    reap();  // whatever became of the SIGCHLD
   }
 
  private:
   void kill_all() {
-    for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
+    for (const pid_t pid : descendants(plumbing_.bystander)) ::kill(pid, SIGKILL);
   }
 
   /// Over when every agent has ended, and every process that one of them left behind when it was killed.
   void end_if_done() {
     if (!ranks_.empty() || is_over_) return;
-    if (!descendants().empty()) return kill_all();
+    if (!descendants(plumbing_.bystander).empty()) return kill_all();
     is_over_ = true;
     out_->drain();
     err_->drain();
@@ -219,82 +209,6 @@ class LocalStep final : public Step {
 };
 
 }  // namespace
-
-std::optional<TaskWords> parse_task_words(std::string_view line) {
-  constexpr std::string_view kStart = "srun: error: ";
-  if (!line.starts_with(kStart)) return std::nullopt;
-  line.remove_prefix(kStart.size());
-  const auto after_host = line.find(": task");
-  if (after_host == std::string_view::npos) return std::nullopt;
-  TaskWords words{.host = std::string(line.substr(0, after_host))};
-  line.remove_prefix(after_host + std::strlen(": task"));
-  if (line.starts_with("s")) line.remove_prefix(1);
-  const auto colon = line.find(": ");
-  if (!line.starts_with(" ") || colon == std::string_view::npos) return std::nullopt;
-  auto tasks = task_list(line.substr(1, colon - 1));
-  if (!tasks) return std::nullopt;
-  words.tasks = std::move(*tasks);
-  auto how = line.substr(colon + 2);
-  if (constexpr std::string_view kExited = "Exited with exit code "; how.starts_with(kExited)) {
-    const auto code = parse_int(trim(how.substr(kExited.size())));
-    if (!code || *code < 0 || *code > 255) return std::nullopt;
-    words.code = static_cast<int>(*code);
-    return words;
-  }
-  if (trim(how) == kOutOfMemory) {
-    words.signal = SIGKILL;
-    words.code = 128 + SIGKILL;
-    return words;
-  }
-  how = how.substr(0, how.find(" (core dumped)"));
-  for (int number = 1; number < NSIG; ++number) {
-    const char* description = sigdescr_np(number);
-    if (description != nullptr && trim(how) == description) {
-      words.signal = number;
-      words.code = 128 + number;
-      return words;
-    }
-  }
-  return std::nullopt;
-}
-
-bool tells_out_of_memory(std::string_view line) {
-  if (line.starts_with("srun: error: ")) return line.ends_with(kOutOfMemory);
-  return line.starts_with("slurmstepd") && line.find(": error: Detected ") != std::string_view::npos &&
-         (line.find(" oom_kill event") != std::string_view::npos ||
-          line.find(" oom-kill event") != std::string_view::npos);
-}
-
-std::optional<std::string_view> parse_node_failure(std::string_view line) {
-  constexpr std::string_view kStart = "srun: error: Node failure on ";
-  if (!line.starts_with(kStart)) return std::nullopt;
-  return trim(line.substr(kStart.size()));
-}
-
-namespace {
-
-/// The reason in slurmstepd's words about the end of what it keeps; empty where they give none.
-std::optional<std::string_view> reason_behind(std::string_view keeps, std::string_view line) {
-  constexpr std::string_view kDueTo = " DUE TO ";
-  constexpr std::string_view kEnd = " ***";
-  if (!line.starts_with("slurmstepd") || !line.ends_with(kEnd)) return std::nullopt;
-  const auto cancelled = line.find(" CANCELLED AT ", std::min(line.find(keeps), line.size()));
-  if (cancelled == std::string_view::npos) return std::nullopt;
-  line.remove_suffix(kEnd.size());
-  const auto due_to = line.find(kDueTo, cancelled);
-  return due_to == std::string_view::npos ? std::string_view() : line.substr(due_to + kDueTo.size());
-}
-
-}  // namespace
-
-std::optional<std::string_view> parse_cancel_reason(std::string_view line) {
-  const auto reason = reason_behind(": error: *** STEP ", line);
-  return reason && !reason->empty() ? reason : std::nullopt;
-}
-
-std::optional<std::string_view> parse_job_cancel(std::string_view line) {
-  return reason_behind(": error: *** JOB ", line);
-}
 
 Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing, const std::vector<std::string>& argv,
                                          const Env& env) {

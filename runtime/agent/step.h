@@ -1,6 +1,8 @@
 #pragma once
 // What starts an attempt's ranks: srun, or lead itself on this machine.
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/sink.h"
+#include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
 
@@ -24,9 +27,15 @@ class StepHandler {
   virtual void on_cancelled(std::string_view reason) = 0;
   /// Slurm or the kernel has killed processes of the step for their memory.
   virtual void on_out_of_memory() = 0;
-  /// Slurm holds these nodes of the step for lost, as a node list.
+  /// Slurm could not start the step's tasks on node.
+  virtual void on_launch_failure(std::string_view node, std::string_view why) = 0;
+  /// srun says that Slurm holds these nodes of the step for lost, as a node list.
   virtual void on_node_failure(std::string_view nodes) = 0;
+  /// A line that no rank's program printed, for what it may say of the container.
+  virtual void on_foreign_line(std::string_view line) = 0;
   /// Nothing of the step is left here. words: what its launcher printed about itself.
+  /// A signal ended the launcher, and not one of stop().
+  virtual void on_launcher_killed(int signal) = 0;
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
 
@@ -37,7 +46,7 @@ class Step {
   virtual void reap() = 0;
   /// Asks the step to end; without_mercy kills it.
   virtual void stop(bool without_mercy) = 0;
-  /// After each round of the loop.
+  /// After each round of the loop. Collects, too, who has ended: a SIGCHLD can be lost.
   virtual void tick() = 0;
 };
 
@@ -48,9 +57,12 @@ struct StepPlumbing {
   Sink& out;
   Sink& err;
   BackgroundFile* log = nullptr;  ///< a copy of both, may be absent
+  TextMarks marks{};              ///< of the text that agents send through srun
+  pid_t bystander = -1;           ///< a child of this process that is not of the step, and is not ended with it
 };
 
-/// Runs argv (an srun line) with env. Its standard error passes through here, so that what it says of tasks is known.
+/// Runs argv (an srun line) with env. Its standard error passes through here: the agents' marks are taken off, and the
+/// lines without them are read as Slurm's.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing,
                                                        const std::vector<std::string>& argv, const Env& env);
 
@@ -59,26 +71,5 @@ struct StepPlumbing {
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing,
                                                         const std::vector<std::string>& argv, const Env& env,
                                                         int ranks);
-
-/// What srun says about ended tasks: "srun: error: n2: tasks 3,5-6: Exited with exit code 1", "...: task 3: Killed".
-struct TaskWords {
-  std::string host;
-  std::vector<int> tasks{};
-  int code = 0;
-  int signal = 0;
-  friend bool operator==(const TaskWords&, const TaskWords&) = default;
-};
-[[nodiscard]] std::optional<TaskWords> parse_task_words(std::string_view line);
-
-/// "slurmstepd-n1: error: Detected 1 oom_kill event in StepId=73.0. ...", "srun: error: n1: task 0: Out Of Memory".
-[[nodiscard]] bool tells_out_of_memory(std::string_view line);
-
-/// "n[2-3]" of "srun: error: Node failure on n[2-3]".
-[[nodiscard]] std::optional<std::string_view> parse_node_failure(std::string_view line);
-
-/// "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***".
-[[nodiscard]] std::optional<std::string_view> parse_cancel_reason(std::string_view line);
-/// The same of a batch script, "... *** JOB 73 ON n1 CANCELLED AT ... ***"; an empty one where it gives none.
-[[nodiscard]] std::optional<std::string_view> parse_job_cancel(std::string_view line);
 
 }  // namespace dlrun::agent

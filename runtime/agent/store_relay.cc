@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "runtime/agent/protocol.h"
 
 namespace dlrun::agent {
@@ -73,6 +74,19 @@ void StoreRelay::on_ready(std::uint32_t events) {
   update_watch();
 }
 
+void StoreRelay::drain() {
+  for (std::size_t taken = 0; taken <= kLineLimitBytes && ours_.is_open() && !awaited_;) {
+    std::array<char, 1U << 16U> buffer;
+    const ssize_t got = ::recv(ours_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    taken += static_cast<std::size_t>(got);
+    in_.append(buffer.data(), static_cast<std::size_t>(got));
+    serve();
+  }
+  update_watch();
+}
+
 void StoreRelay::serve() {
   while (ours_.is_open() && !awaited_) {
     const auto end = in_.find('\n');
@@ -90,7 +104,7 @@ void StoreRelay::serve() {
 void StoreRelay::handle(std::string_view line) {
   const auto refuse = [&](std::string_view why) { reply({{"ok", false}, {"error", why}}); };
   if (line.size() > kPayloadLimitBytes - kMessageOverheadBytes) return refuse("the request is too long");
-  const auto request = Json::parse(line, nullptr, false);
+  const auto request = parse_json<Json>(line);
   if (!request.is_object() || !is_text(request, "op")) return refuse("not an object with a text \"op\"");
   const auto op = request["op"].get<std::string>();
   if (op == "progress") {

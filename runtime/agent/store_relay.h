@@ -29,6 +29,8 @@ class StoreRelay {
   [[nodiscard]] int program_end() const { return theirs_.get(); }
   void release_program_end() { theirs_.reset(); }
 
+  /// Takes what the program has written before it ended.
+  void drain();
   /// Lead's `reply`.
   void on_reply(const nlohmann::ordered_json& message);
 

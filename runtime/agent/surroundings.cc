@@ -98,8 +98,8 @@ void record(const fs::path& run, int attempt, const Env& env) {
 
 }  // namespace
 
-void record_surroundings(const fs::path& run, int attempt, const Env& env) {
-  if (::fork() != 0) return;  // nobody's business where there is no process to be had
+pid_t record_surroundings(const fs::path& run, int attempt, const Env& env) {
+  if (const pid_t child = ::fork(); child != 0) return child;
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

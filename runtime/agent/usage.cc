@@ -6,7 +6,7 @@
 #include <ctime>
 #include <utility>
 
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/descendants.h"
 
 namespace dlrun::agent {
 namespace {

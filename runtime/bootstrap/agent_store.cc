@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -35,7 +36,7 @@ struct Reply {
 };
 
 Result<Reply> parse_reply(std::string_view line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = parse_json<nlohmann::json>(line, limits_of_trees());
   if (!json.is_object() || !json.contains("ok") || !json["ok"].is_boolean()) {
     return fail(Errc::kInternal, "store: the agent answered '{}', expected an object with \"ok\"",
                 printable(line.substr(0, 200)));
@@ -144,7 +145,7 @@ Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
 }
 
 Result<> AgentStore::report_progress(std::string_view json_object) {
-  auto request = nlohmann::json::parse(json_object, nullptr, false);
+  auto request = parse_json<nlohmann::json>(json_object, limits_of_trees());
   if (!request.is_object()) {
     return fail(Errc::kInvalid, "store: progress is not a JSON object: {}", printable(json_object.substr(0, 200)));
   }

@@ -128,8 +128,16 @@ Result<World> of_pmi(const Env& env) {
   return checked(world);
 }
 
+/// From Slurm 26.05 on a batch script has a SLURM_STEP_ID, too: -5. Negative ids, also as unsigned ones, are no steps.
+bool is_in_a_step(const Env& env) {
+  constexpr std::int64_t kFirstSpecialId = 0xffff'0000;
+  if (!env.has("SLURM_STEP_ID")) return env.has("SLURM_STEP_NUM_TASKS");
+  const auto id = parse_int(env.get_or("SLURM_STEP_ID", ""));
+  return id && *id >= 0 && *id < kFirstSpecialId;
+}
+
 bool is_task_of_a_step(const Env& env) {
-  return env.has("SLURM_PROCID") && (env.has("SLURM_STEP_NUM_TASKS") || env.has("SLURM_STEP_ID"));
+  return env.has("SLURM_PROCID") && is_in_a_step(env);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "common/env.h"
+#include "common/processors.h"
 #include "common/text.h"
 #include "runtime/bootstrap/pmix_store.h"
 #include "runtime/comm/guarded.h"
@@ -38,7 +39,9 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
     if (!module) return tl::unexpected(module.error());
     connect_function = (*module)->connect;
   }
-  auto connected = connect_function(options);
+  CommunicatorOptions here = options;
+  here.processors = usable_processors();
+  auto connected = connect_function(here);
   if (!connected) {
     return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name, options.world.rank,
                 options.world.size, connected.error().message);

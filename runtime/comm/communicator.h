@@ -164,6 +164,11 @@ class Communicator {
   /// but shm) or the machine has no room.
   [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> share(std::size_t /*bytes*/) { return nullptr; }
 
+  /// Fails where this rank must not rely on what its collectives gave: one has failed, or was cut off after its wait()
+  /// had returned, as only device memory allows; of those under way there it waits for the end. No collective. Call
+  /// before anything is written that is to outlive the attempt.
+  [[nodiscard]] virtual Result<> settled() = 0;
+
   /// This rank leaves without the others: destroying then waits for nobody, and the others see an error instead of a
   /// wait where the backend can tell them. Called by itself after an error of the communicator.
   virtual void abandon() = 0;

@@ -145,6 +145,11 @@ class GlooCommunicator final : public Communicator {
     (void)guarded([&] { context_->closeConnections(); });
   }
 
+  Result<> settled() override {
+    if (is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
+    return {};
+  }
+
   Result<> all_reduce(Buffer data, ReduceOp op) override { return all_reduce_tagged(data, op, next_tag_++); }
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {

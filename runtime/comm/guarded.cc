@@ -132,6 +132,13 @@ class GuardedCommunicator final : public Communicator {
     return finish(call, calls_, backend_->reduce_scatter(all, mine, op));
   }
 
+  Result<> settled() override {
+    if (!failed_) return failed_;
+    if (auto settled = backend_->settled(); !settled)
+      failed_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(), settled.error().message);
+    return failed_;
+  }
+
   Result<> barrier() override {
     const Call call{.operation = Operation::kBarrier};
     if (auto agreed = begin(call); !agreed) return agreed;
@@ -180,9 +187,12 @@ class GuardedCommunicator final : public Communicator {
     return described(call, number, result);
   }
 
-  [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) const {
-    return fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(), call.text(), number, rank(),
-                size(), result.error().message);
+  /// Says where an error happened. The first one stays: no later call can make up for it.
+  [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) {
+    Result<> error = fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(), call.text(), number,
+                          rank(), size(), result.error().message);
+    if (failed_) failed_ = error;
+    return error;
   }
 
   /// Counts the call and, while calls are checked, compares it with the other ranks'.
@@ -224,6 +234,7 @@ class GuardedCommunicator final : public Communicator {
   std::unique_ptr<Communicator> backend_;
   std::uint64_t checked_calls_;
   std::uint64_t calls_ = 0;
+  Result<> failed_;  ///< the first error
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ struct CommunicatorOptions {
   /// rank and size; local_rank chooses the GPU where this process sees several (nccl); local_size ranks share this
   /// node's cores (mpi).
   World world;
+  /// On how many processors this process may run. make_communicator finds it out.
+  int processors = 0;
   bool has_mpi_launcher = false;  ///< has_mpi_launcher(Env::of_process()); decides what "auto" takes
 
   /// Where ranks find each other; not owned, must outlive the communicator. mpi and single need none.

@@ -1,8 +1,6 @@
 // Collectives over MPI: the library's own algorithms on a duplicate of MPI_COMM_WORLD, its launcher's bootstrap (PMIx
 // under `srun --mpi=pmix`, mpirun), MPI_Iallreduce for requests. One thread calls (MPI_THREAD_FUNNELED).
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -118,7 +116,7 @@ class Session {
     }
     // Ranks that wait by spinning on each other's core make a small all-reduce a thousand times slower. Open MPI sees
     // it only where its own launcher counts the slots; setenv is safe here, before MPI starts its threads.
-    if (options.world.local_size > ::sysconf(_SC_NPROCESSORS_ONLN)) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    if (options.world.local_size > options.processors) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (options.world.nnodes == 1 && options.world.local_size == options.world.size) stay_on_this_node();
     int provided = MPI_THREAD_SINGLE;
     DLRUN_TRY(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread"));
@@ -174,6 +172,11 @@ class MpiCommunicator final : public Communicator {
   void abandon() override {
     is_abandoned_ = true;
     session_->abandon();
+  }
+
+  Result<> settled() override {
+    if (is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
+    return {};
   }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {

@@ -6,6 +6,7 @@
 // asynchronous errors and for collectives past the timeout, and aborts the communicator, which ends the kernels that
 // wait.
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <nccl.h>
 
 #include "runtime/bootstrap/store.h"
+#include "runtime/comm/collective_watch.h"
 #include "runtime/comm/module.h"
 
 namespace dlrun {
@@ -28,6 +30,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kWatchEvery{200};
+/// How long the destructor waits for what is under way, and then for the other ranks.
+constexpr milliseconds kLeaveWithin{5'000};
 
 ncclDataType_t nccl_type(DataType type) {
   switch (type) {
@@ -75,7 +79,7 @@ Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
 }
 
 /// Waits until a communicator that does not block has done what it was asked for.
-Result<> settled(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
+Result<> done_by(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
   while (true) {
     ncclResult_t state = ncclSuccess;
     DLRUN_TRY(nccl(ncclCommGetAsyncError(comm, &state), comm, "ncclCommGetAsyncError"));
@@ -106,10 +110,36 @@ bool is_device_memory(const void* data) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
+/// What the watch needs to know of a communicator and its stream.
+class NcclCollectives final : public DeviceCollectives {
+ public:
+  NcclCollectives(ncclComm_t comm, const cudaStream_t& stream) : comm_(comm), stream_(stream) {}
+
+  Result<> error() override {
+    ncclResult_t state = ncclSuccess;
+    DLRUN_TRY(nccl(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
+    DLRUN_TRY(nccl(state, comm_, "a collective failed on the device"));
+    const cudaError_t queued = stream_ == nullptr ? cudaSuccess : cudaStreamQuery(stream_);
+    return queued == cudaErrorNotReady ? Result<>() : cuda(queued, "a collective failed on the device");
+  }
+  bool is_busy() override { return cudaStreamQuery(stream_) == cudaErrorNotReady; }
+  void cut_off() override { ncclCommAbort(comm_); }
+
+ private:
+  ncclComm_t comm_;
+  const cudaStream_t& stream_;
+};
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(ncclComm_t comm, int device, int rank, int size, milliseconds timeout)
-      : comm_(comm), device_(device), rank_(rank), size_(size), timeout_(timeout) {}
+      : comm_(comm),
+        device_(device),
+        rank_(rank),
+        size_(size),
+        timeout_(timeout),
+        collectives_(comm, stream_),
+        watch_(collectives_, timeout) {}
 
   ~NcclCommunicator() override {
     if (watchdog_.joinable()) {
@@ -120,12 +150,15 @@ class NcclCommunicator final : public Communicator {
       wake_.notify_one();
       watchdog_.join();
     }
-    if (!is_aborted_) {
-      // A collective, like every destruction of a communicator.
-      if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-      if (ncclCommFinalize(comm_) == ncclInProgress)
-        (void)settled(comm_, steady_clock::now() + std::chrono::seconds(5), "ncclCommFinalize");
-      ncclCommDestroy(comm_);
+    // A collective, like every destruction of a communicator; others may never come to it.
+    if (watch_.settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
+      auto left = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
+      if (left) left = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
+      if (left) {
+        ncclCommDestroy(comm_);
+      } else {
+        ncclCommAbort(comm_);
+      }
     }
     if (staging_ != nullptr) cudaFree(staging_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -150,10 +183,8 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
   void set_compute_stream(void* stream) override { compute_stream_ = static_cast<cudaStream_t>(stream); }
 
-  void abandon() override {
-    const std::lock_guard lock(mutex_);
-    abort_locked("the communicator was abandoned");
-  }
+  void abandon() override { watch_.abandon("the communicator was abandoned"); }
+  Result<> settled() override { return watch_.settled(timeout_); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return run(data, data, "ncclAllReduce", [&](const void* from, void* to) {
@@ -203,7 +234,7 @@ class NcclCommunicator final : public Communicator {
    public:
     Pending(NcclCommunicator& owner, Event done) : owner_(owner), done_(std::move(done)) {}
     Result<> finish() override {
-      DLRUN_TRY(owner_.healthy());
+      DLRUN_TRY(owner_.watch_.healthy());
       return cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0), "cudaStreamWaitEvent");
     }
 
@@ -243,13 +274,10 @@ class NcclCommunicator final : public Communicator {
   Result<> launch(const char* call, Function&& function) {
     DLRUN_TRY(cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));
     DLRUN_TRY(cuda(cudaStreamWaitEvent(stream_, before_.get(), 0), "cudaStreamWaitEvent"));
-    const std::lock_guard lock(mutex_);
-    if (is_aborted_) return fail(Errc::kPeer, "{}", reason_);
-    DLRUN_TRY(nccl(function(), comm_, call));
-    DLRUN_TRY(settled(comm_, steady_clock::now() + timeout_, call));
-    is_busy_ = true;
-    launched_at_ = steady_clock::now();
-    return {};
+    return watch_.start([&]() -> Result<> {
+      DLRUN_TRY(nccl(function(), comm_, call));
+      return done_by(comm_, steady_clock::now() + timeout_, call);
+    });
   }
 
   Result<> wait_on_host() {
@@ -258,20 +286,14 @@ class NcclCommunicator final : public Communicator {
       do {
         const cudaError_t state = cudaEventQuery(after_.get());
         if (state != cudaErrorNotReady) {
-          DLRUN_TRY(healthy());
+          DLRUN_TRY(watch_.healthy());
           return cuda(state, "cudaEventQuery");
         }
         std::this_thread::yield();
       } while (steady_clock::now() < until);
-      DLRUN_TRY(healthy());
+      DLRUN_TRY(watch_.healthy());
       std::this_thread::sleep_for(pause);
     }
-  }
-
-  Result<> healthy() {
-    const std::lock_guard lock(mutex_);
-    if (is_aborted_) return fail(Errc::kPeer, "{}", reason_);
-    return {};
   }
 
   Result<> grow_staging(std::size_t bytes) {
@@ -287,26 +309,10 @@ class NcclCommunicator final : public Communicator {
     cudaSetDevice(device_);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kWatchEvery, [&] { return is_closing_; })) {
-      if (is_aborted_) return;
-      ncclResult_t state = ncclSuccess;
-      if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) {
-        const auto error = nccl(state, comm_, "a collective failed on the device");
-        abort_locked(error ? "ncclCommGetAsyncError failed" : error.error().message);
-      } else if (is_busy_ && cudaStreamQuery(stream_) == cudaErrorNotReady) {
-        if (steady_clock::now() - launched_at_ > timeout_) {
-          abort_locked(
-              fmt::format("a collective did not end within {} s; a rank is lost or stuck", timeout_.count() / 1000));
-        }
-      } else {
-        is_busy_ = false;
-      }
+      lock.unlock();
+      watch_.look();
+      lock.lock();
     }
-  }
-
-  void abort_locked(std::string reason) {
-    if (std::exchange(is_aborted_, true)) return;
-    reason_ = std::move(reason);
-    ncclCommAbort(comm_);
   }
 
   ncclComm_t comm_;
@@ -321,13 +327,12 @@ class NcclCommunicator final : public Communicator {
   void* staging_ = nullptr;  ///< device memory
   std::size_t staging_bytes_ = 0;
 
-  std::mutex mutex_;  ///< guards comm_ against the watchdog's abort, and what follows
+  NcclCollectives collectives_;
+  CollectiveWatch watch_;
+
+  std::mutex mutex_;
   std::condition_variable wake_;
-  bool is_closing_ = false;
-  bool is_aborted_ = false;
-  bool is_busy_ = false;  ///< something was queued and not yet seen to have ended
-  steady_clock::time_point launched_at_;
-  std::string reason_;
+  bool is_closing_ = false;  ///< guarded by mutex_
   std::thread watchdog_;
 };
 
@@ -381,7 +386,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   ncclComm_t comm = nullptr;
   const ncclResult_t started = ncclCommInitRankConfig(&comm, options.world.size, *id, options.world.rank, &config);
   auto connected = nccl(started, comm, "ncclCommInitRank");
-  if (connected) connected = settled(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
+  if (connected) connected = done_by(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {
     if (comm != nullptr) ncclCommAbort(comm);
     return tl::unexpected(std::move(connected.error()));

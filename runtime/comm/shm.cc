@@ -52,6 +52,10 @@ class ShmCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return segment_->rank(); }
   [[nodiscard]] int size() const override { return segment_->size(); }
   void abandon() override { segment_->leave(); }
+  Result<> settled() override {
+    if (failed_ && segment_->has_left()) return fail(Errc::kPeer, "the communicator was abandoned");
+    return failed_;
+  }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     DLRUN_TRY(run_requests(next_request_));
@@ -69,7 +73,7 @@ class ShmCommunicator final : public Communicator {
     const std::size_t chunk = segment_->chunk_bytes();
     for (std::size_t at = 0; at < data.size_bytes(); at += chunk) {
       const std::size_t count = std::min(chunk, data.size_bytes() - at);
-      const std::uint32_t step = segment_->next_step();
+      const std::uint64_t step = segment_->next_step();
       if (rank() == root) writer_.write(segment_->buffer(root, step), bytes + at, count);
       segment_->publish();
       DLRUN_TRY(segment_->await());
@@ -86,7 +90,7 @@ class ShmCommunicator final : public Communicator {
     const std::size_t chunk = segment_->chunk_bytes();
     for (std::size_t at = 0; at < part; at += chunk) {
       const std::size_t count = std::min(chunk, part - at);
-      const std::uint32_t step = segment_->next_step();
+      const std::uint64_t step = segment_->next_step();
       writer_.write(segment_->buffer(rank(), step), own + at, count);
       segment_->publish();
       DLRUN_TRY(segment_->await());
@@ -170,14 +174,14 @@ class ShmCommunicator final : public Communicator {
   }
 
   template <typename T>
-  [[nodiscard]] T* slot(int rank, std::uint32_t step) const {
+  [[nodiscard]] T* slot(int rank, std::uint64_t step) const {
     return reinterpret_cast<T*>(segment_->buffer(rank, step));
   }
 
   /// Everybody reduces everything, in the order of the ranks: the same bytes everywhere.
   template <typename T>
   Result<> all_reduce_small(T* values, std::size_t count, ReduceOp op) {
-    const std::uint32_t step = segment_->next_step();
+    const std::uint64_t step = segment_->next_step();
     write_elements(slot<T>(rank(), step), values, count);
     segment_->publish();
     DLRUN_TRY(segment_->await());
@@ -193,9 +197,9 @@ class ShmCommunicator final : public Communicator {
   Result<> all_reduce_large(T* values, std::size_t count, ReduceOp op) {
     const std::size_t chunk = segment_->chunk_bytes() / sizeof(T);
     const std::size_t chunks = (count + chunk - 1) / chunk;
-    const std::uint32_t first = segment_->next_step();
+    const std::uint64_t first = segment_->next_step();
     const auto length = [&](std::size_t k) { return std::min(chunk, count - k * chunk); };
-    const auto step_of = [&](std::size_t k) { return first + static_cast<std::uint32_t>(k); };  // of its copy in
+    const auto step_of = [&](std::size_t k) { return first + k; };  // of its copy in
     for (std::size_t k = 0; k < chunks + 2; ++k) {
       if (k < chunks) copy_others_parts(slot<T>(rank(), step_of(k)), values + k * chunk, length(k));
       if (k >= 1 && k - 1 < chunks) reduce_own_part(values + (k - 1) * chunk, length(k - 1), step_of(k - 1), op);
@@ -222,7 +226,7 @@ class ShmCommunicator final : public Communicator {
 
   /// This rank's part of a chunk, of all ranks, in values and in this rank's slot.
   template <typename T>
-  void reduce_own_part(T* values, std::size_t count, std::uint32_t step, ReduceOp op) {
+  void reduce_own_part(T* values, std::size_t count, std::uint64_t step, ReduceOp op) {
     constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
     const Range own = part_of(count, rank(), size());
     for (std::size_t at = own.begin; at < own.begin + own.count; at += kBlock) {
@@ -235,7 +239,7 @@ class ShmCommunicator final : public Communicator {
   }
 
   template <typename T>
-  void copy_reduced_parts(T* values, std::size_t count, std::uint32_t step) const {
+  void copy_reduced_parts(T* values, std::size_t count, std::uint64_t step) const {
     for (int other = 1; other < size(); ++other) {
       const int peer = (rank() + other) % size();
       const Range part = part_of(count, peer, size());
@@ -251,7 +255,7 @@ class ShmCommunicator final : public Communicator {
     const std::size_t piece = segment_->chunk_bytes() / (sizeof(T) * ranks);
     for (std::size_t at = 0; at < count; at += piece) {
       const std::size_t n = std::min(piece, count - at);
-      const std::uint32_t step = segment_->next_step();
+      const std::uint64_t step = segment_->next_step();
       for (std::size_t peer = 0; peer < ranks; ++peer) {
         if (peer != own) write_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
       }
@@ -275,7 +279,12 @@ class ShmCommunicator final : public Communicator {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options) {
-  auto segment = ShmSegment::join(options);
+  return make_shm_communicator(options, 0);
+}
+
+Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options,
+                                                            std::uint64_t first_step) {
+  auto segment = ShmSegment::join(options, first_step);
   if (!segment) return tl::unexpected(std::move(segment.error()));
   return std::make_unique<ShmCommunicator>(std::move(*segment));
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -22,6 +23,8 @@
 #include <immintrin.h>
 #endif
 
+#include "common/pages.h"
+#include "common/processors.h"
 #include "common/text.h"
 #include "runtime/bootstrap/store.h"
 
@@ -33,7 +36,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t kBuffers = 3;
-constexpr std::size_t kPage = 4096;
 /// What all slots together should not much exceed, and the bounds of one buffer: small enough to stay in a core's
 /// cache, large enough that the steps' synchronisation does not show.
 constexpr std::size_t kAllSlots = std::size_t{32} << 20U;
@@ -47,27 +49,30 @@ constexpr milliseconds kLookEvery{100};
 /// In Head::lost: the rank left by itself.
 constexpr std::uint32_t kLeft = 1U << 31U;
 
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free &&
+                  sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t),
               "they are shared by processes");
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-std::size_t chunk_size(int ranks) {
-  const auto n = static_cast<std::size_t>(ranks);
-  const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
-  return round_up(std::max(wanted, n * 64), kPage);  // every rank's part of a reduce-scatter has some elements
+/// Returns the half of a count that a futex, which has 32 bits, watches. It changes with every step, and a sleeper
+/// looks again long before 2^32 steps are over.
+const void* low_half(const std::atomic<std::uint64_t>& count) {
+  return reinterpret_cast<const std::byte*>(&count) +
+         (std::endian::native == std::endian::big ? sizeof(std::uint32_t) : 0);
 }
 
-/// Of a word that other processes wait on, too. False when time ran out.
-bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen, milliseconds wait) {
+/// Sleeps while count is seen; other processes change it. Returns false when time ran out.
+bool futex_wait(const std::atomic<std::uint64_t>& count, std::uint64_t seen, milliseconds wait) {
   const timespec limit{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
-  return ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0) == 0 || errno != ETIMEDOUT;
+  const auto value = static_cast<std::uint32_t>(seen);
+  return ::syscall(SYS_futex, low_half(count), FUTEX_WAIT, value, &limit, nullptr, 0) == 0 || errno != ETIMEDOUT;
 }
 
-void futex_wake(const std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void futex_wake(const std::atomic<std::uint64_t>& count) {
+  ::syscall(SYS_futex, low_half(count), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void pause_briefly() {
@@ -160,38 +165,44 @@ struct alignas(64) ShmSegment::Head {
 };
 
 struct alignas(64) ShmSegment::Line {
-  std::atomic<std::uint32_t> step;      ///< published last; 0: not here yet. Others sleep on it
+  std::atomic<std::uint64_t> step;      ///< published last; 0: not here yet. Others sleep on it
   std::atomic<std::uint32_t> sleepers;  ///< how many
   /// Of call k at k % 2: a rank that is a call ahead has not touched what the others still compare.
   std::array<std::atomic<std::uint64_t>, 2> signatures;
 };
 
+ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
+  ShmLayout layout;
+  // Every rank's part of a reduce-scatter has some elements.
+  layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
+  layout.slots = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
+  layout.slot_bytes = kBuffers * layout.chunk_bytes;
+  layout.end = layout.slots + layout.slot_bytes * n;
+  return layout;
+}
+
 ShmSegment::ShmSegment(const CommunicatorOptions& options, UniqueFd memory)
     : memory_(std::move(memory)),
       rank_(options.world.rank),
       size_(options.world.size),
-      chunk_bytes_(chunk_size(options.world.size)),
-      timeout_(options.timeout),
-      // With more ranks than processors, the one that polls may be on the processor of the one it waits for.
-      poll_for_(options.world.size > ::sysconf(_SC_NPROCESSORS_ONLN) ? std::chrono::microseconds(0) : kPollFor) {}
+      layout_(ShmLayout::of(options.world.size, page_bytes())),
+      timeout_(options.timeout) {}
 
 ShmSegment::~ShmSegment() {
-  if (base_ != nullptr) {
-    ::munmap(base_, round_up(sizeof(Head) + sizeof(Line) * static_cast<std::size_t>(size_), kPage) +
-                        kBuffers * chunk_bytes_ * static_cast<std::size_t>(size_));
-  }
+  if (base_ != nullptr) ::munmap(base_, layout_.end);
 }
 
 ShmSegment::Line& ShmSegment::line(int rank) const {
-  return *std::launder(reinterpret_cast<Line*>(base_ + sizeof(Head) + sizeof(Line) * static_cast<std::size_t>(rank)));
+  return *std::launder(reinterpret_cast<Line*>(base_ + kHeadBytes + kLineBytes * static_cast<std::size_t>(rank)));
 }
 
-std::byte* ShmSegment::buffer(int rank, std::uint32_t step) const {
-  const std::size_t slots = round_up(sizeof(Head) + sizeof(Line) * static_cast<std::size_t>(size_), kPage);
-  return base_ + slots + (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * chunk_bytes_;
+std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
+  return base_ + layout_.slots + (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * layout_.chunk_bytes;
 }
 
-Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options) {
+Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options, std::uint64_t first_step) {
   if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but this world's {} ranks are on {} nodes; use mpi, gloo "
@@ -207,20 +218,39 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   auto memory = options.world.rank == 0 ? make_memory(options) : ask_for_memory(options);
   if (!memory) return tl::unexpected(std::move(memory.error()));
   std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(*memory)));
-  auto mapped = segment->map();
-  if (!mapped) {
+  segment->step_ = first_step;
+  auto ready = segment->map();
+  if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
+  if (!ready) {
+    // The others must not wait: those who have the memory look there, those who have not look into the store.
     if (segment->base_ != nullptr) segment->leave();
-    if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + mapped.error().message);
-    return tl::unexpected(std::move(mapped.error()));
+    if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + ready.error().message);
+    return tl::unexpected(std::move(ready.error()));
   }
-  if (segment->rank_ == 0) DLRUN_TRY(segment->hand_out(options));
-  segment->publish();
-  if (auto met = segment->await(); !met) {
+  if (auto met = segment->meet(); !met) {
     segment->leave();
     return tl::unexpected(std::move(met.error()));
   }
   segment->timeout_ = options.timeout;
   return segment;
+}
+
+/// The first step of all ranks: each says on which processors it may run.
+Result<> ShmSegment::meet() {
+  static_assert(sizeof(ProcessorSet) <= kSmallestChunk);
+  const std::uint64_t step = next_step();
+  const ProcessorSet own = own_processors();
+  std::memcpy(buffer(rank_, step), &own, sizeof own);
+  publish();
+  DLRUN_TRY(await());
+  ProcessorSet all;
+  for (int peer = 0; peer < size_; ++peer) {
+    ProcessorSet of_peer;
+    std::memcpy(&of_peer, buffer(peer, step), sizeof of_peer);
+    all |= of_peer;
+  }
+  if (size_ <= usable_processors(all.count(), own_cpu_quota())) poll_for_ = kPollFor;
+  return {};
 }
 
 Result<UniqueFd> ShmSegment::make_memory(const CommunicatorOptions& options) {
@@ -247,11 +277,11 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
         "its own",
         errno_text(errno));
   }
-  if (::send(socket->get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank || !is_readable(socket->get(), deadline)) {
-    return fail(Errc::kTimeout, "rank 0 does not answer");
-  }
+  const auto has_ended = [] { return fail(Errc::kPeer, "rank 0 ended before all ranks were there"); };
+  if (::send(socket->get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return has_ended();
+  if (!is_readable(socket->get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
   UniqueFd memory = receive_descriptor(socket->get());
-  if (!memory.is_open()) return fail(Errc::kPeer, "rank 0 ended before all ranks were there");
+  if (!memory.is_open()) return has_ended();
   return memory;
 }
 
@@ -260,10 +290,8 @@ Result<> ShmSegment::map() {
   UniqueFd own(::open(fmt::format("/proc/self/fd/{}", memory_.get()).c_str(), O_RDWR | O_CLOEXEC));
   if (!own.is_open()) return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
   memory_ = std::move(own);
-  const auto n = static_cast<std::size_t>(size_);
-  const std::size_t slots = round_up(sizeof(Head) + sizeof(Line) * n, kPage);
-  const std::size_t slot = kBuffers * chunk_bytes_;
-  const std::size_t bytes = slots + slot * n;
+  static_assert(sizeof(Head) <= kHeadBytes && sizeof(Line) <= kLineBytes);
+  const std::size_t bytes = layout_.end;
   const auto no_room = [&] {
     return fail(Errc::kIo, "no room for {} KiB of shared memory: {}; the job's memory limit (resources.mem) counts it",
                 bytes >> 10U, errno_text(errno));
@@ -278,10 +306,10 @@ Result<> ShmSegment::map() {
   if (at == MAP_FAILED) return no_room();
   base_ = static_cast<std::byte*>(at);
   // Memory that is promised now cannot be missing later, when it would be a SIGBUS; and a slot lies near its writer.
-  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(slots)) != 0) return no_room();
+  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots)) != 0) return no_room();
   end_ = bytes;
-  const auto own_slot = static_cast<off_t>(slots + slot * static_cast<std::size_t>(rank_));
-  if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(slot)) != 0) return no_room();
+  const auto own_slot = static_cast<off_t>(layout_.slots + layout_.slot_bytes * static_cast<std::size_t>(rank_));
+  if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(layout_.slot_bytes)) != 0) return no_room();
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_start = rank_;
@@ -294,7 +322,7 @@ Result<> ShmSegment::map() {
 
 std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const auto n = static_cast<std::size_t>(size_);
-  const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), kPage);
+  const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), page_bytes());
   const std::size_t begin = end_;
   end_ += n * part;
   // As in map(): promised now, each part by one rank. Room that is given before another rank finds none stays unused.
@@ -322,6 +350,8 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   for (int served = 1; served < size_;) {
     if (!is_readable(listener->get(), deadline)) break;  // await() names who is missing
     const UniqueFd peer(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer.is_open() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+      return fail(Errc::kIo, "the other ranks cannot be answered: {}", errno_text(errno));
     ucred who{};
     socklen_t who_size = sizeof who;
     std::int32_t rank = -1;
@@ -356,8 +386,8 @@ void ShmSegment::publish() {
   if (own.sleepers.load() > 0) futex_wake(own.step);
 }
 
-bool ShmSegment::has_reached(int rank, std::uint32_t step) const {
-  return static_cast<std::int32_t>(line(rank).step.load(std::memory_order_acquire) - step) >= 0;
+bool ShmSegment::has_reached(int rank, std::uint64_t step) const {
+  return line(rank).step.load(std::memory_order_acquire) >= step;
 }
 
 Result<> ShmSegment::await() {
@@ -382,7 +412,7 @@ Result<> ShmSegment::await_rank(int rank) {
   peer.sleepers.fetch_add(1);
   Result<> result;
   while (true) {
-    const std::uint32_t seen = peer.step.load();
+    const std::uint64_t seen = peer.step.load();
     if (has_reached(rank, step_)) break;
     if (auto lost = lost_error(); !lost) {
       result = std::move(lost);

@@ -24,6 +24,7 @@ class SingleCommunicator final : public Communicator {
     return {};
   }
   Result<> barrier() override { return {}; }
+  Result<> settled() override { return {}; }
   void abandon() override {}
 };
 

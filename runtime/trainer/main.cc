@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "common/env.h"
 #include "common/result.h"
@@ -32,6 +33,8 @@ namespace {
 
 std::atomic<bool> save_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
+
+constexpr std::size_t kToldWordsLimit = 1024;
 
 void install_signal_handlers() {
   struct sigaction action {};
@@ -123,6 +126,17 @@ int complain(const Error& error, const std::string& who) {
   return exit_code(error.code);
 }
 
+/// Tells this rank's agent whose failure this is, so that the run's record names that rank, and not the one that is
+/// heard of first. Best effort: the exit code is told in any case.
+void tell_whose(Job& job, const Error& error) {
+  if (job.store() == nullptr) return;
+  const auto agreed = agreed_error(error);
+  const int whose = agreed ? agreed->rank : error.code == Errc::kPeer ? -1 : job.world().rank;
+  const std::string words = agreed ? agreed->words : error.message;
+  const nlohmann::json told{{"failed", words.substr(0, kToldWordsLimit)}, {"of", whose}};
+  std::ignore = job.store()->report_progress(told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 int main_of_digits(const std::vector<std::string>& args) {
   const auto options = parse_digits_options(args);
   if (!options) return complain(options.error(), "digits: ");
@@ -175,7 +189,10 @@ int main_of_training(const std::vector<std::string>& args) {
   }
   auto job = Job::initialise(options->backend, env);
   if (!job) return complain(job.error(), who(env));
-  if (auto done = run(*options, env, *job); !done) return complain(done.error(), who(env));
+  if (auto done = run(*options, env, *job); !done) {
+    tell_whose(*job, done.error());
+    return complain(done.error(), who(env));
+  }
   return 0;
 }
 

@@ -303,6 +303,20 @@ TEST_CASE("a trusted program has the store: what one rank puts the others get, p
   CHECK(run.events("result")[0]["test_accuracy"] == 0.98);
 }
 
+TEST_CASE("all ranks of a trusted program end for the failure of one: that one is named, with its words") {
+  Run run;
+  run.start(3,
+            "[ $DLRUN_RANK != 1 ] || sleep 60\n"
+            "printf '%s\\n' '{\"op\":\"progress\",\"failed\":\"ckpt: No space left\",\"of\":1}' >&${DLRUN_STORE#fd:}; "
+            "exit 74",
+            {}, {"--trusted"});
+  CHECK(run.wait() == 74);
+  CHECK(run.err().find("dlrun: rank 1 on ") != std::string::npos);
+  CHECK(run.err().find(": ckpt: No space left; the other 2 ranks are ended\n") != std::string::npos);
+  CHECK(run.events("rank_failed")[0]["rank"] == 1);
+  CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
+}
+
 TEST_CASE("a terminal on standard input is the program's own: no pipe, no process between") {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(terminal >= 0);

@@ -60,6 +60,15 @@ TEST_CASE("each attempt has a secret and a port of its own: a rank of the one be
   CHECK(first != second);
 }
 
+TEST_CASE(
+    "a trainer that is refused its checkpoint folder, another run's, does not start again: it would go on from there") {
+  Run run;
+  run.start(1, "exit 78", {"--retry", "3", "--retry-on", "failure"}, {"--trusted"});
+  CHECK(run.wait() == 78);
+  CHECK(run.events("started").size() == 1);
+  CHECK(run.events("ended")[0]["state"] == "failed");
+}
+
 TEST_CASE("a job that always fails stops after no_progress attempts, with its own code, whatever its budget") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",

@@ -61,6 +61,8 @@ class Run {
   fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
   fs::path run = folder / "run";
   std::string agent = kAgent;
+  std::vector<std::string> prefix{};  ///< words before lead's own, such as strace's
+  std::function<void()> in_child{};   ///< in lead's process before it is lead: limits, ignored signals
 
   Run() { fs::create_directories(run); }
   ~Run() {
@@ -81,7 +83,8 @@ class Run {
 
   void start_program(int ranks, const std::vector<std::string>& program, const std::vector<std::string>& options = {},
                      const std::vector<std::string>& rank_options = {}) {
-    std::vector<std::string> argv{agent, "lead", "--local", std::to_string(ranks)};
+    auto argv = prefix;
+    argv.insert(argv.end(), {agent, "lead", "--local", std::to_string(ranks)});
     argv.insert(argv.end(), options.begin(), options.end());
     argv.insert(argv.end(), {"--", agent, "rank"});
     argv.insert(argv.end(), rank_options.begin(), rank_options.end());
@@ -102,13 +105,15 @@ class Run {
     REQUIRE(lead_ >= 0);
     if (lead_ == 0) {
       ::setpgid(0, 0);
+      if (in_child) in_child();
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
-      ::execve(agent.c_str(), words.data(), variables.data());
+      ::execvpe(words[0], words.data(), variables.data());
       ::_exit(99);
     }
   }
 
+  [[nodiscard]] pid_t lead() const { return lead_; }
   void signal(int number) const { ::kill(lead_, number); }
   void signal_group(int number) const { ::kill(-lead_, number); }
 

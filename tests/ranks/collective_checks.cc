@@ -178,6 +178,7 @@ std::vector<std::string> check_collectives(Communicator& comm) {
   checker.check_type<Float16>();
   checker.check_type<Bfloat16>();
   checker.check_barrier();
+  if (auto settled = comm.settled(); !settled) checker.failures.push_back("not settled: " + settled.error().message);
   return std::move(checker.failures);
 }
 
@@ -223,6 +224,7 @@ std::vector<std::string> check_mismatch(Communicator& comm, Mismatch mismatch) {
   if (result) return {where + ": the call succeeded"};
   std::vector<std::string> failures;
   if (result.error().code != Errc::kPeer) failures.push_back(where + ": the error is not kPeer");
+  if (comm.settled()) failures.push_back(where + ": after the error the communicator is settled");
   for (const std::string& part : {expected[0], fmt::format(fmt::runtime(expected[1]), last)}) {
     if (result.error().message.find(part) == std::string::npos) {
       failures.push_back(fmt::format("{}: '{}' is not in '{}'", where, part, result.error().message));

@@ -1,6 +1,6 @@
 // One rank of the MPI tests, started by mpirun or srun:
 //
-//   mpi_ranks SIZE collectives|mismatch N|patient|near|lonely
+//   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely
 //
 // SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead is a failure, not a
 // smaller test.
@@ -14,8 +14,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <stdlib.h>
 
 #include "common/env.h"
+#include "common/processors.h"
 #include "common/text.h"
 #include "runtime/comm/make_communicator.h"
 #include "tests/ranks/collective_checks.h"
@@ -57,6 +60,23 @@ int check_patient(Communicator& comm) {
   return 0;
 }
 
+/// Binds this process to the first processor that it has.
+void take_one_processor() {
+  const ProcessorSet own = own_processors();
+  std::size_t first = 0;
+  while (first + 1 < own.size() && !own[first]) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ::sched_setaffinity(0, sizeof one, &one);
+}
+
+/// Ranks that share a processor yield it to each other, however many the machine has.
+int check_crowded() {
+  if (Env::of_process().get("OMPI_MCA_mpi_yield_when_idle").value_or("") == "1") return 0;
+  return report({"ranks that share a processor do not yield"});
+}
+
 /// Ranks of one node look for no network, but for what their environment asks for: here another btl than ours.
 int check_near() {
   const Env now = Env::of_process();
@@ -70,7 +90,7 @@ int check_near() {
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 2) return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|near|lonely"});
+  if (arguments.size() < 2) return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely"});
   if (arguments[1] == "lonely") return check_lonely();
   const Env env = Env::of_process();
   const auto world = read_world(env, WorldReader::kProgram);
@@ -83,6 +103,10 @@ int main(int argc, char** argv) {
   options.has_mpi_launcher = has_mpi_launcher(env);
   // A compared call would meet a late rank in a blocking all-reduce of the library's own.
   options.checked_calls = arguments[1] == "patient" ? 0 : 100;
+  if (arguments[1] == "crowded") {
+    ::unsetenv("OMPI_MCA_mpi_yield_when_idle");  // mpirun may have set it
+    take_one_processor();
+  }
   // "auto" must find the launcher by itself, except in a world of one, where it needs none.
   auto comm = make_communicator(world->size == 1 ? "mpi" : "auto", options);
   if (!comm) return report({comm.error().message});
@@ -94,6 +118,7 @@ int main(int argc, char** argv) {
     return report(check_mismatch(**comm, kMismatches[*which]));
   }
   if (arguments[1] == "near") return check_near();
+  if (arguments[1] == "crowded") return check_crowded();
   if (arguments[1] == "patient") return check_patient(**comm);
   return report({"unknown test"});
 }

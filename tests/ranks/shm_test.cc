@@ -22,6 +22,7 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "common/pages.h"
 #include "runtime/bootstrap/file_store.h"
 #include "runtime/bootstrap/memory_store.h"
 #include "runtime/comm/make_communicator.h"
@@ -175,7 +176,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
         const auto memory = comm.share(bytes);
         if (!memory) return {memory.error().message};
         if (*memory == nullptr) return {"nothing is shared"};
-        if (reinterpret_cast<std::uintptr_t>(memory->get()) % 4096 != 0) return {"not aligned"};
+        if (reinterpret_cast<std::uintptr_t>(memory->get()) % page_bytes() != 0) return {"not aligned"};
         if (bytes == 1) continue;
         auto* const words = reinterpret_cast<std::uint32_t*>(memory->get());
         for (std::size_t i = 0; i < kWords; ++i) {

@@ -394,6 +394,11 @@ TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {
     REQUIRE_FALSE(common.has_value());
     CHECK(common.error().code == Errc::kNotFound);
     CHECK(common.error().message == "rank 2 on h2: /d/x: no such file");
+    const auto agreed = agreed_error(common.error());
+    REQUIRE(agreed.has_value());
+    CHECK(agreed->rank == 2);
+    CHECK(agreed->words == "/d/x: no such file");
+    CHECK_FALSE(agreed_error({Errc::kIo, "/d/x: rank 2 on h2: no"}).has_value());
   });
 }
 

@@ -171,6 +171,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
     CHECK(scene.attempt.end().reason == "hang");
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+    CHECK(scene.notes.last("attempt_end")["lost_nodes"] == Json{"n2"});
     CHECK(scene.attempt.end().first_failed->rank == 2);
   }
   SUBCASE("it went silent just before: that is waited out, without polling") {
@@ -196,6 +197,21 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     CHECK(scene.notes.broadcasts_of("end") == 1);
     CHECK(scene.attempt.end().lost_nodes.empty());
     CHECK(scene.attempt.end().reason == "hang");
+    CHECK(scene.attempt.end().first_failed.has_value() == !is_everybody);
+    if (!is_everybody) {
+      CHECK(scene.attempt.end().first_failed->rank == 2);
+      CHECK(scene.attempt.end().message.ends_with("; nothing is heard of rank 2 on n2 for 10 s"));
+    }
+  }
+  SUBCASE("one agent is silent, and all other ranks have ended: it is named") {
+    beat({2});
+    scene.pass(seconds(5));
+    for (const int rank : {0, 1, 3}) {
+      beat({rank});
+      scene.attempt.on_exit(rank, {}, scene.now);
+    }
+    scene.pass(seconds(9));
+    CHECK(scene.attempt.end().first_failed->rank == 2);
   }
 }
 

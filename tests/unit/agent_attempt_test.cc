@@ -79,12 +79,85 @@ TEST_CASE("an exit code and a command that is not there are said in their own wo
   scene.all_join(2);
   SUBCASE("code") {
     scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
+    scene.pass(Attempt::kCulpritWait);
     CHECK(scene.notes.said[0] == "rank 1 on n1 exited with code 3; the other rank is ended");
   }
   SUBCASE("error") {
     scene.attempt.on_exit(0, {127, 0, "python3: command not found (PATH=/bin)"}, scene.now);
     CHECK(scene.notes.said[0] == "rank 0 on n1: python3: command not found (PATH=/bin); the other rank is ended");
   }
+}
+
+TEST_CASE("a rank that leaves because another has died is not blamed, though it is heard of first") {
+  Scene scene;
+  scene.all_join(4);
+  const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
+  const RankEnd left{1, 0, "", true};
+  scene.attempt.on_exit(0, gone, scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);  // the others end at once all the same
+  CHECK(scene.notes.said.empty());
+  SUBCASE("killed") {
+    scene.attempt.on_exit(1, left, scene.now);
+    scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
+    CHECK(scene.attempt.end().code == 137);
+    CHECK(scene.notes.last("rank_failed")["signal"] == "SIGKILL");
+  }
+  SUBCASE("left with a code of its own") {
+    scene.attempt.on_exit(2, left, scene.now);
+    scene.attempt.on_exit(1, {143, SIGTERM, "", false}, scene.now);
+    scene.pass(Attempt::kCulpritWait);
+    CHECK(scene.attempt.end().code == 1);
+  }
+  SUBCASE("its agent is lost") {
+    scene.attempt.on_lost(2, "the connection was closed", scene.now);
+    scene.pass(Attempt::kCulpritWait);
+    CHECK(scene.notes.said.empty());
+    scene.attempt.on_task_end(2, "n2", 137, SIGKILL, scene.now);
+    CHECK(scene.attempt.end().code == 137);
+  }
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0].starts_with("rank 2 on n2 "));
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+}
+
+TEST_CASE("a rank that was killed because the attempt ends is not taken for its cause") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
+  scene.attempt.on_exit(2, {137, SIGKILL, "", false}, scene.now);
+  scene.pass(Attempt::kCulpritWait);
+  CHECK(scene.attempt.end().first_failed->rank == 0);
+}
+
+TEST_CASE("where all ranks end for the failure of one, that one is named, with its words") {
+  Scene scene;
+  scene.all_join(4);
+  for (const int rank : {3, 1})
+    scene.attempt.on_exit(rank, {74, 0, "ckpt: No space left on device", true, 2}, scene.now);
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0] == "rank 2 on n2: ckpt: No space left on device; the other 3 ranks are ended");
+  CHECK(scene.notes.last("rank_failed")["pid"] == 1002);
+}
+
+TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is heard of first") {
+  Scene scene({.job_nodes = "n[1-2]"});
+  scene.all_join(4);
+  SUBCASE("the launcher") {
+    scene.attempt.on_launcher_killed(SIGKILL, scene.now);
+    for (const int rank : {1, 0, 2, 3}) scene.attempt.on_lost(rank, "the connection was closed", scene.now);
+  }
+  SUBCASE("its ranks") {
+    for (const int rank : {1, 0, 2, 3}) scene.attempt.on_lost(rank, "the connection was closed", scene.now);
+    scene.attempt.on_launcher_killed(SIGKILL, scene.now);
+  }
+  scene.attempt.on_step_end(137, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  const auto& end = scene.attempt.end();
+  CHECK(end.reason == "launcher_lost");
+  CHECK(end.cause == Cause::kFailure);
+  CHECK_FALSE(end.first_failed);
+  CHECK(end.suspects.empty());  // Slurm is not asked, and waited for, about nodes that are well
+  CHECK(scene.notes.said == std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
 }
 
 TEST_CASE("how a lost agent died is taken from the launcher, before or after the connection breaks") {
@@ -129,6 +202,36 @@ TEST_CASE("a step that does not end is stopped, then killed") {
   CHECK(scene.notes.stops == std::vector<bool>{false, true});
   scene.pass(seconds(9));
   CHECK(scene.notes.stops.size() == 2);
+}
+
+TEST_CASE("two TERMs end the attempt within 5 s, though neither the step nor the ranks ever end") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_own_signal(SIGTERM, scene.now);
+  scene.pass(seconds(20));
+  scene.pass(seconds(20));
+  CHECK_FALSE(scene.attempt.is_over());
+  scene.attempt.on_own_signal(SIGTERM, scene.now);
+  scene.pass(milliseconds(4900));
+  CHECK_FALSE(scene.attempt.is_over());
+  scene.pass(milliseconds(200));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 143);
+  CHECK(scene.attempt.end().message == "ended by SIGTERM; the step does not end and is left behind");
+}
+
+TEST_CASE("lead without descriptors for its ranks says so at once, and does not start again for that") {
+  Scene scene;
+  scene.hello(0, 4);
+  scene.attempt.on_full("too few open files", scene.now);
+  scene.attempt.on_exit(0, {143, SIGTERM, {}}, scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  scene.pass(seconds(3));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().reason == "launch_failed");
+  CHECK(scene.attempt.end().code == 77);
+  CHECK(scene.attempt.end().cause == Cause::kNone);
+  CHECK(scene.notes.said == std::vector<std::string>{"too few open files"});
 }
 
 TEST_CASE("ranks that do not join in time are named by rank and node") {
@@ -176,6 +279,7 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
   Scene scene;
   scene.hello(0, 2);
   scene.attempt.on_task_end(1, "n1", 64, 0, scene.now);
+  scene.pass(Attempt::kCulpritWait);
   CHECK(scene.notes.said == std::vector<std::string>{"rank 1 on n1 exited with code 64; the other rank is ended"});
   CHECK(scene.attempt.end().code == 64);
 }
@@ -272,6 +376,35 @@ TEST_CASE("a TERM that reaches ranks alone is preemption's grace with signal_bef
     CHECK(scene.notes.broadcasts_of("end") == 1);
     CHECK(scene.attempt.end().code == 143);
   }
+}
+
+TEST_CASE("a nested or unknown field of a program's report is not recorded, and a report of nothing else not at all") {
+  Scene scene;
+  scene.all_join(4);
+  Json nested = Json::array();
+  for (int i = 0; i < 60; ++i) nested = Json::array({nested});
+  scene.attempt.on_progress(0, {{"step", 7}, {"nested", nested}, {"long", std::string(60'000, 'x')}}, scene.now);
+  CHECK(scene.notes.last("progress") == Json({{"step", 7}}));
+  scene.pass(seconds(2));
+  const int before = scene.notes.count("progress");
+  scene.attempt.on_progress(0, {{"nested", nested}}, scene.now);
+  scene.pass(seconds(2));
+  CHECK(scene.notes.count("progress") == before);
+}
+
+TEST_CASE("a program that reports its end again and again makes one result a second, each with all before it") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"final", true}, {"test_accuracy", 0.5}, {"notes", Json::array({1})}}, scene.now);
+  CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}}));
+  for (int i = 0; i < 100; ++i) scene.attempt.on_progress(0, {{"final", true}, {"test_loss", i}}, scene.now);
+  CHECK(scene.notes.count("result") == 1);
+  scene.pass(seconds(1));
+  CHECK(scene.notes.count("result") == 2);
+  CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}, {"test_loss", 99}}));
+  scene.attempt.on_progress(0, {{"final", true}, {"test_loss", 99}}, scene.now);
+  scene.pass(seconds(2));
+  CHECK(scene.notes.count("result") == 2);  // nothing new
 }
 
 TEST_CASE("rank 0's progress is kept, at most one a second, and its final word always") {
@@ -451,7 +584,7 @@ TEST_CASE("what ended an attempt is told by a cause (a failure, memory, a preemp
 TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead's time") {
   Scene scene;
   scene.all_join(10'000);
-  scene.attempt.on_exit(77, {1, 0, ""}, scene.now);
+  scene.attempt.on_exit(77, {137, SIGKILL, ""}, scene.now);
   for (int rank = 0; rank < 10'000; ++rank) scene.attempt.on_lost(rank, "", scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
   CHECK(scene.attempt.is_over());

@@ -1,6 +1,9 @@
 // The run directory's files that lead and rank write: events.jsonl, claim, attempt, logs.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -92,6 +95,39 @@ TEST_CASE("a full disk is told once, and writing goes on") {
   CHECK_FALSE(file.take_failure());
 }
 
+/// No file can grow beyond bytes while it lives: as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit full{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a durable record waits for room on a full disk, another is lost, and both are written whole or not at all") {
+  const Folder folder;
+  const auto path = (folder.path / "events").string();
+  auto file = BackgroundFile::open(path, 1U << 20U);
+  REQUIRE(file.has_value());
+  const std::string kept(100, 'k');
+  {
+    const FullDisk full(50);
+    REQUIRE((*file)->push(std::string(100, 'p')));
+    REQUIRE((*file)->push(kept, true));
+    CHECK_FALSE((*file)->drain(std::chrono::milliseconds(100)));  // the durable one
+  }
+  CHECK((*file)->drain(std::chrono::seconds(5)));
+  CHECK(content(path) == kept);
+}
+
 TEST_CASE("a reader that takes nothing fills the queue, which then refuses and keeps what it has") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -112,6 +148,57 @@ TEST_CASE("a reader that takes nothing fills the queue, which then refuses and k
   CHECK(file.drain(milliseconds(5000)));
   CHECK(file.push("more"));
   CHECK(file.drain(milliseconds(5000)));
+}
+
+TEST_CASE("a text that loses bytes says in their place how many, and counts them") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const UniqueFd reader(ends[0]);
+  BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1000, BackgroundFile::Content::kText);
+  const std::string big(200'000, 'x');  // more than a pipe holds: the writer hangs in it
+  file.push_or_drop(big);
+  file.push_or_drop("lost");
+  file.push_or_drop("lost, too");
+  CHECK(file.dropped_bytes() == 13);
+  std::string seen;
+  const auto read_until = [&](const std::string& end) {
+    std::array<char, 65536> buffer;
+    while (!seen.ends_with(end)) {
+      const auto got = ::read(reader.get(), buffer.data(), buffer.size());
+      REQUIRE(got > 0);
+      seen.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+  };
+  const std::string gap = "\ndlrun: 13 bytes of output are missing here: the file was not written fast enough\n";
+  read_until(gap);
+  CHECK(seen == big + gap);
+  file.push_or_drop("kept");
+  read_until("kept");
+  REQUIRE(file.drain(milliseconds(5000)));
+}
+
+TEST_CASE("a text on a disk that was full says what it lacks once there is room again") {
+  const Folder folder;
+  const auto path = (folder.path / "log").string();
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto small = before;
+  small.rlim_cur = 4;
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  auto file = BackgroundFile::open(path, 1U << 20U, BackgroundFile::Content::kText);
+  REQUIRE(file);
+  (*file)->push_or_drop("one\n");
+  REQUIRE((*file)->drain(milliseconds(5000)));
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  (*file)->push_or_drop("two\n");
+  REQUIRE((*file)->drain(milliseconds(5000)));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  (*file)->push_or_drop("three\n");
+  REQUIRE((*file)->drain(milliseconds(5000)));
+  ::signal(SIGXFSZ, handler);
+  CHECK((*file)->take_failure()->message.find("EFBIG") != std::string::npos);
+  CHECK(content(path) ==
+        "one\ndlrun: 4 bytes of output are missing here: " + path + ": File too large (EFBIG)\nthree\n");
 }
 
 TEST_CASE("the first job makes the run its own, in private files") {
@@ -191,6 +278,54 @@ TEST_CASE("a damaged claim or attempt is refused with its path, never guessed") 
   CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("'two' is no attempt's number") != std::string::npos);
 }
 
+TEST_CASE("a job that is killed while it writes its claim leaves none behind, and comes again") {
+  const Folder folder;
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_DFL);
+    const rlimit five_bytes{5, 5};  // the first write takes them, the next one ends the process
+    ::setrlimit(RLIMIT_FSIZE, &five_bytes);
+    const rlimit no_core{};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    std::ignore = claim_run(folder.path, kJob, "x", 0);
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK_FALSE(fs::exists(folder.path / "claim"));
+  CHECK(claim_run(folder.path, kJob, "x", 0));
+}
+
+TEST_CASE("a torn claim of an earlier version is taken over by the job that the run was made for, and by one only") {
+  for (const auto* torn : {"", R"({"cluster":"al)"}) {
+    CAPTURE(torn);
+    const Folder folder;
+    std::ofstream(folder.path / "claim") << torn;
+    std::ofstream(folder.path / "submission.json") << R"({"token":"feed","state":"intent"})";
+    const auto run = claim_run(folder.path, kJob, "x", 0);
+    REQUIRE(run);
+    CHECK_FALSE(run->again);
+    CHECK(Json::parse(content(folder.path / "claim"))["job"] == "42");
+    std::ofstream(folder.path / "claim", std::ios::trunc) << torn;  // and again: the same job may, another may not
+    CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") != std::string::npos);
+    CHECK(claim_run(folder.path, kJob, "x", 0)->again);
+  }
+}
+
+TEST_CASE("a torn claim of a run that was made for another job, or that nobody knows, is left alone") {
+  const Folder folder;
+  std::ofstream(folder.path / "claim") << "{";
+  std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";
+  CHECK_FALSE(claim_run(folder.path, kJob, "x", 0));
+  CHECK(content(folder.path / "claim") == "{");
+  const auto by_hand = folder.path / "x-42";  // its folder is named for the job
+  fs::create_directory(by_hand);
+  std::ofstream(by_hand / "claim") << "";
+  CHECK(claim_run(by_hand, kJob, "x", 0));
+}
+
 TEST_CASE("a job is known by cluster and id, and an array's task by the array and its index") {
   const Env job({{"SLURM_JOB_ID", "99"}, {"SLURM_CLUSTER_NAME", "alps"}, {"DLRUN_TOKEN", "feed"}});
   CHECK(identify_job(job, false)->job == "99");
@@ -221,6 +356,16 @@ TEST_CASE("what a program says of its progress is judged by what the contract ha
   CHECK(progress_problem(R"({"step": 5, "loss": "low"})")->ends_with(R"("loss" is not a number)"));
   CHECK(*progress_problem(R"({"iteration": 5})") == R"('{"iteration": 5}' has none of step, epoch, loss)");
   CHECK(progress_problem(std::string(1U << 17U, '{'))->find("is longer than 65535 bytes") != std::string::npos);
+}
+
+TEST_CASE("progress that is nested as deep as its file allows is no JSON object, and no fault") {
+  const std::string deep = "{\"step\":1,\"a\":" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
+  REQUIRE(progress_problem(deep));
+  CHECK(progress_problem(deep)->ends_with("is not a JSON object"));
+  auto file = ProgressFile::create();
+  REQUIRE(file);
+  std::ofstream(file->path()) << deep;
+  CHECK(file->take_news() == nlohmann::ordered_json::object());
 }
 
 TEST_CASE("half of a program's progress is waited for, and what stays wrong, or is its last word, is told once") {

@@ -1,5 +1,8 @@
 // The gate with real sockets on the loopback interface: ranks come in, strangers do not.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -168,6 +171,46 @@ TEST_CASE("a flood of silent strangers delays a rank by a second at most") {
   CHECK(took < seconds(1));
   CHECK(echoes(*rank, "hello"));
   CHECK(lead.admitted == 1);
+}
+
+/// A connection from an address of the loopback network.
+UniqueFd stranger_from(const char* ip, std::uint16_t port) {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in near{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  ::inet_pton(AF_INET, ip, &near.sin_addr);
+  REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&near), sizeof near) == 0);
+  sockaddr_in lead{
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&lead), sizeof lead) == 0);
+  return socket;
+}
+
+TEST_CASE(
+    "where all places are taken, the host that has the most loses one, and the job's own hosts lose theirs last") {
+  REQUIRE(init_crypto());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  auto few = before;
+  few.rlim_cur = 400;  // 200 places
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  {
+    Echo lead(random_key());
+    ::setrlimit(RLIMIT_NOFILE, &before);  // the other ends are of this process, too
+    const auto own = stranger_from("127.0.0.1", lead.port);
+    const auto modest = stranger_from("127.0.0.3", lead.port);
+    std::vector<UniqueFd> greedy;
+    for (int i = 0; i < 190; ++i) greedy.push_back(stranger_from("127.0.0.2", lead.port));
+    CHECK_FALSE(is_closed(own, milliseconds(200)));
+    std::vector<UniqueFd> more;  // of which each needs a place that is taken
+    for (int i = 0; i < 40; ++i) {
+      greedy.erase(greedy.begin());
+      more.push_back(stranger_from("127.0.0.2", lead.port));
+      greedy.push_back(stranger_from("127.0.0.2", lead.port));
+    }
+    CHECK(is_closed(greedy.front(), seconds(2)));
+    CHECK_FALSE(is_closed(own, milliseconds(100)));
+    CHECK_FALSE(is_closed(modest, milliseconds(100)));
+  }
 }
 
 TEST_CASE("two hundred ranks come at once and all come in") {

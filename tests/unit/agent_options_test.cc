@@ -1,11 +1,8 @@
-#include <signal.h>
-
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "runtime/agent/options.h"
-#include "runtime/agent/step.h"
 
 namespace dlrun::agent {
 namespace {
@@ -26,9 +23,28 @@ TEST_CASE("lead's options end at the first --, the command keeps its own") {
 }
 
 TEST_CASE("lead's words about hanging and starting again are read as the script has them") {
-  const auto parsed =
-      parse_arguments({"lead", "--hang-after", "900", "--retry", "5", "--retry-on", "timeout,hang", "--no-progress",
-                       "2", "--exclude-bad-nodes", "--min-nodes", "2", "--signal-before", "120", "--", "srun"});
+  const auto parsed = parse_arguments({"lead",
+                                       "--hang-after",
+                                       "900",
+                                       "--retry",
+                                       "5",
+                                       "--retry-on",
+                                       "timeout,hang",
+                                       "--no-progress",
+                                       "2",
+                                       "--exclude-bad-nodes",
+                                       "--min-nodes",
+                                       "2",
+                                       "--step-nodes",
+                                       "3",
+                                       "--known-bad",
+                                       "/shared/bad",
+                                       "--known-bad-for",
+                                       "60",
+                                       "--signal-before",
+                                       "120",
+                                       "--",
+                                       "srun"});
   REQUIRE(parsed);
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.hang_after == std::chrono::seconds(900));
@@ -37,10 +53,14 @@ TEST_CASE("lead's words about hanging and starting again are read as the script 
   CHECK(lead.retry.no_progress == 2);
   CHECK(lead.retry.excludes_bad_nodes);
   CHECK(lead.retry.min_nodes == 2);
+  CHECK(lead.retry.step_nodes == 3);
+  CHECK(lead.known_bad.file == "/shared/bad");
+  CHECK(lead.known_bad.time == std::chrono::seconds(60));
   CHECK(lead.retry.signal_before_s == 120);
   CHECK_FALSE(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).retry.is_on());
-  for (const auto& wrong : {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"},
-                            Words{"--no-progress", "0"}, Words{"--retry-on", "user_error"}}) {
+  for (const auto& wrong :
+       {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"}, Words{"--no-progress", "0"},
+        Words{"--step-nodes", "0"}, Words{"--known-bad-for", "0"}, Words{"--retry-on", "user_error"}}) {
     const auto refused = parse_arguments({"lead", wrong[0], wrong[1], "--", "srun"});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().message.find(fmt::format("'{}'", wrong[1])) != std::string::npos);
@@ -112,26 +132,6 @@ TEST_CASE("wrong usage is refused with the word that is wrong") {
   }
 }
 
-TEST_CASE("what srun says of ended tasks is understood") {
-  CHECK(parse_task_words("srun: error: n2: task 3: Killed") == TaskWords{"n2", {3}, 137, SIGKILL});
-  CHECK(parse_task_words("srun: error: n1: tasks 0-2,4: Exited with exit code 13") ==
-        TaskWords{"n1", {0, 1, 2, 4}, 13, 0});
-  CHECK(parse_task_words("srun: error: n1: task 0: Segmentation fault (core dumped)") ==
-        TaskWords{"n1", {0}, 139, SIGSEGV});
-  CHECK(parse_task_words("srun: error: n1: task 7: Terminated") == TaskWords{"n1", {7}, 143, SIGTERM});
-}
-
-TEST_CASE("srun's other lines, and lines that only look alike, say nothing of tasks") {
-  for (const auto* line : {"srun: error: Unable to create step for job 8: More processors requested than permitted",
-                           "srun: error: n1: task x: Killed", "srun: error: n1: tasks 5-2: Killed",
-                           "srun: error: n1: tasks 0-999999999: Killed", "srun: error: n1: task 1: Danced",
-                           "srun: error: n1: task 1: Exited with exit code 999", "error: n1: task 1: Killed",
-                           "srun: error: n1: task", "srun: error: n1: tasks"}) {
-    CAPTURE(line);
-    CHECK_FALSE(parse_task_words(line));
-  }
-}
-
 TEST_CASE("lead that never started takes the script's code and the command that it was at") {
   const auto parsed = parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
@@ -140,23 +140,6 @@ TEST_CASE("lead that never started takes the script's code and the command that 
   CHECK(lead.command == std::vector<std::string>{"exit 9"});
   for (const char* code : {"", "x", "-1", "256"})
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());
-}
-
-TEST_CASE("why Slurm ends a step is read from the step daemon's last line, and from nothing else") {
-  const std::string start = "slurmstepd-n1: error: *** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
-  CHECK(parse_cancel_reason(start + " DUE TO TIME LIMIT ***") == "TIME LIMIT");
-  CHECK(parse_cancel_reason("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT x DUE TO PREEMPTION ***") ==
-        "PREEMPTION");
-  for (const auto& line : {start + " ***", start + " DUE TO TIME LIMIT", "echo " + start + " DUE TO TIME LIMIT ***",
-                           std::string("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***"),
-                           std::string("slurmstepd: DUE TO ***"), std::string()}) {
-    CAPTURE(line);
-    CHECK_FALSE(parse_cancel_reason(line));
-  }
-  const std::string script = "slurmstepd-n1: error: *** JOB 73 ON n1 CANCELLED AT 2026-11-21T16:15:12";
-  CHECK(parse_job_cancel(script + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
-  CHECK(parse_job_cancel(script + " ***") == "");
-  for (const auto& line : {start + " ***", script, "echo " + script + " ***"}) CHECK_FALSE(parse_job_cancel(line));
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "runtime/agent/controller.h"
 #include "runtime/agent/hang_watch.h"
 #include "runtime/agent/retry.h"
-#include "runtime/agent/step.h"
 
 namespace dlrun::agent {
 namespace {
@@ -177,12 +176,46 @@ TEST_CASE("an attempt without an end was lost with its node, and one that a sign
   CHECK_FALSE(read_history("").last.has_attempt);
 }
 
+TEST_CASE("a lead that did not come to say what follows a failure was lost with its node, unless the run had ended") {
+  Json events = Json::array(
+      {{{"event", "claimed"}, {"attempt", 0}},
+       {{"event", "attempt_end"}, {"attempt", 0}, {"code", 137}, {"cause", "failure"}, {"silent", {"n2"}}}});
+  SUBCASE("it was waiting for Slurm's word on a silent node") {
+    CHECK(read_history(lines(events)).last.cause == Cause::kNodeFailure);
+  }
+  SUBCASE("no node was silent") {
+    events[1].erase("silent");
+    CHECK(read_history(lines(events)).last.cause == Cause::kFailure);
+  }
+  SUBCASE("the run had ended") {
+    events.push_back({{"event", "ended"}, {"attempt", 0}, {"state", "failed"}});
+    CHECK(read_history(lines(events)).last.cause == Cause::kFailure);
+  }
+}
+
 TEST_CASE("a run that completed and is requeued by hand is nobody's failure") {
   const auto read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
                                         {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
                                         {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}}}));
   CHECK(read.last.cause == Cause::kNone);
   CHECK(decide_retry(any_cause(3), read.history, read.last.cause).why.empty());
+}
+
+TEST_CASE("that a run was preempted stays on its record") {
+  const auto read = [](std::string_view cause) {
+    return read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
+                               {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"cause", cause}},
+                               {{"event", "claimed"}, {"attempt", 1}}}));
+  };
+  CHECK(read("preemption").history.was_preempted());
+  CHECK_FALSE(read("timeout").history.was_preempted());
+}
+
+TEST_CASE("a run that completed in its grace time, whose job Slurm queues again, is known by its record") {
+  Json end{{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}};
+  CHECK_FALSE(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
+  end["requeued"] = true;
+  CHECK(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
 }
 
 TEST_CASE("causes are read by their words, and an unknown one is refused") {
@@ -196,12 +229,6 @@ TEST_CASE("causes are read by their words, and an unknown one is refused") {
                            Cause::kFailure, Cause::kRequeue}) {
     CHECK(cause_of_word(word(cause)) == cause);
   }
-}
-
-TEST_CASE("a step on what is left of the allocation says how many tasks on which nodes") {
-  CHECK(step_on_nodes({"srun", "--mpi=pmix", "agent", "rank"}, {"n1", "n3", "n4"}, 2) ==
-        std::vector<std::string>{"srun", "--nodes=3", "--ntasks=6", "--nodelist=n[1,3-4]", "--mpi=pmix", "agent",
-                                 "rank"});
 }
 
 TEST_CASE("nodes that are down or do not answer are told from those that work") {
@@ -277,24 +304,6 @@ TEST_CASE("a silent program without a limit never hangs, and one that reports, o
     watch.off();
     CHECK_FALSE(watch.due(now + seconds(100)));
   }
-}
-
-TEST_CASE("Slurm's words for a lost node are known") {
-  CHECK(parse_node_failure("srun: error: Node failure on n[2-3]") == "n[2-3]");
-  CHECK_FALSE(parse_node_failure("Node failure on n2"));
-}
-
-TEST_CASE("Slurm's words for memory that ran out are known") {
-  CHECK(
-      tells_out_of_memory("slurmstepd-n1: error: Detected 1 oom_kill event in StepId=73.0. Some of the step tasks "
-                          "have been OOM Killed."));
-  CHECK(tells_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
-  CHECK_FALSE(tells_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
-  CHECK_FALSE(tells_out_of_memory("my program: error: n1: task 0: Out Of Memory"));
-  const auto words = parse_task_words("srun: error: n1: task 3: Out Of Memory");
-  REQUIRE(words);
-  CHECK(words->signal == 9);
-  CHECK(words->tasks == std::vector<int>{3});
 }
 
 }  // namespace

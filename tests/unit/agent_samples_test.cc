@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
+#include "runtime/agent/descendants.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/gpu_probe.h"
 #include "runtime/agent/process_tree.h"

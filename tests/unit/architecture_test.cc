@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,6 +113,81 @@ TEST_CASE("nothing but a main ends the process") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("people are spoken to in one place: cli/terminal, and one of the agent's and of the trainer's each") {
+  const std::vector<std::string_view> printers{"cli/terminal/",
+                                               "runtime/agent/main.cc",
+                                               "runtime/agent/autopsy.cc",  // a line of JSON for the rank's agent
+                                               "runtime/agent/lead.cc",
+                                               "runtime/agent/rank.cc",
+                                               "runtime/agent/program_output.cc",
+                                               "runtime/trainer/main.cc",
+                                               "runtime/trainer/loop/reporter.cc",
+                                               "runtime/trainer/measure/collectives_program.cc"};
+  const std::regex prints(
+      R"(fmt::print\(|std::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
+      R"(\bwrite(_all)?\((1|2|STD(OUT|ERR)_FILENO),|(OUT|ERR)_FILENO\) == 1|\\x1b\[|\\033\[)");
+  int found = 0;
+  for (std::string_view room : kRooms) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
+      const bool may = std::any_of(printers.begin(), printers.end(),
+                                   [&](std::string_view printer) { return file.starts_with(printer); });
+      std::ifstream source(entry.path());
+      for (std::string line; std::getline(source, line);) {
+        if (!std::regex_search(line.substr(0, line.find("//")), prints)) continue;
+        ++found;
+        CAPTURE(file);
+        CAPTURE(line);
+        CHECK(may);
+      }
+    }
+  }
+  CHECK(found > 10);  // a rule about nothing guards nothing
+}
+
+TEST_CASE("files and JSON that others may have written pass the one reader and the one parser") {
+  struct Exception {
+    std::string_view file, why;
+  };
+  const std::vector<Exception> exceptions{
+      {"common/untrusted_file.cc", "the reader itself"},
+      {"common/bounded_json.h", "the parser itself"},
+      {"launcher/executors/rest_token.cc", "refuses by owner and mode besides, before it reads"},
+      {"launcher/executors/downloader.cc", "opens to lock, and reads nothing"},
+      {"container/image_file.cc", "looks at the first bytes of a regular file, and says itself why it cannot"},
+      {"launcher/executors/local.cc", "the kernel's own file, in a folder of /proc that it holds open"},
+      {"runtime/agent/descendants.cc", "the kernel's own files, hundreds of them a second"},
+      {"runtime/agent/secrets.cc", "refuses by owner and mode besides, before it reads"},
+  };
+  // A folder is synced, not read; the kernel's own files and the descriptors of this process are nobody else's.
+  const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
+  const std::vector<std::string_view> calls{"O_RDONLY",    "ifstream",     "std::fstream", "fopen(",         "gzopen(",
+                                            "son::parse(", "son::accept(", "Json::parse(", "son::sax_parse("};
+  std::vector<std::string> used;
+  for (std::string_view room : kRooms) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
+      const auto is_this = [&](const Exception& one) { return one.file == file; };
+      std::ifstream source(entry.path());
+      for (std::string line; std::getline(source, line);) {
+        const auto holds = [&](std::string_view word) { return line.find(word) != std::string::npos; };
+        if (std::none_of(calls.begin(), calls.end(), holds) || std::any_of(harmless.begin(), harmless.end(), holds))
+          continue;
+        used.push_back(file);
+        CAPTURE(file);
+        CAPTURE(line);
+        CHECK(std::any_of(exceptions.begin(), exceptions.end(), is_this));
+      }
+    }
+  }
+  for (const Exception& one : exceptions) {
+    CAPTURE(one.file);
+    CHECK(std::find(used.begin(), used.end(), one.file) != used.end());  // an exception for nothing guards nothing
   }
 }
 

@@ -12,7 +12,8 @@
 #include "cli/cli.h"
 #include "cli/completion.h"
 #include "cli/man_page.h"
-#include "cli/output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/words.h"
 #include "common/files.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/spec/key_reference.h"
@@ -245,7 +246,7 @@ TEST_CASE("the cost of a job is told where the spec decides it") {
 }
 
 TEST_CASE("tables align by what is seen, and carry no colour unless asked") {
-  CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}, false) == "A     B\nlong  x\nü     y\n");
+  CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}).plain() == "A     B\nlong  x\nü     y\n");
 }
 
 namespace {

@@ -65,13 +65,17 @@ TEST_CASE_FIXTURE(CliFixture, "the doctor without Slurm is exit code 6") {
   CHECK(call({"doctor", "--json", "--site-file"}) == 2);
 }
 
+std::function<void(const Text&)> into(std::ostringstream& out) {
+  return [&out](const Text& text) { out << text.plain(); };
+}
+
 TEST_CASE("the questions take defaults on empty lines, ask again after a wrong answer, and leave flags alone") {
   const SiteProfile site = find_site("testbed", {})->profile;
   InitAnswers answers;
   answers.time = "5m";
   std::istringstream in("bad name\nlab\n\nmany\n2\n9\na100:2\n\necho 'hi there'\n");
   std::ostringstream out;
-  REQUIRE(ask_questions(answers, site, in, out).has_value());
+  REQUIRE(ask_questions(answers, site, in, into(out)).has_value());
   CHECK(answers.name == "lab");
   CHECK_FALSE(answers.partition.has_value());
   CHECK(answers.nodes == 2);
@@ -89,12 +93,12 @@ TEST_CASE("a partition that is none of those listed is asked for again, and wher
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;
-  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, out).has_value());  // the input ends
+  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());  // the input ends
   CHECK(answers.partition == "batch");
   CHECK(out.str().find("'2' is none of batch") != std::string::npos);
   std::istringstream any("lab\n2\n");
   InitAnswers free;
-  CHECK_FALSE(ask_questions(free, SiteProfile{}, any, out).has_value());
+  CHECK_FALSE(ask_questions(free, SiteProfile{}, any, into(out)).has_value());
   CHECK(free.partition == "2");
 }
 
@@ -102,7 +106,7 @@ TEST_CASE("input that ends before the last answer is an interruption") {
   InitAnswers answers;
   std::istringstream in("lab\n");
   std::ostringstream out;
-  const auto asked = ask_questions(answers, SiteProfile{}, in, out);
+  const auto asked = ask_questions(answers, SiteProfile{}, in, into(out));
   REQUIRE_FALSE(asked.has_value());
   CHECK(asked.error().code == Errc::kInterrupted);
 }

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report.h"
-#include "cli/top_view.h"
+#include "cli/terminal/top_view.h"
 #include "common/json_lines.h"
 #include "common/text.h"
 
@@ -62,8 +62,19 @@ std::size_t width_of(const std::string& line) {
   return width;
 }
 
+/// As a terminal gets them.
+std::vector<std::string> lines_of(const TopPicture& picture, const TopSize& size, bool colour) {
+  std::vector<std::string> lines;
+  for (const Text& line : top_lines(picture, size)) lines.push_back(line.render(colour));
+  return lines;
+}
+
 std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0}, bool colour = false) {
-  return join(top_lines(picture, size, colour), "\n");
+  return join(lines_of(picture, size, colour), "\n");
+}
+
+std::string shown(const IndexEntry& run, const RunStatus& status) {
+  return status_text(run, status).plain();
 }
 
 }  // namespace
@@ -74,9 +85,9 @@ TEST_CASE("ranks that a screen has no room for are counted, with what to do, and
                        [&](const std::string& line) { return line.find(part) != std::string::npos; });
   };
   const TopPicture picture = running(64);
-  CHECK(has(top_lines(picture, {100, 24, 0}, false), "more ranks; a taller window has room for them, q leaves"));
-  CHECK(has(top_lines(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
-  CHECK_FALSE(has(top_lines(running(4), {100, 40, 0}, false), "q leaves"));
+  CHECK(has(lines_of(picture, {100, 24, 0}, false), "more ranks; a taller window has room for them, q leaves"));
+  CHECK(has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
+  CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q leaves"));
 }
 
 TEST_CASE("status names no log that a run on this machine never had") {
@@ -84,9 +95,9 @@ TEST_CASE("status names no log that a run on this machine never had") {
   status.job = {std::string(kLocalCluster), "host:1:2"};
   status.facts.submission.emplace().job = status.job;
   const IndexEntry run{"x-1", "x", "/no/such/run", ""};
-  CHECK(status_text(run, status, false).find("local.out") == std::string::npos);
+  CHECK(shown(run, status).find("local.out") == std::string::npos);
   status.job = status.facts.submission->job = {"", "42"};
-  CHECK(status_text(run, status, false).find("slurm-42.out") != std::string::npos);  // Slurm will write it
+  CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will write it
 }
 
 TEST_CASE(
@@ -115,17 +126,17 @@ TEST_CASE(
                        [&](const std::string& line) { return line.find(part) != std::string::npos; });
   };
   for (const std::size_t columns : {20, 60, 100}) {
-    const auto lines = top_lines(picture, {columns, 24, 0}, true);
+    const auto lines = lines_of(picture, {columns, 24, 0}, true);
     CHECK(lines.size() <= 24);
     for (const auto& line : lines) CHECK(width_of(line) <= columns);
   }
-  const auto lines = top_lines(picture, {100, 24, 0}, false);
+  const auto lines = lines_of(picture, {100, 24, 0}, false);
   CHECK(has(lines, " 30  train.lr=30  running"));
   CHECK(has(lines, " 25 %  step 25/100"));
   CHECK(has(lines, " 31  train.lr=31  failed"));
   CHECK(has(lines, "rank 0 ended \\x1b[2J"));
   CHECK(has(lines, "more points; dlrun sweep lists them"));
-  const auto all = top_lines(picture, {100, 60, 0}, false);
+  const auto all = lines_of(picture, {100, 60, 0}, false);
   CHECK(has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
   CHECK(has(all, " 39  train.lr=39  pending      Resources"));
   CHECK_FALSE(has(all, "more points"));
@@ -138,10 +149,9 @@ TEST_CASE("between two attempts status names the one that is next, not the one t
   record.has_events = true;
   record.restarts = {{0, "node_failure", 2}};
   const IndexEntry run{"x-1", "x", "/x", ""};
-  CHECK(status_text(run, status, false).find("1 is next, after node_failure; at most 2 restarts left") !=
-        std::string::npos);
+  CHECK(shown(run, status).find("1 is next, after node_failure; at most 2 restarts left") != std::string::npos);
   record.attempt = 1;
-  CHECK(status_text(run, status, false).find("attempt   1, after node_failure; at most 2") != std::string::npos);
+  CHECK(shown(run, status).find("attempt   1, after node_failure; at most 2") != std::string::npos);
 }
 
 TEST_CASE("top shows state, how far it is, what is left, throughput and loss, and the ranks") {
@@ -160,7 +170,7 @@ TEST_CASE("top shows state, how far it is, what is left, throughput and loss, an
 TEST_CASE("10,000 ranks: those that stand out come first, the others are counted, and it takes no time") {
   const TopPicture picture = running(10'000);
   const auto begin = std::chrono::steady_clock::now();
-  const auto lines = top_lines(picture, {100, 30, 0}, true);
+  const auto lines = lines_of(picture, {100, 30, 0}, true);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));  // 2 ms
   CHECK(lines.size() <= 30);
   const std::string text = join(lines, "\n");
@@ -175,7 +185,7 @@ TEST_CASE("no line is wider than the terminal and none is below its last row, wh
   picture.status.detail = std::string(300, 'x');
   for (const std::size_t columns : {1, 2, 3, 20, 39, 40, 41, 80, 200}) {
     for (const std::size_t rows : {1, 2, 5, 10, 24, 60}) {
-      const auto lines = top_lines(picture, {columns, rows, 0}, true);
+      const auto lines = lines_of(picture, {columns, rows, 0}, true);
       CHECK(lines.size() <= rows);
       for (const auto& line : lines) CHECK(width_of(line) <= columns);
     }

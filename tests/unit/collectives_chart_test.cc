@@ -1,6 +1,6 @@
 // What is shown of measured collectives.
 
-#include "cli/collectives_chart.h"
+#include "cli/terminal/collectives_chart.h"
 
 #include <string>
 #include <vector>
@@ -33,7 +33,7 @@ TEST_CASE("sizes are told in the largest unit that they are whole in") {
 }
 
 TEST_CASE("the table has a row for each number of workers and size, and a dash where a backend was not measured") {
-  CHECK(collectives_table(kFigures, false) ==
+  CHECK(collectives_table(kFigures).plain() ==
         "WORKERS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
         "      2        8 B       0.50    0.02    0.02       0.25    0.03    0.03\n"
         "      2     16 MiB       5000    3.35    3.35       2500    6.71    6.71\n"
@@ -42,7 +42,7 @@ TEST_CASE("the table has a row for each number of workers and size, and a dash w
 }
 
 TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, in proportion") {
-  const std::string bars = collectives_bars(kFigures);
+  const std::string bars = collectives_bars(kFigures).plain();
   CHECK(bars.find("time at 8 B, microseconds\n") == 0);
   CHECK(bars.find("bus bandwidth at 16 MiB, GB/s\n") != std::string::npos);
   const auto line = [&](const std::string& start, std::size_t from) {

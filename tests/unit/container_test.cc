@@ -86,11 +86,23 @@ TEST_CASE("enroot: home, root and writing are always said, so that a site's conf
   CHECK(has(enroot_backend().entry(step).batch, "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
 }
 
+TEST_CASE("enroot: a step without processes, which Slurm lists as process -1, is none of those that a session ends") {
+  const std::string session = enroot_backend().entry(step_of("/a.sqsh")).session;
+  CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
+}
+
 TEST_CASE("enroot: the image's entry point runs only when it is asked for") {
   ContainerStep step = step_of("/a.sqsh");
-  CHECK(has(enroot_backend().entry(step).batch, "dlrun_options+=(--rc \"$dlrun_own/rc\")"));
+  step.job_names = {"MINE"};
+  const std::string alone = enroot_backend().entry(step).batch;
+  CHECK(has(alone, "command-alone.conf"));
+  CHECK(has(alone, "|| { mkdir -p \"${rc%/*}\" && echo \"$own\" >\"$rc\"; }"));
+  CHECK_FALSE(has(alone, "DLRUN_KEPT_"));
   step.spec.entrypoint = true;
-  CHECK_FALSE(has(enroot_backend().entry(step).batch, "--rc"));
+  const ContainerEntry entry = enroot_backend().entry(step);
+  CHECK(has(entry.batch, "entry-point.conf"));
+  CHECK(has(entry.batch, "for dlrun_name in MINE; do"));
+  CHECK(has(words(entry), "sh -c 'for n in MINE; do"));
 }
 
 TEST_CASE("enroot: a registry's name, an apptainer image and save are refused with what to do instead") {

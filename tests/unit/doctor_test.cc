@@ -29,7 +29,7 @@ constexpr std::string_view kConfig =
     "ProctrackType           = proctrack/cgroup\n"
     "Prolog                  = (null)\n"
     "SelectType              = select/cons_tres\n"
-    "SLURM_VERSION           = 24.05.1\n"
+    "SLURM_VERSION           = 22.05.8\n"
     "TaskPlugin              = task/affinity,task/cgroup\n"
     "\n"
     "Slurmctld(primary) at ctl1 is UP\n";
@@ -146,6 +146,8 @@ TEST_CASE("a draft follows what is there: pyxis, apptainer, gres, PMI, scratch")
   CHECK(profile.mpi == "default");
   CHECK(profile.container_runtime == "apptainer");
   CHECK(profile.runs_dir == "${SCRATCH}/dlrun");
+  facts.enroot = "3.5.0";
+  CHECK(read_draft(facts).profile.container_runtime == "enroot");
   facts.has_pyxis = true;
   CHECK(read_draft(facts).profile.container_runtime == "pyxis");
 }
@@ -182,6 +184,10 @@ TEST_CASE("what is there and what is missing is told with what it means") {
   CHECK(kind_of(facts, "accounts") == "note");
   CHECK(kind_of(facts, "REST") == "fine");
   CHECK(kind_of(facts, "unanswered") == "");
+  facts.config["SLURM_VERSION"] = "26.05.3";
+  CHECK(kind_of(facts, "REST") == "note");
+  facts.config["SLURM_VERSION"] = "23.11.1";
+  CHECK(kind_of(facts, "REST") == "fine");
   facts.has_pyxis = true;
   facts.config["AccountingStorageType"] = "accounting_storage/none";
   facts.config["ProctrackType"] = "proctrack/linuxproc";
@@ -193,6 +199,11 @@ TEST_CASE("what is there and what is missing is told with what it means") {
   CHECK(kind_of(facts, "accounting") == "note");
   CHECK(kind_of(facts, "processes") == "note");
   CHECK(kind_of(facts, "binding") == "note");
+  facts.config["TaskPlugin"] = "";  // "(null)" since 24.05
+  const auto all = findings(facts);
+  const auto binding = std::find_if(all.begin(), all.end(), [](const Finding& at) { return at.what == "binding"; });
+  REQUIRE(binding != all.end());
+  CHECK(binding->is == "no TaskPlugin");
   CHECK(kind_of(facts, "REST") == "note");
   CHECK(kind_of(facts, "GPUs") == "missing");
   CHECK(kind_of(facts, "unanswered") == "missing");

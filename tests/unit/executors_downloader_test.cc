@@ -109,6 +109,45 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   CHECK(must(is_downloaded(folder, other)));
 }
 
+TEST_CASE("what others could have written into .dlrun-downloads is not believed") {
+  const Scene scene;
+  const Download f = scene.of("f");
+  REQUIRE(scene.fetch(f).has_value());
+  const fs::path record = scene.folder / ".dlrun-downloads";
+  std::string lines = content_of(record);
+  Download other = f;  // a checksum that no bytes here have
+  other.sha256 = std::string(64, 'a');
+  std::ofstream(record) << lines.replace(0, 64, other.sha256);
+  for (const mode_t mode : {0664U, 0646U}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(record.c_str(), mode) == 0);
+    CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
+    CHECK_FALSE(is_downloaded(scene.folder.path(), other).has_value());
+  }
+  if (::geteuid() == 0) {  // another user's file, where the test may make one
+    REQUIRE(::chmod(record.c_str(), 0644) == 0);
+    REQUIRE(::chown(record.c_str(), 65534, 65534) == 0);
+    CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
+  }
+  fs::remove(record);
+  fs::create_symlink(scene.folder / "elsewhere", record);
+  std::ofstream(scene.folder / "elsewhere") << lines;
+  CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
+}
+
+TEST_CASE("a record of downloads that others could write is private again after the next download") {
+  const Scene scene;
+  const Download f = scene.of("f");
+  REQUIRE(scene.fetch(f).has_value());
+  const fs::path record = scene.folder / ".dlrun-downloads";
+  REQUIRE(::chmod(record.c_str(), 0666) == 0);
+  REQUIRE(must(Downloader::in(scene.folder.path(), {})->has(f)));
+  CHECK(are_verified(scene.folder.path(), std::vector{f}));
+  struct stat status {};
+  REQUIRE(::stat(record.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777U) == 0644U);
+}
+
 TEST_CASE("a file that changes is read again, though its size and time are the old ones") {
   const Scene scene;
   const Download f = scene.of("f");

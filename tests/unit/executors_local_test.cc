@@ -2,6 +2,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
+#include <thread>
+
 #include <doctest/doctest.h>
 
 #include "common/env.h"
@@ -49,20 +53,65 @@ TEST_CASE("a missing program is said before anything is started") {
   CHECK(child.error().code == Errc::kNotFound);
 }
 
+namespace {
+
+/// A child that was started as `dlrun run` starts a leader, with the run's token.
+Env environment_with(const char* token) {
+  Env env = Env::of_process();
+  env.set("DLRUN_TOKEN", token);
+  return env;
+}
+
+JobId local_job(const ForegroundProcess& child) {
+  return {std::string(kLocalCluster), local_job_id(child.pid()).value()};
+}
+
+/// Waits until the child has become its program, environment and all: until then it has this process's.
+void wait_for_program(const ForegroundProcess& child) {
+  const auto file = "/proc/" + std::to_string(child.pid()) + "/environ";
+  std::string text;
+  while (text.find("DLRUN_TOKEN=") == std::string::npos) {
+    REQUIRE(process_start_ticks(child.pid()).has_value());
+    std::this_thread::yield();
+    std::ifstream stream(file);
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a local job is the process with the recorded start time, not whoever has its pid now") {
-  auto child = ForegroundProcess::start({"sleep", "60"}, Env::of_process(), "", OnSignal::kTerminate);
+  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
   REQUIRE(child.has_value());
-  const auto id = local_job_id(child->pid());
-  REQUIRE(id.has_value());
+  const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
-  const JobId job{std::string(kLocalCluster), *id};
-  const JobId reused{std::string(kLocalCluster), *id + "1"};
+  const JobId reused{std::string(kLocalCluster), job.id + "1"};
   CHECK(local->query({{job}}, {})->reports.size() == 1);
   CHECK(local->query({{reused}}, {})->reports.empty());
-  CHECK(local->cancel(reused).error().code == Errc::kNotFound);
+  CHECK(local->cancel(reused, "a1").error().code == Errc::kNotFound);
   CHECK(process_start_ticks(child->pid()).has_value());
   child->release();
-  CHECK(local->cancel(job).has_value());
+  wait_for_program(*child);
+  CHECK(local->cancel(job, "a1").has_value());
+  CHECK(child->wait()->signal == SIGTERM);
+}
+
+TEST_CASE(
+    "a process that does not carry the run's token is not signalled, though host, pid and start time are its own") {
+  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
+  REQUIRE(child.has_value());
+  const JobId job = local_job(*child);
+  const auto local = make_local(Env::of_process());
+  child->release();
+  wait_for_program(*child);
+  for (const char* token : {"", "a", "a11", "b2"}) {
+    const auto refused = local->cancel(job, token);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code == Errc::kNotFound);
+    CHECK(refused.error().message.find("left alone") != std::string::npos);
+  }
+  CHECK(process_start_ticks(child->pid()).has_value());
+  CHECK(local->cancel(job, "a1").has_value());
   CHECK(child->wait()->signal == SIGTERM);
 }
 
@@ -70,7 +119,7 @@ TEST_CASE("a local job of another host is not asked of this host's processes") {
   const auto local = make_local(Env::of_process());
   const JobId elsewhere{std::string(kLocalCluster), "some-other-host:" + std::to_string(::getpid()) + ":1"};
   CHECK(local->query({{elsewhere}}, {})->reports.empty());
-  const auto refused = local->cancel(elsewhere);
+  const auto refused = local->cancel(elsewhere, "a1");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message.find("some-other-host") != std::string::npos);
 }

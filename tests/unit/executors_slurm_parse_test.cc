@@ -70,7 +70,15 @@ TEST_CASE("of a requeued job's records in accounting the last counts") {
   CHECK(reports[0].state == "COMPLETED");
 }
 
-TEST_CASE("states that Slurm may add later count as ended only when they are not known to go on") {
+TEST_CASE(
+    "states that Slurm may add later count as running: a job is ended only in a state that is known to be an end") {
+  CHECK(phase_of("EXPEDITING") == JobPhase::kPending);
+  CHECK(phase_of("HIBERNATING") == JobPhase::kRunning);
+  for (const auto* end : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
+                          "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}) {
+    CAPTURE(end);
+    CHECK(phase_of(end) == JobPhase::kEnded);
+  }
   CHECK(phase_of("COMPLETING") == JobPhase::kRunning);
   CHECK(phase_of("CONFIGURING") == JobPhase::kPending);
   CHECK(phase_of("TIMEOUT") == JobPhase::kEnded);
@@ -86,6 +94,8 @@ TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
        {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
         "squeue: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No such file or directory",
+        "sbatch: error: Batch job submission failed: Rate limit exceeded, please retry momentarily",
+        "slurm_load_jobs error: Rate limit exceeded, please retry later",
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"}) {
     CAPTURE(words);
     CHECK(slurm_error("x", words, 1).code == Errc::kUnavailable);

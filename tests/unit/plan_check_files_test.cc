@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -42,6 +45,30 @@ TEST_CASE("a script that is not there is told before the job waits for it") {
       has(of("python, train.py", "container: {runtime: pyxis, image: nvcr.io#nvidia/pytorch:24.05-py3}"), missing));
   std::ofstream(folder / "train.py") << "pass\n";
   CHECK(of("python, -u, train.py, --epochs, 12").empty());
+}
+
+TEST_CASE("an image that cannot be read, or is none, is told before the job waits for it") {
+  TemporaryDirectory folder;
+  const auto of = [&](const std::string& file, const std::string& runtime) {
+    return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " + runtime +
+                             ", image: ./" + file + "}\n");
+  };
+  const auto write = [&](const std::string& file, const std::string& bytes) { std::ofstream(folder / file) << bytes; };
+  write("a.sqsh", "hsqs and so on");
+  write("a.sif", "#!/usr/bin/env run-singularity\n" + std::string(1, '\0') + "SIF_MAGIC");
+  write("bad.sqsh", "nonsense");
+  write("bad.sif", "nonsense");
+  std::filesystem::create_directory(folder / "root");
+  REQUIRE(::mkfifo((folder / "pipe.sqsh").c_str(), 0600) == 0);
+  for (const char* runtime : {"pyxis", "enroot"}) {
+    CHECK(of("a.sqsh", runtime).empty());
+    CHECK(has(of("bad.sqsh", runtime), "bad.sqsh': it is not a squashfs file"));
+    CHECK(has(of("root", runtime), "root': it is a folder, not a squashfs file"));
+    CHECK(has(of("pipe.sqsh", runtime), "it is not a regular file"));
+  }
+  CHECK(of("a.sif", "apptainer").empty());
+  CHECK(of("root", "apptainer").empty());
+  CHECK(has(of("bad.sif", "apptainer"), "bad.sif': it is not a SIF file"));
 }
 
 TEST_CASE("a relative script that the container does not have is told, and one that may be in the image is not") {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "launcher/plan/bad_nodes_exclusion.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
 
@@ -285,6 +286,48 @@ TEST_CASE("a job outlives a lost node only where the spec has room for that, and
   CHECK(no_kill("\"2-4\"", "node_failure"));
   CHECK_FALSE(no_kill("2", "node_failure"));
   CHECK_FALSE(no_kill("\"2-4\"", "hang"));
+}
+
+TEST_CASE("spare nodes are allocated beside those of the step, and cost as much") {
+  const LaunchPlan plan = planned(
+      "resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, gpus_per_node: 4, cpus_per_task: 3}\n"
+      "launch: {preset: plain, command: [x]}\nretry: {on: [node_failure]}\n");
+  CHECK(word_of(plan.directives, "--nodes") == "--nodes=3");
+  CHECK(word_of(plan.step, "--nodes") == "--nodes=2");
+  CHECK(word_of(plan.step, "--ntasks") == "--ntasks=4");
+  CHECK(word_of(plan.lead_options, "--step-nodes") == "--step-nodes=2");
+  CHECK(word_of(plan.lead_options, "--min-nodes") == "--min-nodes=2");
+  CHECK(plan.requested.nodes == 3);
+  CHECK(plan.requested.gpus == 12);
+  CHECK(plan.requested.cpus == 18);
+}
+
+TEST_CASE("runs remember bad nodes for a week beside themselves, unless the spec says otherwise") {
+  const std::string spec = "launch: {preset: plain, command: [x]}\n";
+  CHECK_FALSE(planned(spec).known_bad);
+  const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");
+  REQUIRE(plan.known_bad);
+  CHECK(plan.known_bad->file == plan.runs_dir + "/known-bad.jsonl");
+  CHECK(plan.known_bad->seconds == 2 * 24 * 3600);
+  CHECK(word_of(plan.lead_options, "--known-bad") == "--known-bad=" + plan.known_bad->file);
+  const LaunchPlan shared = planned(spec + "health: {known_bad: {file: /shared/bad}}\n");
+  CHECK(shared.known_bad->file == "/shared/bad");
+  CHECK(shared.known_bad->seconds == 7 * 24 * 3600);
+}
+
+TEST_CASE("nodes that are remembered as bad join the script's own --exclude, but for those of its --nodelist") {
+  const auto bad = [](std::string node, std::string cluster) {
+    return BadNode{std::move(node), std::move(cluster), "lost", "run", "1", {}, {}};
+  };
+  const std::vector<BadNode> remembered{bad("n1", "here"), bad("n2", "elsewhere"), bad("n3", ""), bad("n4", "here")};
+  const auto decided =
+      exclude_bad_nodes(remembered, "here", "#!/bin/bash\n#SBATCH --exclude=n[7-8]\n#SBATCH -w n4\nsrun true\n");
+  REQUIRE(decided);
+  CHECK(decided->value == "n[1,3,7-8]");
+  REQUIRE(decided->kept.size() == 1);
+  CHECK(decided->kept[0].node == "n4");
+  CHECK(exclude_bad_nodes({}, "here", "#SBATCH --exclude=n7\n")->value.empty());
+  CHECK_FALSE(exclude_bad_nodes(remembered, "here", "#SBATCH --exclude=n[1-\n"));
 }
 
 TEST_CASE("a local run starts again too, without Slurm's part of it") {

@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(Fixture, "a lost index is made again from the run directories"
   std::filesystem::remove_all(index.directory());
   std::filesystem::create_directories(runs / ".agents" / "x");
   std::filesystem::create_directories(runs / "not-a-run");
-  CHECK(index.rebuild(runs).value() == 3);
-  CHECK(index.rebuild(runs).value() == 0);
+  CHECK(index.rebuild(runs).value().added == 3);
+  CHECK(index.rebuild(runs).value().added == 0);
   CHECK(resolve("cifar")->path == runs / "cifar-20261121-110000-00cc");
 }

@@ -24,15 +24,15 @@ class FakeExecutor final : public Executor {
   Result<> check(const SubmitRequest&) override { throw std::logic_error("checked"); }
   Result<JobId> submit(const SubmitRequest&) override { throw std::logic_error("submitted again"); }
   Result<std::string> test(const SubmitRequest&) override { throw std::logic_error("tested"); }
-  Result<std::optional<JobId>> find(std::string_view comment, const std::string&) override {
+  Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
     ++asked;
     CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
     return known;
   }
-  Result<QueryAnswer> query(std::span<const JobId>, std::chrono::milliseconds) override {
+  Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
     throw std::logic_error("queried");
   }
-  Result<> cancel(const JobId&) override { throw std::logic_error("cancelled"); }
+  Result<> do_cancel(const JobId&, std::string_view) override { throw std::logic_error("cancelled"); }
 };
 
 Submission intent() {
@@ -133,4 +133,24 @@ TEST_CASE("a submission is under way while who began it lives, or a program that
   ::kill(sbatch, SIGKILL);
   ::waitpid(sbatch, nullptr, 0);
   CHECK_FALSE(is_being_submitted(run.path()));
+}
+
+TEST_CASE(
+    "a journal or a claim whose job is an option, a path or another's process group is damaged, and is said to be so") {
+  const TemporaryDirectory folder;
+  for (const char* job : {"--me", "42 43", "../42", "42;43", "h:0:1"}) {
+    CAPTURE(job);
+    const std::string text = fmt::format(R"({{"token":"a","state":"submitted","cluster":"","job":"{}"}})", job);
+    REQUIRE(write_file_atomic(folder.path() / "submission.json", text).has_value());
+    const auto submission = read_submission(folder.path());
+    REQUIRE_FALSE(submission.has_value());
+    CHECK(submission.error().code == Errc::kInvalid);
+    CHECK(submission.error().message.find("is damaged") != std::string::npos);
+    REQUIRE(write_file_atomic(folder.path() / "claim", text).has_value());
+    CHECK_FALSE(read_claim(folder.path()).has_value());
+  }
+  REQUIRE(write_file_atomic(folder.path() / "submission.json",
+                            R"({"token":"a","state":"submitted","cluster":"--me","job":"1"})")
+              .has_value());
+  CHECK_FALSE(read_submission(folder.path()).has_value());
 }

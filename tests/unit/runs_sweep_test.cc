@@ -68,12 +68,12 @@ class Finder final : public Executor {
   Result<> check(const SubmitRequest&) override { return {}; }
   Result<JobId> submit(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::string> test(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
-  Result<std::optional<JobId>> find(std::string_view, const std::string&) override {
+  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
     ++asked;
     return known;
   }
-  Result<QueryAnswer> query(std::span<const JobId>, std::chrono::milliseconds) override { return QueryAnswer{}; }
-  Result<> cancel(const JobId&) override { return {}; }
+  Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override { return QueryAnswer{}; }
+  Result<> do_cancel(const JobId&, std::string_view) override { return {}; }
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -63,6 +64,55 @@ TEST_CASE_FIXTURE(Fixture, "what copies that were killed have left is removed, b
   CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "each user of a runs folder has agents of their own, and nobody else's are taken for them") {
+  const auto place = tools_directory(runs, tools);
+  CHECK(place.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
+  std::filesystem::create_directories(runs / ".agents-1");  // another user of the folder
+  std::filesystem::create_directories(runs / ".agents");
+  REQUIRE(stage_tools(root, runs, tools).has_value());
+  CHECK(check_tools_place(runs, tools).has_value());
+  if (::geteuid() != 0) {
+    MESSAGE("the rest needs root, to give files to another user");
+    return;
+  }
+  for (const auto& made : {place.parent_path(), place}) {
+    REQUIRE(::chown(made.c_str(), 65534, 65534) == 0);
+    CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
+    CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
+    REQUIRE(::chown(made.c_str(), 0, 0) == 0);
+  }
+  const auto agent = place / "dlrun-agent";  // a file of another user's in it is replaced
+  REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());
+  REQUIRE(::chown(agent.c_str(), 65534, 65534) == 0);
+  REQUIRE(stage_tools(root, runs, tools).has_value());
+  CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a place for agents that others may write, or that is a link, is refused") {
+  REQUIRE(stage_tools(root, runs, tools).has_value());
+  const auto place = tools_directory(runs, tools);
+  REQUIRE(::chmod(place.c_str(), 0770) == 0);
+  CHECK(check_tools_place(runs, tools).error().message.find("others may write") != std::string::npos);
+  CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
+  std::filesystem::remove_all(place.parent_path());
+  std::filesystem::create_directories(folder.path() / "elsewhere");
+  std::filesystem::create_directory_symlink(folder.path() / "elsewhere", place.parent_path());
+  CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a runs folder in which others may rename what lies there is warned about") {
+  std::filesystem::create_directories(runs);
+  REQUIRE(::chmod(runs.c_str(), 0755) == 0);
+  CHECK_FALSE(warning_about_place(runs).has_value());
+  CHECK_FALSE(warning_about_place(runs / "not" / "there").has_value());
+  REQUIRE(::chmod(runs.c_str(), 0775) == 0);
+  const auto warning = warning_about_place(runs / "deeper");
+  REQUIRE(warning.has_value());
+  CHECK(warning->find("chmod +t " + runs.string()) != std::string::npos);
+  REQUIRE(::chmod(runs.c_str(), 01777) == 0);
+  CHECK_FALSE(warning_about_place(runs).has_value());
+}
+
 TEST_CASE_FIXTURE(Fixture, "a program that dlrun was not built with is refused and nothing of it is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
@@ -85,7 +135,7 @@ TEST_CASE_FIXTURE(Fixture, "a missing program is named, a module that is not ins
 
 TEST_CASE("a log is read as it grows, and from its start when it was cut") {
   const TemporaryDirectory folder;
-  LogReader reader(folder.path() / "log");
+  LogReader reader(folder.path() / "log", RunFacts{});
   CHECK(reader.read_more()->empty());
   const auto put = [&](const char* text, std::ios::openmode mode) {
     std::ofstream(folder.path() / "log", mode) << text;
@@ -103,7 +153,7 @@ TEST_CASE("a log's tail begins at a line") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "log", "1\n2\n3\n").has_value());
   const auto tail = [&](std::size_t lines) {
-    LogReader reader(folder.path() / "log");
+    LogReader reader(folder.path() / "log", RunFacts{});
     reader.start_at_tail(lines);
     return *reader.read_more();
   };

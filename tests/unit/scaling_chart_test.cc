@@ -1,6 +1,6 @@
 // What is made of measured runs at several sizes.
 
-#include "cli/scaling_chart.h"
+#include "cli/terminal/scaling_chart.h"
 
 #include <doctest/doctest.h>
 
@@ -79,16 +79,16 @@ TEST_CASE("the table calls modelled what is, and says why there is a span") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto fits = fit_scaling(figures, kBatch);
   const auto modelled = continue_scaling(figures, fits, kBatch);
-  const std::string text = scaling_table(figures, fits, modelled, "step", false);
+  const std::string text = scaling_table(figures, fits, modelled, "step").plain();
   CHECK(text.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(text.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
   CHECK(text.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
   CHECK(text.find("do not tell latency and transfer apart") != std::string::npos);
   CHECK(text.find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
-  const std::string bars = scaling_bars(figures, modelled);
+  const std::string bars = scaling_bars(figures, modelled).plain();
   CHECK(count(bars, "░") > 0);
   CHECK(count(bars, " modelled\n") == modelled.size());
-  CHECK(scaling_table(figures, {}, {}, "step", false).find("modelled") == std::string::npos);
+  CHECK(scaling_table(figures, {}, {}, "step").plain().find("modelled") == std::string::npos);
 }
 
 TEST_CASE("the drawing has what was measured, what is modelled, dashed and named, and a line of no cost") {

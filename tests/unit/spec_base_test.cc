@@ -164,6 +164,22 @@ TEST_CASE_FIXTURE(Folder, "a base that is missing, not a map or no YAML is refus
   CHECK(has(refused("exp.yaml"), "exp.yaml:1:7: error: base: ${NO_SUCH} is not set in this environment"));
 }
 
+TEST_CASE_FIXTURE(Folder, "nothing of a base that is no spec is shown: its author may have named any file") {
+  write("exp.yaml", "base: private\n");
+  for (const char* text :
+       {"-----BEGIN OPENSSH PRIVATE KEY-----\nsecretword\n", "secretword\n", "!secretword x\n", "*secretword\n",
+        "[secretword]\n", "github.com: {oauth_token: secretword}\n", "secretword: 1\nsecretword: 2\n",
+        "a: 'secretword\n", "secretword: [\n", "secretword:\tx\n", "machine x login y password secretword: z\n"}) {
+    CAPTURE(text);
+    write("private", text);
+    const auto said = refused("exp.yaml");
+    CHECK(has(said, "private:"));
+    CHECK(has(said, "a base's text is not shown"));
+    CHECK_FALSE(has(said, "secretword"));
+    CHECK_FALSE(has(said, "PRIVATE KEY"));
+  }
+}
+
 TEST_CASE_FIXTURE(Folder, "of what a base that cannot be read may give nothing is missed") {
   write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
   const auto said = refused("exp.yaml");

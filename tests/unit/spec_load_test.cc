@@ -254,6 +254,15 @@ TEST_CASE("mounts: text or maps, flags either way, the same path inside when it 
   CHECK(mounts[2].source == "/exp/dir/c");
 }
 
+TEST_CASE("a mount flag that enroot does not know is refused: it would mount as if the flag were not there") {
+  for (const char* flag : {"readonly", "RO", "r", "ro+x-crate=dir", "remount"}) {
+    CAPTURE(flag);
+    const std::string text =
+        refused_with(std::string("container: {runtime: pyxis, image: i, mounts: ['/a:/a:") + flag + "']}");
+    CHECK(has(text, "is not a mount flag; expected one of ro rw nosuid"));
+  }
+}
+
 TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot express it") {
   CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: ['/a,b:/c']}"), "cannot express"));
   for (const char* mount : {"'/a:/a:ro+rw'", "{source: /a, flags: [rw, rprivate, ro]}"}) {

@@ -123,6 +123,20 @@ TEST_CASE("a manifest whose place in training was changed is damaged, and where 
   CHECK(has(damaged[0], "manifest.json: its checksum is not its own; there is none before: training begins anew"));
 }
 
+TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damage, not a crash") {
+  const TemporaryDirectory folder;
+  REQUIRE(at(folder).save(state_at(42), kTensors));
+  const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
+  std::string text = *read_file(path, 1U << 20U);
+  text.insert(1, "\"deep\":" + std::string(100'000, '[') + std::string(100'000, ']') + ",");
+  std::ofstream(path) << text;
+  std::vector<std::string> damaged;
+  CHECK(newest(at(folder), damaged) == -1);
+  CHECK(damaged.size() == 1);
+  const std::string file = file_of("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0);
+  CHECK_FALSE(parse_safetensors("f", {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}).has_value());
+}
+
 TEST_CASE("a folder that cannot be listed is not an empty one") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "ckpt") << "a file";
@@ -139,6 +153,27 @@ TEST_CASE("no folder and an empty one hold no checkpoint") {
   CHECK(newest(at(folder), damaged) == -1);
   CHECK(damaged.empty());
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a checkpoint for which there is no memory is an error, not an abort, and no older one is taken for it") {
+  const TemporaryDirectory folder;
+  for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
+  fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGABRT, SIG_DFL);
+    const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
+    ::setrlimit(RLIMIT_AS, &little);
+    std::vector<std::string> passed_over;
+    const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, passed_over);
+    ::_exit(!loaded && loaded.error().code == Errc::kIo && has(loaded.error().message, "no memory") ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+#endif
 
 TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken and that is said") {
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {

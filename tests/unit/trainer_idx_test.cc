@@ -1,6 +1,13 @@
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,7 +48,63 @@ void write_gz(const fs::path& path, const Bytes& bytes) {
   REQUIRE(gzclose(file) == Z_OK);
 }
 
+/// The exit code of work in a process of its own: an abort or a hang must not be this program's. -1: it was killed.
+int in_process(const std::function<int()>& work) {
+  constexpr unsigned kBound = 60;  // seconds, before SIGALRM ends what hangs
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGABRT, SIG_DFL);
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(kBound);
+    ::_exit(work());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 }  // namespace
+
+TEST_CASE("a FIFO in the place of a file of data is refused, without a wait for its writer") {
+  const TemporaryDirectory folder;
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  CHECK(in_process([&] {
+          const auto array = read_idx(folder / "fifo", 3);
+          return !array && has(array.error().message, "fifo: is not a regular file") ? 0 : 1;
+        }) == 0);
+  fs::create_directory(folder / "data");
+  REQUIRE(::mkfifo((folder / "data/train-images-idx3-ubyte").c_str(), 0600) == 0);
+  CHECK(in_process([&] { return load_idx_folder(folder / "data") ? 1 : 0; }) == 0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("data for which there is no memory are an error that names the file, not an abort") {
+  const TemporaryDirectory folder;
+  write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
+  fs::resize_file(folder / "large", std::uintmax_t{3} << 30U);  // a hole: no disk is filled
+  CHECK(in_process([&] {
+          const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
+          ::setrlimit(RLIMIT_AS, &little);
+          const auto array = read_idx(folder / "large", 3, std::size_t{8} << 30U);
+          return !array && array.error().code == Errc::kIo && has(array.error().message, "large: no memory") ? 0 : 1;
+        }) == 0);
+  fs::create_directory(folder / "cifar");
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin"}) {
+    write(folder.path() / "cifar" / name, {});
+    fs::resize_file(folder.path() / "cifar" / name, 3073U * 200'000U);
+  }
+  CHECK(in_process([&] {
+          const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
+          ::setrlimit(RLIMIT_AS, &little);
+          DataOptions options;
+          options.dataset = "cifar10";
+          options.path = folder / "cifar";
+          const auto split = load_data(options);
+          return !split && has(split.error().message, "cifar: no memory") ? 0 : 1;
+        }) == 0);
+}
+#endif
 
 TEST_CASE("an IDX file reads the same plain and compressed, whatever its name") {
   const TemporaryDirectory folder;

@@ -53,6 +53,17 @@ TEST_CASE("DLRUN_* wins for a program, SLURM_* for the rank agent") {
   CHECK(read_world(env, WorldReader::kRankAgent)->source == WorldSource::kSlurm);
 }
 
+TEST_CASE("the batch script of Slurm 26.05, whose step has a negative id, is no task of a step") {
+  for (const auto* id : {"-5", "4294967291"}) {
+    CAPTURE(id);
+    Env batch({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", id}, {"SLURM_NODEID", "0"}});
+    CHECK(*read_world(batch, WorldReader::kProgram) == World{});
+    batch.set("OMPI_COMM_WORLD_RANK", "1");
+    batch.set("OMPI_COMM_WORLD_SIZE", "2");
+    CHECK(read_world(batch, WorldReader::kProgram)->source == WorldSource::kOpenMpi);
+  }
+}
+
 TEST_CASE("a batch script is no task of a step, whatever SLURM_PROCID says") {
   const Env batch({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"}});
   CHECK(*read_world(batch, WorldReader::kProgram) == World{});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -10,8 +11,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/parallel/agreement.h"
 
@@ -80,10 +83,10 @@ std::string checksum_of(ordered_json manifest) {
 
 /// Fails when anything of the checkpoint is missing, cut or changed.
 Result<Whole> read_whole(const fs::path& folder) {
-  auto text = read_file(folder / kManifestFile, kManifestLimit);
+  auto text = read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow);
   if (!text) return tl::unexpected(text.error());
   Whole whole;
-  whole.manifest = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  whole.manifest = parse_json(*text);
   const ordered_json& manifest = whole.manifest;
   const auto is_counts = [](const ordered_json& list) {
     return list.is_array() && std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
@@ -152,7 +155,6 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
     if (may_commit_()) fs::remove_all(folder, ignored);  // else another attempt's checkpoint may be there by now
     return within("cannot save a checkpoint", written.error());
   }
-  // fsync of the folder that write_file_atomic does here makes the new sub-folder's entry durable as well.
   if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest) {
     return within(fmt::format("{} is saved, but not the newest one's name", folder.string()), latest.error());
   }
@@ -207,6 +209,18 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
                                                                    const std::string& optimizer,
                                                                    const std::vector<std::string>& state_names,
                                                                    std::vector<std::string>& passed_over) const {
+  try {
+    return load(layout, optimizer, state_names, passed_over);
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::kIo, "{}: no memory for its newest checkpoint; the limit may be ulimit -v or resources.mem",
+                path_.string());
+  }
+}
+
+Result<std::optional<TrainingState>> CheckpointFolder::load(const CheckpointLayout& layout,
+                                                            const std::string& optimizer,
+                                                            const std::vector<std::string>& state_names,
+                                                            std::vector<std::string>& passed_over) const {
   const auto all = names();
   if (!all) return tl::unexpected(all.error());
   for (const std::string& name : *all) {
@@ -224,6 +238,11 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const Checkpo
                        : tl::unexpected(whole.error());
     auto arrays = whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
                         : tl::unexpected(whole.error());
+    if (const auto& failed = model ? arrays : model; !failed && failed.error().code == Errc::kIo) {
+      // Not damaged, as far as is known: to go on from an older one would throw work away.
+      return fail(Errc::kIo, "cannot read the newest checkpoint: {}; start again when its file system is well",
+                  failed.error().message);
+    }
     if (!model || !arrays) {
       passed_over.push_back(fmt::format("damaged checkpoint: {}; {}", (model ? arrays : model).error().message, next));
       continue;

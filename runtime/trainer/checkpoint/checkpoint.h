@@ -73,7 +73,8 @@ class CheckpointFolder {
 
   /// The newest checkpoint whose files are whole, or nothing. Each newer one that is damaged, or was not
   /// finished, adds a sentence to passed_over. Fails with kInvalid when it is of another model or optimizer than
-  /// layout, optimizer and state_names say, with kIo where the folder cannot be listed.
+  /// layout, optimizer and state_names say, with kIo where the folder cannot be listed or a file of the newest not be
+  /// read: that one may be whole, and the file system's error pass.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(const CheckpointLayout& layout,
                                                                  const std::string& optimizer,
                                                                  const std::vector<std::string>& state_names,
@@ -86,6 +87,9 @@ class CheckpointFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
+  [[nodiscard]] Result<std::optional<TrainingState>> load(const CheckpointLayout& layout, const std::string& optimizer,
+                                                          const std::vector<std::string>& state_names,
+                                                          std::vector<std::string>& passed_over) const;
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,
                                const CheckpointLayout& layout) const;
 

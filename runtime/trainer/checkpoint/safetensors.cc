@@ -8,11 +8,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
+
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
 
 namespace dlrun::trainer {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kLengthBytes = 8;
@@ -32,13 +35,13 @@ std::optional<std::size_t> element_bytes(std::string_view dtype) {
   return std::nullopt;
 }
 
-std::optional<std::size_t> as_size(const ordered_json& value) {
+std::optional<std::size_t> as_size(const json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
   return value.get<std::size_t>();
 }
 
 /// One entry of the header against the size of the data.
-Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name, const ordered_json& entry,
+Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name, const json& entry,
                                           std::span<const std::uint8_t> data, std::size_t& begin) {
   const auto wrong = [&](std::string_view what) {
     return fail(Errc::kInvalid, "{}: tensor '{}': {}", file, name.substr(0, 200), what);
@@ -55,7 +58,7 @@ Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_vie
   const auto width = element_bytes(tensor.dtype);
   if (!width) return wrong("its dtype is not known");
   std::size_t bytes = *width;
-  for (const ordered_json& item : entry["shape"]) {
+  for (const json& item : entry["shape"]) {
     const auto size = as_size(item);
     if (!size || (*size != 0 && bytes > std::numeric_limits<std::size_t>::max() / *size))
       return wrong("its shape is not possible");
@@ -119,7 +122,7 @@ Result<ParsedTensors> parse_safetensors(std::string_view name, std::span<const s
                 name, length, bytes.size() - kLengthBytes);
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
-  const ordered_json header = ordered_json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
+  const json header = parse_json<json>({text, static_cast<std::size_t>(length)}, limits_of_trees());
   if (!header.is_object()) return fail(Errc::kInvalid, "{}: the header is not a JSON object", name);
 
   const std::span<const std::uint8_t> data = bytes.subspan(kLengthBytes + length);

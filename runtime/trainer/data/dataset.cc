@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <system_error>
 
 #include "runtime/trainer/data/arrays.h"
@@ -135,7 +136,9 @@ Result<Split> load_idx_folder(const std::filesystem::path& folder) {
   return split;
 }
 
-Result<Split> load_data(const DataOptions& options) {
+namespace {
+
+Result<Split> load_files(const DataOptions& options) {
   if (options.dataset == "digits" && options.path.empty()) {
     const auto or_default = [](std::size_t n, std::size_t otherwise) { return n == 0 ? otherwise : n; };
     return Split{generate_digits(or_default(options.train_samples, kDefaultTrainDigits), options.seed, false),
@@ -163,6 +166,17 @@ Result<Split> load_data(const DataOptions& options) {
   keep_first(split->train, options.train_samples);
   keep_first(split->test, options.test_samples);
   return split;
+}
+
+}  // namespace
+
+Result<Split> load_data(const DataOptions& options) {
+  try {
+    return load_files(options);
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::kIo, "{}: no memory for the data; the limit may be ulimit -v or resources.mem",
+                options.path.empty() ? "--dataset " + options.dataset : options.path.string());
+  }
 }
 
 Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples, std::size_t test_samples,

@@ -8,11 +8,13 @@
 #include <cerrno>
 #include <limits>
 #include <memory>
+#include <new>
 #include <string>
 
 #include <zlib.h>
 
 #include "common/files.h"
+#include "common/untrusted_file.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -31,13 +33,11 @@ struct CloseGz {
 
 /// The file's bytes, decompressed where it is gzip.
 Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path, std::size_t limit_bytes) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open()) {
-    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: cannot open: {}", path.string(), errno_text(errno));
-  }
+  auto opened = open_untrusted(path, Links::kFollow);
+  if (!opened) return tl::unexpected(opened.error());
+  UniqueFd fd = std::move(*opened);
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (!S_ISREG(info.st_mode)) return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
 
   std::unique_ptr<gzFile_s, CloseGz> gz(gzdopen(fd.get(), "rb"));
   if (gz == nullptr) return fail(Errc::kIo, "{}: out of memory", path.string());
@@ -121,9 +121,14 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
 }
 
 Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expected_dimensions, std::size_t limit_bytes) {
-  auto bytes = read_bytes(path, limit_bytes);
-  if (!bytes) return tl::unexpected(bytes.error());
-  return parse_idx(path.string(), std::move(*bytes), expected_dimensions);
+  try {
+    auto bytes = read_bytes(path, limit_bytes);
+    if (!bytes) return tl::unexpected(bytes.error());
+    return parse_idx(path.string(), std::move(*bytes), expected_dimensions);
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::kIo, "{}: no memory for what it holds; the limit may be ulimit -v or resources.mem",
+                path.string());
+  }
 }
 
 Result<> write_idx(const std::filesystem::path& path, std::span<const std::uint32_t> sizes,

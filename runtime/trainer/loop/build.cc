@@ -59,7 +59,11 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       totals(session.kernels, 2),
       own_loss(session.kernels, 1),
       accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
-      checkpoints(options.checkpoint_dir, options.checkpoint_keep, session.may_commit),
+      checkpoints(options.checkpoint_dir, options.checkpoint_keep,
+                  [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
+                    DLRUN_TRY(communicator.settled());  // else the parameters may be of partial sums
+                    return may_commit();
+                  }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
         const Clock::time_point since = Clock::now();
         if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/bounded_json.h"
 #include "common/text.h"
 #include "runtime/bootstrap/store.h"
 
@@ -169,7 +170,7 @@ void Reporter::finish(const FinalReport& report) {
 void Reporter::write_metrics(const std::string& json) {
   if (!metrics_.is_open()) return;
   ordered_json line{{"time", utc_timestamp(std::chrono::system_clock::now())}, {"attempt", options_.attempt}};
-  line.update(ordered_json::parse(json));
+  line.update(parse_json(json));
   if (auto written = write_all(metrics_.get(), line.dump() + "\n"); !written)
     keep(within(options_.metrics->string(), written.error()));
 }

@@ -47,6 +47,19 @@ Result<> agree(Communicator& communicator, std::string_view host, const Result<>
   return tl::unexpected(Error{static_cast<Errc>(header[0]), std::string(bytes.begin(), bytes.end())});
 }
 
+std::optional<AgreedError> agreed_error(const Error& error) {
+  constexpr std::string_view kRank = "rank ";
+  std::string_view rest = error.message;
+  if (!rest.starts_with(kRank)) return std::nullopt;
+  rest.remove_prefix(kRank.size());
+  const auto end_of_number = rest.find(" on ");
+  const auto rank = parse_int(rest.substr(0, end_of_number));
+  const auto end_of_host = rest.find(": ", std::min(end_of_number, rest.size()));
+  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max() || end_of_host == std::string_view::npos)
+    return std::nullopt;
+  return AgreedError{static_cast<int>(*rank), std::string(rest.substr(end_of_host + 2))};
+}
+
 Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_view what,
                                        std::span<const std::uint8_t> bytes) {
   const Hash mine = blake2b(bytes);

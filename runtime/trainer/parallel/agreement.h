@@ -2,6 +2,7 @@
 // What all ranks must agree on: that nobody failed, and that everybody holds the same bytes.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,14 @@ namespace dlrun::trainer {
 /// Every rank gives its own outcome and gets the common one: success when all succeeded, else the lowest failed rank's
 /// error with "rank R on HOST: " before its message, the same on every rank. host: this rank's name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine);
+
+/// The rank whose error agree() has given to all, and its words without that rank's name.
+struct AgreedError {
+  int rank = 0;
+  std::string words;
+};
+/// Reads what agree() has put before the message; nothing where the error is the caller's own.
+[[nodiscard]] std::optional<AgreedError> agreed_error(const Error& error);
 
 /// The BLAKE2b-256 hash of bytes, as 64 hex digits, once it is known to be the same on every rank.
 /// Fails with kPeer on every rank alike when it is not; the message names the ranks whose bytes differ from rank 0's.

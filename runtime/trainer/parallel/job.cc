@@ -51,7 +51,11 @@ Result<> Job::average(std::span<double> values) {
 }
 
 Result<> Job::on_root(const std::function<Result<>()>& work) {
-  return agree(*communicator_, host_, is_root() ? work() : Result<>());
+  const auto settled_work = [&]() -> Result<> {
+    DLRUN_TRY(communicator_->settled());
+    return work();
+  };
+  return agree(*communicator_, host_, is_root() ? settled_work() : Result<>());
 }
 
 DistributedOptimizer::DistributedOptimizer(Job& job, std::unique_ptr<Optimizer<float>> rule,

@@ -56,7 +56,8 @@ class Job {
   /// The mean over all ranks, in place.
   [[nodiscard]] Result<> average(std::span<double> values);
 
-  /// work on rank 0 alone; its outcome on every rank, with rank and host before its message.
+  /// work on rank 0 alone; its outcome on every rank, with rank and host before its message. Not called where rank 0's
+  /// collectives have failed: what it would write may be of partial sums.
   [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }

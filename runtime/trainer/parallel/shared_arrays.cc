@@ -3,14 +3,16 @@
 #include <memory>
 #include <utility>
 
+#include "common/pages.h"
+
 namespace dlrun::trainer {
 
 namespace {
 
 /// Ranks write their own arrays at once: no two of them in one page.
-constexpr std::size_t whole_pages(std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
-  return (bytes + kPage - 1) / kPage * kPage;
+std::size_t whole_pages(std::size_t bytes) {
+  const std::size_t page = page_bytes();
+  return (bytes + page - 1) / page * page;
 }
 
 }  // namespace

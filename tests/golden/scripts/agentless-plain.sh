@@ -14,6 +14,8 @@
 set -eo pipefail
 trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
 
+export NVIDIA_VISIBLE_DEVICES=void        # container: GPUs
+
 dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
@@ -31,12 +33,16 @@ dlrun_program=(
   ./program 'it'\''s'                     # launch.command
 )
 # A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
-# this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does.
+# this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does. The locks lie in a folder of
+# this user's alone: a file in /tmp could be somebody else's, or a link of theirs.
+dlrun_locks=/tmp/dlrun-ports-$UID
+mkdir -m 700 "$dlrun_locks" 2>/dev/null || true
+if [[ -L $dlrun_locks || ! -d $dlrun_locks || ! -O $dlrun_locks ]]; then dlrun_locks=$(mktemp -d); fi
 for ((dlrun_try = 0; dlrun_try < 1000; dlrun_try++)); do
   dlrun_port=$((10000 + (RANDOM * 32768 + RANDOM) % 20000))
   printf -v dlrun_in_use ': [0-9A-F]*:%04X ' "$dlrun_port"
   if grep -qs "$dlrun_in_use" /proc/net/tcp /proc/net/tcp6; then continue; fi
-  { exec {dlrun_lock}>>"/tmp/dlrun-port-$dlrun_port"; } 2>/dev/null || continue
+  { exec {dlrun_lock}>>"$dlrun_locks/$dlrun_port"; } 2>/dev/null || continue
   if flock --nonblock "$dlrun_lock"; then break; fi
   exec {dlrun_lock}>&-
 done

@@ -1,13 +1,14 @@
 #!/bin/bash
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container: GPUs
 export OMP_NUM_THREADS=4                  # environment.vars
 # container.runtime: apptainer. Every task starts it.
 dlrun_image='/home/user/exp 1/pytorch.sif'  # container.image
 enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
+  if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   # The job's variables are inside anyway; those named here beat the image's own, too.
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do

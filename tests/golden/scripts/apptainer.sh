@@ -19,16 +19,21 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name apptainer --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container: GPUs
 export OMP_NUM_THREADS=4                  # environment.vars
 
 # container.runtime: apptainer. Every task starts it.
 dlrun_image='/home/user/exp 1/pytorch.sif'  # container.image
 enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
+  if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   # The job's variables are inside anyway; those named here beat the image's own, too.
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do

@@ -1,9 +1,21 @@
 #!/bin/bash
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
+export NVIDIA_VISIBLE_DEVICES=void        # container: GPUs
 dlrun_image=/images/a.sqsh  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
+  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
+  # container.entrypoint: the command is given to the image's entry point.
+  local dlrun_own=/tmp/dlrun-$UID dlrun_conf
+  mkdir -m 700 "$dlrun_own" 2>/dev/null || true
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  dlrun_conf=$dlrun_own/entry-point.conf
+  if [[ ! -s $dlrun_conf ]]; then
+    printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' '  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"' '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
+  fi
+  # enroot's own configuration for this start
+  dlrun_options+=(--conf "$dlrun_conf")
   export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -22,16 +34,33 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   exec enroot start "${dlrun_options[@]}" keep "${@:2}"
 }
+tell_failure() { # WORDS-FILE
+  local dlrun_error
+  dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
+  cat "$1" >&2
+  echo "failed on $SLURMD_NODENAME: ${dlrun_error:-$(tail -n 1 "$1")}"
+  rm -f "$1"
+  exit 1
+}
 hold_container() { # IMAGE
-  local name=keep locks=/tmp/dlrun-$UID
-  mkdir -m 700 "$locks" 2>/dev/null || true
-  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
-  exec 9>"$locks/container-$name"
-  flock 9
-  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
-    enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    echo "failed on $SLURMD_NODENAME" && exit 1
+  local name=keep dlrun_data dlrun_said dlrun_making
+  dlrun_said=$(mktemp)
+  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_said" 2>&1 || true
+  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_said")
+  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_said"; fi
+  dlrun_making=$dlrun_data/.dlrun-making-$name
+  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_said"; then tell_failure "$dlrun_said"; fi
+  # Half of a container, from a job that was killed while it made it.
+  if [[ -e $dlrun_making ]]; then enroot remove --force "$name" </dev/null >/dev/null 2>&1 || true; fi
+  if ! enroot list </dev/null | grep -Fqx -- "$name"; then
+    : >"$dlrun_making"
+    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1; then
+      enroot remove --force "$name" </dev/null >/dev/null 2>&1
+      rm -f "$dlrun_making"
+      tell_failure "$dlrun_said"
+    fi
   fi
+  rm -f "$dlrun_making" "$dlrun_said"
   exec 9>&-
   echo ready
 }

@@ -17,26 +17,60 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" -- "$BASH_COMMAND"' EXIT
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" ${dlrun_unmade:+--container-words "$dlrun_unmade"} -- "$BASH_COMMAND"' EXIT
+
+export NVIDIA_VISIBLE_DEVICES=void        # container: GPUs
 
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.
 dlrun_image=/images/a.sqsh  # container.image
+tell_failure() { # WORDS-FILE
+  local dlrun_error
+  dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
+  cat "$1" >&2
+  echo "failed on $SLURMD_NODENAME: ${dlrun_error:-$(tail -n 1 "$1")}"
+  rm -f "$1"
+  exit 1
+}
 hold_container() { # IMAGE
-  local name=keep locks=/tmp/dlrun-$UID
-  mkdir -m 700 "$locks" 2>/dev/null || true
-  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
-  exec 9>"$locks/container-$name"
-  flock 9
-  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
-    enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    echo "failed on $SLURMD_NODENAME" && exit 1
+  local name=keep dlrun_data dlrun_said dlrun_making
+  dlrun_said=$(mktemp)
+  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_said" 2>&1 || true
+  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_said")
+  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_said"; fi
+  dlrun_making=$dlrun_data/.dlrun-making-$name
+  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_said"; then tell_failure "$dlrun_said"; fi
+  # Half of a container, from a job that was killed while it made it.
+  if [[ -e $dlrun_making ]]; then enroot remove --force "$name" </dev/null >/dev/null 2>&1 || true; fi
+  if ! enroot list </dev/null | grep -Fqx -- "$name"; then
+    : >"$dlrun_making"
+    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1; then
+      enroot remove --force "$name" </dev/null >/dev/null 2>&1
+      rm -f "$dlrun_making"
+      tell_failure "$dlrun_said"
+    fi
   fi
+  rm -f "$dlrun_making" "$dlrun_said"
   exec 9>&-
   echo ready
 }
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
+  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
+  # container.entrypoint: the command is given to the image's entry point.
+  local dlrun_own=/tmp/dlrun-$UID dlrun_conf
+  mkdir -m 700 "$dlrun_own" 2>/dev/null || true
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  dlrun_conf=$dlrun_own/entry-point.conf
+  if [[ ! -s $dlrun_conf ]]; then
+    printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' '  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"' '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
+  fi
+  # enroot's own configuration for this start
+  dlrun_options+=(--conf "$dlrun_conf")
   export ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -59,7 +93,7 @@ coproc dlrun_holders {
   # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
-    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
 # Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
 # shellcheck disable=SC2034
@@ -67,7 +101,11 @@ exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_
 for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do
   dlrun_made=''
   read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
-  if [[ $dlrun_made != ready ]]; then echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1; fi
+  if [[ $dlrun_made != ready ]]; then
+    # shellcheck disable=SC2034
+    dlrun_unmade=$dlrun_made
+    echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1
+  fi
 done
 exec {dlrun_made_on}<&-
 

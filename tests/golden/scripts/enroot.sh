@@ -18,9 +18,13 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
-trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot --never-started "$?" -- "$BASH_COMMAND"' EXIT
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot --never-started "$?" ${dlrun_unmade:+--container-words "$dlrun_unmade"} -- "$BASH_COMMAND"' EXIT
 
-export PMIX_MCA_gds=hash                  # launch.preset: mpi
+export NVIDIA_VISIBLE_DEVICES=void        # container: GPUs
 export PLAIN=4                            # environment.vars
 export LINES_OF_TEXT='one
 two {three}
@@ -29,9 +33,20 @@ two {three}
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.
 dlrun_image='/home/user/exp 1/pytorch.sqsh'  # container.image
+tell_failure() { # WORDS-FILE
+  local dlrun_error
+  dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
+  cat "$1" >&2
+  echo "failed on $SLURMD_NODENAME: ${dlrun_error:-$(tail -n 1 "$1")}"
+  rm -f "$1"
+  exit 1
+}
 hold_container() { # IMAGE
-  local name="dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" jobs old
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; exit 143' TERM
+  local name="dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" jobs old dlrun_said
+  # A step without a process has the line of process -1, which must reach no kill.
+  others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
+  dlrun_said=$(mktemp)
+  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_said"; exit 143' TERM
   # What is left of jobs that were killed before they could remove it, and of this one's last attempt.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
@@ -41,28 +56,34 @@ hold_container() { # IMAGE
     done
   fi
   set -m # a process group of its own, to be ended whole
-  enroot create --name "$name" "$1" </dev/null >&2 &
+  enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1 &
   set +m
   if ! wait "$!"; then
     enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    echo "failed on $SLURMD_NODENAME" && exit 1
+    tell_failure "$dlrun_said"
   fi
+  rm -f "$dlrun_said"
   trap 'true' TERM
   echo ready
   cat <&0 >/dev/null & # until the job's last program has ended, or TERM
   wait "$!" || kill "$!" 2>/dev/null
-  # Ranks may still be saving.
-  while scontrol listpids "$SLURM_JOB_ID" | grep -Eqv "^ *(PID|[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) )"; do sleep 0.5; done
+  # Programs of the job may still be ending.
+  while others >/dev/null; do sleep 0.5; done
   enroot remove --force "$name"
 }
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
-  # The command alone is started, not the image's entry point: container.entrypoint.
-  local dlrun_own=/tmp/dlrun-$UID
+  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
+  # container.entrypoint: the command takes its place.
+  local dlrun_own=/tmp/dlrun-$UID dlrun_conf
   mkdir -m 700 "$dlrun_own" 2>/dev/null || true
-  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
-  if [[ ! -s $dlrun_own/rc ]]; then echo 'exec "$@"' >"$dlrun_own/rc.$$" && mv "$dlrun_own/rc.$$" "$dlrun_own/rc"; fi
-  dlrun_options+=(--rc "$dlrun_own/rc")
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  dlrun_conf=$dlrun_own/command-alone.conf
+  if [[ ! -s $dlrun_conf ]]; then
+    printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' '  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }' '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
+  fi
+  # enroot's own configuration for this start
+  dlrun_options+=(--conf "$dlrun_conf")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -85,7 +106,7 @@ coproc dlrun_holders {
   # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
-    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
+    --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
 # Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
 # shellcheck disable=SC2034
@@ -93,10 +114,15 @@ exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_
 for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do
   dlrun_made=''
   read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
-  if [[ $dlrun_made != ready ]]; then echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1; fi
+  if [[ $dlrun_made != ready ]]; then
+    # shellcheck disable=SC2034
+    dlrun_unmade=$dlrun_made
+    echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1
+  fi
 done
 exec {dlrun_made_on}<&-
 
+[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash  # launch.preset: mpi
 dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

@@ -42,6 +42,10 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 dlrun_lead=(
   --signal-before 120                     # checkpoint.signal_before
 )
@@ -65,14 +69,20 @@ done
 dlrun_hook=$("$dlrun_conda" shell.bash hook)
 eval "$dlrun_hook"
 conda activate /home/user/exp-1/env       # environment.conda
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
 export PLAIN=4                            # environment.vars
 export QUOTED='it'\''s $HOME `id` \ "x" # not a comment'  # environment.vars
 export MULTI='one
 two
 '                                         # environment.vars
 export EMPTY=''                           # environment.vars
+# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that CUDA needs.
+dlrun_words=$(mktemp -d)
+unsquashfs -no-progress -dest "$dlrun_words/image" /home/user/exp-1/image.sqsh etc/environment >/dev/null 2>&1 || true
+if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_words/image/etc/environment"; then
+  export NVIDIA_DRIVER_CAPABILITIES=compute,utility
+fi
+rm -rf "$dlrun_words"
 # environment.setup
 nvidia-smi -L
 echo "$SLURM_JOB_ID"
@@ -104,7 +114,6 @@ dlrun_step=(
   --container-remap-root                  # container.remap_root
   --container-entrypoint                  # container.entrypoint
   --container-writable                    # container.writable
-  --container-save=/home/user/exp-1/out.sqsh  # container.save
   --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
 )
 dlrun_rank=(

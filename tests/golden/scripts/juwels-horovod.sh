@@ -23,6 +23,10 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name HOROVOD_KERAS_MNIST --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 if ! type module >/dev/null 2>&1; then
@@ -36,11 +40,11 @@ module load TensorFlow/1.13.1-GPU-Python-3.6.8  # environment.modules.load
 module load Keras/2.2.4-GPU-Python-3.6.8  # environment.modules.load
 export GLOO_SOCKET_IFNAME=ib0             # site juwels
 export NCCL_SOCKET_IFNAME=ib0             # site juwels
-export PMIX_MCA_gds=hash                  # launch.preset: mpi
 
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}
+[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash  # launch.preset: mpi
 dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

@@ -1,18 +1,28 @@
 #!/bin/bash
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
-export PMIX_MCA_gds=hash                  # launch.preset: mpi
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
+# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that CUDA needs.
+dlrun_words=$(mktemp -d)
+unsquashfs -no-progress -dest "$dlrun_words/image" '/home/user/exp 1/ubuntu.sqsh' etc/environment >/dev/null 2>&1 || true
+if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_words/image/etc/environment"; then
+  export NVIDIA_DRIVER_CAPABILITIES=compute,utility
+fi
+rm -rf "$dlrun_words"
 dlrun_image='/home/user/exp 1/ubuntu.sqsh'  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
-  # The command alone is started, not the image's entry point: container.entrypoint.
-  local dlrun_own=/tmp/dlrun-$UID
+  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
+  # container.entrypoint: the command takes its place.
+  local dlrun_own=/tmp/dlrun-$UID dlrun_conf
   mkdir -m 700 "$dlrun_own" 2>/dev/null || true
-  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
-  if [[ ! -s $dlrun_own/rc ]]; then echo 'exec "$@"' >"$dlrun_own/rc.$$" && mv "$dlrun_own/rc.$$" "$dlrun_own/rc"; fi
-  dlrun_options+=(--rc "$dlrun_own/rc")
+  if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
+  dlrun_conf=$dlrun_own/command-alone.conf
+  if [[ ! -s $dlrun_conf ]]; then
+    printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' '  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }' '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
+  fi
+  # enroot's own configuration for this start
+  dlrun_options+=(--conf "$dlrun_conf")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
   # The host's files that say this to PMIx are not in the image.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -31,16 +41,33 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"
 }
+tell_failure() { # WORDS-FILE
+  local dlrun_error
+  dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
+  cat "$1" >&2
+  echo "failed on $SLURMD_NODENAME: ${dlrun_error:-$(tail -n 1 "$1")}"
+  rm -f "$1"
+  exit 1
+}
 hold_container() { # IMAGE
-  local name=ubuntu locks=/tmp/dlrun-$UID
-  mkdir -m 700 "$locks" 2>/dev/null || true
-  if [[ ! -O $locks || -L $locks ]]; then echo "failed: $locks on $SLURMD_NODENAME is not yours" && exit 1; fi
-  exec 9>"$locks/container-$name"
-  flock 9
-  if ! enroot list </dev/null | grep -Fqx -- "$name" && ! enroot create --name "$name" "$1" </dev/null >&2; then
-    enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    echo "failed on $SLURMD_NODENAME" && exit 1
+  local name=ubuntu dlrun_data dlrun_said dlrun_making
+  dlrun_said=$(mktemp)
+  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_said" 2>&1 || true
+  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_said")
+  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_said"; fi
+  dlrun_making=$dlrun_data/.dlrun-making-$name
+  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_said"; then tell_failure "$dlrun_said"; fi
+  # Half of a container, from a job that was killed while it made it.
+  if [[ -e $dlrun_making ]]; then enroot remove --force "$name" </dev/null >/dev/null 2>&1 || true; fi
+  if ! enroot list </dev/null | grep -Fqx -- "$name"; then
+    : >"$dlrun_making"
+    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1; then
+      enroot remove --force "$name" </dev/null >/dev/null 2>&1
+      rm -f "$dlrun_making"
+      tell_failure "$dlrun_said"
+    fi
   fi
+  rm -f "$dlrun_making" "$dlrun_said"
   exec 9>&-
   echo ready
 }

@@ -18,6 +18,10 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name preset-tensorflow --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
 dlrun_step=(

@@ -19,13 +19,16 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name lr-search --never-started "$?" -- "$BASH_COMMAND"' EXIT
-
-export PMIX_MCA_gds=hash                  # launch.preset: trainer
 
 # resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.
 dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
 dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}
+[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash  # launch.preset: trainer
 dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks

@@ -21,16 +21,20 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 dlrun_lead=(
   --signal-before 120                     # checkpoint.signal_before
 )
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name torch-ddp "${dlrun_lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
 trap : USR1
 
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
 export OMP_NUM_THREADS=10                 # environment.vars
 export NCCL_DEBUG=WARN                    # environment.vars
+export NVIDIA_DRIVER_CAPABILITIES=all     # container: GPUs
 
 dlrun_step=(
   srun

@@ -21,11 +21,14 @@ if [[ ! -x $dlrun_agent ]]; then
   echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
   exit 127
 fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name trainer-all --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
-export PMIX_MCA_gds=hash                  # launch.preset: trainer
-export NVIDIA_VISIBLE_DEVICES=all         # container on GPUs
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container on GPUs
+export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
+export NVIDIA_DRIVER_CAPABILITIES=all     # container: GPUs
 
 dlrun_step=(
   srun
@@ -38,7 +41,7 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --container-env=DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
 )
 dlrun_rank=(
   "$dlrun_agent" rank

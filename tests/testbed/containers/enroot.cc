@@ -1,8 +1,8 @@
 // A stand-in for NVIDIA's enroot, for machines that have none: import, create, start, export, remove and list, with
 // enroot's words and its way of doing it: an image is unpacked once, and `start` enters the root file system in user
-// and mount namespaces of its own, without privileges. It differs from enroot in what it leaves out (hooks, overlays,
-// registries over the network: `docker://` names are squashfs files in ../registry beside the program) and says on
-// stderr that it is not it.
+// and mount namespaces of its own, without privileges. It differs from enroot in what it leaves out (all hooks but
+// enroot_hooks.h's, overlays, registries over the network: `docker://` names are squashfs files in ../registry beside
+// the program) and says on stderr that it is not it.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -24,6 +24,7 @@
 
 #include <mntent.h>
 
+#include "enroot_hooks.h"
 #include "stand_in.h"
 
 void stand_in::die(const std::string& message) {
@@ -75,6 +76,17 @@ void say(const std::string& message) {
   return self.parent_path().parent_path() / "registry" / (uri + ".sqsh");
 }
 
+/// As on a node without a way out.
+[[nodiscard]] bool is_unreachable(const std::string& uri) {
+  return uri.starts_with("docker://unreachable.");
+}
+
+[[noreturn]] void die_unreachable(const std::string& uri) {
+  const std::string host = uri.substr(9, uri.find('#') - 9);
+  std::fprintf(stderr, "[ERROR] curl: (6) Could not resolve host: %s\n", host.c_str());
+  std::exit(1);
+}
+
 int import_image(Words words) {
   Arguments arguments(std::move(words));
   std::string output;
@@ -84,6 +96,7 @@ int import_image(Words words) {
   const std::string uri = arguments.take();
   const fs::path image = in_registry(uri);
   if (output.empty()) output = image.filename();
+  if (is_unreachable(uri)) die_unreachable(uri);
   if (fs::exists(output)) die("File already exists: " + output);
   if (!fs::exists(image)) die("URL https://" + uri.substr(9) + " returned error code: 404 Not Found");
   say("Fetching image " + uri);
@@ -94,7 +107,9 @@ int import_image(Words words) {
 
 int digest(Words words) {
   Arguments arguments(std::move(words));
-  const fs::path image = in_registry(arguments.take());
+  const std::string uri = arguments.take();
+  if (is_unreachable(uri)) die_unreachable(uri);
+  const fs::path image = in_registry(uri);
   if (!fs::exists(image)) die("returned error code: 404 Not Found");
   Words command{"sh", "-c", "printf 'sha256:%s\\n' \"$(sha256sum <\"$0\" | cut -d' ' -f1)\"", image.string()};
   ::execvp("sh", pointers(command).data());
@@ -115,11 +130,13 @@ int create(Words words) {
   }
   const fs::path image = arguments.take();
   if (!fs::is_regular_file(image)) die("No such file or directory: " + image.string());
+  if (std::system(("unsquashfs -s '" + image.string() + "' >/dev/null 2>&1").c_str()) != 0)
+    die("Invalid image format: " + image.string());
   const fs::path root = container_path(name.empty() ? image.stem().string() : name);
   if (fs::exists(root) && is_forced) fs::remove_all(root);
   if (fs::exists(root)) die("File already exists: " + root.string());
   say("Extracting squashfs filesystem " + image.string());
-  run({"unsquashfs", "-no-progress", "-quiet", "-user-xattrs", "-d", root.string(), image.string()});
+  run({"unsquashfs", "-no-progress", "-user-xattrs", "-d", root.string(), image.string()});
   return 0;
 }
 
@@ -215,11 +232,7 @@ void mount_line(const fs::path& root, const std::string& line) {
     may_fail = may_fail || option == "nofail";
     const auto* flag =
         std::find_if(std::begin(kFlags), std::end(kFlags), [&](const auto& row) { return row.name == option; });
-    if (flag == std::end(kFlags)) {
-      if (!option.starts_with("x-create=") && option != "nofail")
-        die("invalid mount option '" + option + "' in: " + line);
-      continue;
-    }
+    if (flag == std::end(kFlags)) continue;  // a bind mount passes it on to the kernel, which ignores it
     (flag->is_propagation ? propagation : flags) |= flag->flag;
   }
   std::error_code error;
@@ -237,8 +250,6 @@ void mount_line(const fs::path& root, const std::string& line) {
   if (propagation != 0)
     check(::mount(nullptr, target.c_str(), nullptr, propagation, nullptr) == 0, "propagation of " + target.string());
 }
-
-using Environment = std::map<std::string, std::string>;
 
 /// As enroot reads such a line: quotes around a value go, what is no assignment is dropped, ENROOT_* too.
 void add_line(Environment& environment, const std::string& line) {
@@ -264,6 +275,7 @@ struct Start {
   Words mounts;  ///< as enroot takes them: SOURCE:TARGET[:OPTIONS]
   Words env;     ///< NAME or NAME=VALUE
   std::optional<std::string> rc;
+  std::string conf;  ///< a script whose function hooks runs in enroot's bash
   std::string name;
   Words command;
 };
@@ -280,6 +292,8 @@ struct Start {
       wanted.env.push_back(arguments.value());
     else if (*option == "-m" || *option == "--mount")
       wanted.mounts.push_back(arguments.value());
+    else if (*option == "-c" || *option == "--conf")
+      wanted.conf = arguments.value();
     else if (*option == "--rc") {
       std::ifstream file(arguments.value());
       if (!file) die("No such file or directory: " + arguments.value());
@@ -304,12 +318,18 @@ constexpr const char* kSystemMounts[] = {"/proc /proc x-create=dir,rbind",
                                          "/etc/hosts /etc/hosts x-create=file,bind,ro",
                                          "/etc/resolv.conf /etc/resolv.conf x-create=file,bind,ro,nofail"};
 
-void mount_all(const fs::path& root, const Start& wanted, const std::string& home) {
+void mount_all(const fs::path& root, const Start& wanted, const std::string& home, Environment& environment) {
   // Containers of a name are shared: two that start at once make the mounts' targets one after the other.
   const int lock = ::open((root / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   check(lock >= 0 && ::flock(lock, LOCK_EX) == 0, root / ".lock");
   bind_mount(root, root, MS_REC);
   for (const char* line : kSystemMounts) mount_line(root, line);
+  for (const std::string& line : run_hooks(root, environment)) mount_line(root, line);
+  if (!wanted.conf.empty()) {
+    ::setenv("ENROOT_ROOTFS", root.c_str(), 1);
+    run({"bash", "-euo", "pipefail", "-c", "source \"$0\"; if declare -F hooks >/dev/null; then hooks; fi",
+         wanted.conf});
+  }
   if (is_on("ENROOT_MOUNT_HOME"))
     mount_line(root, home + " " + (wanted.is_root ? "/root" : home) + " x-create=dir,rbind");
   for (std::string line : wanted.mounts) {
@@ -342,7 +362,7 @@ int start(Words words) {
 
   say("starting " + wanted.name + " in " + root.string());
   enter_namespaces(wanted.is_root);
-  mount_all(root, wanted, home);
+  mount_all(root, wanted, home, environment);
   change_root(root);
 
   Words command = wanted.command;

@@ -1,7 +1,7 @@
 // A stand-in for NVIDIA's pyxis, for machines that have none: a SPANK plugin with pyxis's options, which does what
 // pyxis does and as it does it: once a step and node it makes a container with enroot, starts it with a shell that
 // stops itself, and takes hold of that shell's namespaces and environment; every task enters them just before it
-// becomes its program. It says in the job's output that it is a stand-in. Left out: running the entry point.
+// becomes its program. It says in the job's output that it is a stand-in; its errors are pyxis's.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -88,7 +88,8 @@ struct State {
   std::array<std::optional<std::string>, kOptions> given;
   std::string enroot = "enroot", spool;
   bool has_failed = false;
-  std::string container;  ///< enroot's name of it; empty: the step has none
+  std::string container;     ///< enroot's name of it; empty: the step has none
+  std::string folder = "/";  ///< where its start-up script left it
   int user_ns = -1, mount_ns = -1;
   uid_t uid = 0;
   gid_t gid = 0;
@@ -150,6 +151,17 @@ int take_option(int val, const char* optarg, int) {
   return value.c_str();
 }
 
+/// slurmd's, of this node.
+[[nodiscard]] std::string spool_folder() {
+  std::string spool = state.spool;
+  if (const auto at = spool.find("%n"); at != std::string::npos) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    spool.replace(at, 2, host);
+  }
+  return spool;
+}
+
 /// Starts enroot as the job's user, with nothing of slurmstepd's environment. Its output goes to log.
 [[nodiscard]] pid_t spawn(const Words& words, const std::map<std::string, std::string>& environment, int log) {
   std::vector<char*> argv;
@@ -179,32 +191,48 @@ void print_log(int log) {
   std::string text(1 << 16, '\0');
   const ssize_t size = ::pread(log, text.data(), text.size(), 0);
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  for (const std::string& line : split(text, '\n')) slurm_error("pyxis stand-in:     %s", line.c_str());
+  slurm_error("pyxis: printing enroot log file:");
+  for (const std::string& line : split(text, '\n')) slurm_error("pyxis:     %s", line.c_str());
 }
 
-[[nodiscard]] bool enroot(Words words, const std::map<std::string, std::string>& environment) {
+/// what: pyxis's sentence about a failure.
+[[nodiscard]] bool enroot(Words words, const std::map<std::string, std::string>& environment,
+                          const std::string& what = "") {
   words.insert(words.begin(), state.enroot);
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   const pid_t pid = spawn(words, environment, log);
   int status = 0;
   const bool is_ok = pid > 0 && ::waitpid(pid, &status, 0) == pid && status == 0;
   if (!is_ok) {
-    slurm_error("pyxis stand-in: enroot %s failed", words[1].c_str());
+    slurm_error("pyxis: child %d failed with error code: %d", static_cast<int>(pid), WEXITSTATUS(status));
+    if (!what.empty()) slurm_error("pyxis: %s", what.c_str());
     print_log(log);
   }
   ::close(log);
   return is_ok;
 }
 
+/// All that the job has, but for what is enroot's and what is one task's own; and what the options mean.
 [[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp, const std::string& home) {
-  std::map<std::string, std::string> environment{{"HOME", home},
-                                                 {"PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}};
-  environment["ENROOT_MOUNT_HOME"] = state.given[kMountHome] ? "y" : "n";
-  if (state.given[kRemapRoot]) environment["ENROOT_REMAP_ROOT"] = "y";
-  for (const char* name : {"ENROOT_DATA_PATH", "TERM", "NVIDIA_VISIBLE_DEVICES"}) {
-    if (const auto value = job_variable(sp, name); !value.empty()) environment[name] = value;
+  constexpr std::array<std::string_view, 9> kDenied{"PATH",         "LD_LIBRARY_PATH", "LD_PRELOAD",
+                                                    "SLURM_PROCID", "SLURM_LOCALID",   "SLURM_TASK_PID",
+                                                    "PMIX_RANK",    "PMI_FD",          "ENROOT_LIBRARY_PATH"};
+  std::map<std::string, std::string> environment;
+  char** of_job = nullptr;
+  if (spank_get_item(sp, S_JOB_ENV, &of_job) == ESPANK_SUCCESS) {
+    for (char** at = of_job; at != nullptr && *at != nullptr; ++at) {
+      const std::string pair = *at;
+      const auto equals = pair.find('=');
+      const std::string name = pair.substr(0, equals);
+      if (equals != std::string::npos && std::find(kDenied.begin(), kDenied.end(), name) == kDenied.end())
+        environment[name] = pair.substr(equals + 1);
+    }
   }
-  for (const std::string& name : split(state.given[kEnv].value_or(""), ',')) environment[name] = job_variable(sp, name);
+  environment["HOME"] = home;
+  environment["PATH"] = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+  environment["ENROOT_MOUNT_HOME"] = state.given[kMountHome] ? "y" : "n";
+  environment["ENROOT_REMAP_ROOT"] = state.given[kRemapRoot] ? "y" : "n";
+  environment["DLRUN_STAND_IN_SPOOL"] = spool_folder();
   return environment;
 }
 
@@ -238,18 +266,24 @@ void print_log(int log) {
 /// A path starts with '/' or './', all else is a name in a registry.
 [[nodiscard]] bool create(const std::string& image, const std::string& step,
                           const std::map<std::string, std::string>& environment) {
+  const std::string failed = "failed to create container filesystem for image: " + image;
   if (image.starts_with('/') || image.starts_with("./"))
-    return enroot({"create", "--name", state.container, image}, environment);
+    return enroot({"create", "--name", state.container, image}, environment, failed);
   const std::string file = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".sqsh";
-  const bool is_ok = enroot({"import", "--output", file, "docker://" + image}, environment) &&
-                     enroot({"create", "--name", state.container, file}, environment);
+  const bool is_ok = enroot({"import", "--output", file, "docker://" + image}, environment,
+                            "failed to import docker image: " + image) &&
+                     enroot({"create", "--name", state.container, file}, environment, failed);
   ::unlink(file.c_str());
   return is_ok;
 }
 
 /// Takes hold of the namespaces and the environment of a process in the container.
-[[nodiscard]] bool keep(spank_t sp, const std::string& pid, const std::map<std::string, std::string>& environment) {
+[[nodiscard]] bool keep(spank_t sp, const std::string& pid) {
   const std::string proc = "/proc/" + pid;
+  const Words jobs_own = split(state.given[kEnv].value_or(""), ',');
+  char folder[4096] = "/";
+  if (const auto size = ::readlink((proc + "/cwd").c_str(), folder, sizeof folder - 1); size > 0)
+    state.folder.assign(folder, static_cast<std::size_t>(size));
   state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
   state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
   // What the image says of a variable replaces the job's value. The names of --container-env went in from the job.
@@ -261,7 +295,8 @@ void print_log(int log) {
       if (equals == nullptr) continue;
       *equals = '\0';
       // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has none.
-      if (environment.count(line) == 0 || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
+      const bool is_jobs = std::find(jobs_own.begin(), jobs_own.end(), line) != jobs_own.end();
+      if (!is_jobs || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
     }
     std::free(line);
     std::fclose(file);
@@ -271,11 +306,14 @@ void print_log(int log) {
 
 /// Starts the container's shell, waits until it stops itself, and keeps its namespaces and environment.
 [[nodiscard]] bool start(spank_t sp, const std::string& step, const std::map<std::string, std::string>& environment) {
-  // The script in place of the image's entry point: just the command.
-  const std::string rc = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".rc";
-  FILE* script = std::fopen(rc.c_str(), "wx");
-  if (script == nullptr || std::fputs("exec \"$@\"\n", script) < 0 || std::fclose(script) != 0) return false;
-  Words words{state.enroot, "start", "--rc", rc};
+  // Sourced by the image's start-up script, this puts the command in place of the entry point.
+  const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".conf";
+  FILE* script = std::fopen(conf.c_str(), "wx");
+  const char* text = state.given[kEntrypoint] ? "\n"
+                                              : "hooks() {\n  mkdir -p ${ENROOT_ROOTFS}/etc\n  echo 'exec \"$@\"' > "
+                                                "${ENROOT_ROOTFS}/etc/rc.local\n}\n";
+  if (script == nullptr || std::fputs(text, script) < 0 || std::fclose(script) != 0) return false;
+  Words words{state.enroot, "start", "--conf", conf};
   if (state.given[kWritable]) words.emplace_back("--rw");
   for (const std::string& mount : split(state.given[kMounts].value_or(""), ',')) {
     const auto word = enroot_mount(mount);
@@ -283,12 +321,7 @@ void print_log(int log) {
     words.insert(words.end(), {"--mount", *word});
   }
   // PMIx's files of this step, so that MPI finds its server.
-  std::string spool = state.spool;
-  if (const auto at = spool.find("%n"); at != std::string::npos) {
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    spool.replace(at, 2, host);
-  }
+  const std::string spool = spool_folder();
   for (const std::string& folder : {spool + "/pmix." + step, "/tmp/spmix_appdir_" + step}) {
     words.insert(words.end(), {"--mount", folder + ":" + folder + ":x-create=dir,bind,nofail"});
   }
@@ -299,15 +332,18 @@ void print_log(int log) {
   const pid_t pid = spawn(words, environment, log);
   int status = 0;
   const bool is_ended = pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status);
-  ::unlink(rc.c_str());
+  ::unlink(conf.c_str());
   if (is_ended) {
-    slurm_error("pyxis stand-in: the container did not start");
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+      slurm_error("pyxis: container start failed with error code: %d", WEXITSTATUS(status));
+    else
+      slurm_error("pyxis: container exited too soon");
     print_log(log);
     ::close(log);
     return false;
   }
   ::close(log);
-  const bool is_kept = keep(sp, std::to_string(pid), environment);
+  const bool is_kept = keep(sp, std::to_string(pid));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   return is_kept;
@@ -325,10 +361,6 @@ void print_log(int log) {
   const auto& environment = state.environment = enroot_environment(sp, user != nullptr ? user->pw_dir : "/");
   slurm_spank_log("pyxis stand-in of dlrun's testbed: %s",
                   state.given[kImage].value_or(state.given[kName].value_or("")).c_str());
-  if (state.given[kEntrypoint]) {
-    slurm_error("pyxis stand-in: it does not run entry points (--container-entrypoint)");
-    return false;
-  }
   if (state.given[kName]) {
     const Words name = split(*state.given[kName], ':');
     state.container = "pyxis_" + name[0];
@@ -336,7 +368,7 @@ void print_log(int log) {
       const std::string pid = running_in(state.container, environment);
       if (pid.empty())
         slurm_error("pyxis stand-in: \"exec\" flag was passed to --container-name but the container is not running");
-      return !pid.empty() && keep(sp, pid, environment);
+      return !pid.empty() && keep(sp, pid);
     }
     if (exists(state.container, environment)) return start(sp, id, environment);
     if (!state.given[kImage]) {
@@ -415,20 +447,28 @@ int slurm_spank_task_init(spank_t, int, char**) {
     slurm_error("pyxis stand-in: the container could not be entered: %s", std::strerror(errno));
     return -1;
   }
-  const std::string workdir = state.given[kWorkdir].value_or("/");
+  const std::string workdir = state.given[kWorkdir].value_or(state.folder);
   if (::chdir(workdir.c_str()) != 0) {
-    slurm_error("pyxis stand-in: couldn't chdir to %s: %s", workdir.c_str(), std::strerror(errno));
+    slurm_error("pyxis: couldn't chdir to %s: %s", workdir.c_str(), std::strerror(errno));
     return -1;
   }
   return 0;
 }
 
+/// The last task that ends saves the container.
+int slurm_spank_task_exit(spank_t sp, int, char**) {
+  static std::uint32_t ended = 0;
+  std::uint32_t tasks = 0;
+  spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks);
+  if (state.container.empty() || !state.given[kSave] || state.has_failed || ++ended != tasks) return 0;
+  if (enroot({"export", "--force", "--output", *state.given[kSave], state.container}, state.environment)) return 0;
+  slurm_error("pyxis: failed to export container %s to %s", state.container.c_str(), state.given[kSave]->c_str());
+  return -1;
+}
+
 int slurm_spank_exit(spank_t, int, char**) {
   if (spank_context() != S_CTX_REMOTE || state.container.empty()) return 0;
   const auto& environment = state.environment;
-  if (state.given[kSave] && !state.has_failed) {
-    if (!enroot({"export", "--force", "--output", *state.given[kSave], state.container}, environment)) return -1;
-  }
   const bool is_left = !state.given[kName] && exists(state.container, environment);
   return is_left && !enroot({"remove", "--force", state.container}, environment) ? -1 : 0;
 }

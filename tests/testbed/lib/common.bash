@@ -29,7 +29,7 @@ die() {
 become_root() {
     ((EUID == 0)) && return
     command -v sudo >/dev/null || die "needs root: namespaces, a bridge and device files are made (and there is no sudo)"
-    exec sudo --preserve-env=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER "$0" "$@"
+    exec sudo --preserve-env=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SLURM,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER "$0" "$@"
 }
 
 # One command at a time per parent directory: the lock is on the directory itself, so that no lock file is left.
@@ -45,6 +45,24 @@ is_up() { [[ -e $state/up ]]; }
 load_settings() {
     [[ -r $state/settings ]] || die "no testbed in $state; bring it up with $testbed_source/up"
     source "$state/settings"
+    use_slurm
+}
+
+# Puts the commands of the Slurm under $slurm (up's --slurm) before the machine's own; nothing where it is empty.
+use_slurm() {
+    [[ -z ${slurm:-} || :$PATH: == *:$slurm/bin:* ]] || PATH=$slurm/bin:$slurm/sbin:$PATH
+}
+slurm_path() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
+
+slurm_version() {
+    local version
+    version=$(slurmctld -V)
+    echo "${version##* }" # "slurm 26.05.3", "slurm-wlm 22.05.8"
+}
+
+# slurm_is VERSION: the testbed's Slurm is that version, such as 24.05, or a later one.
+slurm_is() {
+    [[ $(printf '%s\n%s\n' "$1" "$(slurm_version)" | sort --version-sort | head -n 1) == "$1" ]]
 }
 
 # wait_for SECONDS COMMAND...: runs the command every 50 ms until it succeeds; fails when the time is over.

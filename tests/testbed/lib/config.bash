@@ -32,7 +32,7 @@ PlugStackConfig=$state/etc/plugstack.conf
 MailProg=/bin/true
 
 ProctrackType=proctrack/$proctrack
-TaskPlugin=task/none
+$(slurm_is 23.11 || echo TaskPlugin=task/none)
 JobAcctGatherType=jobacct_gather/linux
 MpiDefault=none
 SelectType=select/cons_tres
@@ -120,7 +120,8 @@ write_configuration() {
     write_hosts >"$etc/hosts"
     echo '# The nodes reach nothing outside of the testbed.' >"$etc/resolv.conf"
     echo "include $etc/plugstack.d/*" >"$etc/plugstack.conf"
-    printf '%s\n' 'CgroupPlugin=cgroup/v1' 'CgroupAutomount=no' >"$etc/cgroup.conf"
+    echo 'CgroupPlugin=cgroup/v1' >"$etc/cgroup.conf"
+    slurm_is 23.11 || echo 'CgroupAutomount=no' >>"$etc/cgroup.conf"
     make_gpus
     if ((gpus)); then
         echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$( ((gpus == 1)) && echo 0 || echo "[0-$((gpus - 1))]")"

@@ -3,27 +3,48 @@
 
 installed_pyxis() {
     local path
+    [[ -z $slurm ]] || return 1
     for path in /usr/local/lib/slurm /usr/lib/slurm /usr/lib/"$(uname -m)"-linux-gnu/{slurm,slurm-wlm}; do
         [[ ! -e $path/spank_pyxis.so ]] || { echo "$path/spank_pyxis.so" && return; }
     done
     return 1
 }
 
+# use_containers_of PREFIX: a pyxis and an enroot that are installed below a folder of their own. Sets plugin and enroot; links the
+# programs to where the PATH of slurmd and of the users finds them.
+use_containers_of() {
+    local program
+    plugin=$1/lib/slurm/spank_pyxis.so enroot=$1/bin/enroot
+    [[ -e $plugin && -x $enroot ]] || die "DLRUN_TESTBED_CONTAINERS_PREFIX: '$1' lacks lib/slurm/spank_pyxis.so or bin/enroot"
+    for program in "$1"/bin/enroot*; do ln -sfn "$program" "$state/containers/bin/${program##*/}"; done
+}
+
 # enable_containers DIR: DIR holds the stand-ins. Programs of the state directory, so that every node sees them.
 enable_containers() {
-    local dir=$state/containers plugin enroot kind=stand-in
-    [[ -x $1/enroot && -x $1/apptainer && -e $1/pyxis.so ]] || die "--containers: there are no stand-ins in '$1': build them (cmake --build)"
+    local dir=$state/containers plugin enroot kind=stand-in stand_in=$1/pyxis.so
+    # A SPANK plugin is for the version of Slurm that it was compiled for.
+    [[ -z $slurm ]] || stand_in=$1/pyxis-$(slurm_version).so
+    [[ -e $stand_in ]] || die "--containers: there is no '$stand_in': configure with -DDLRUN_TESTBED_SLURM=$slurm and build"
+    [[ -x $1/enroot && -x $1/apptainer ]] || die "--containers: there are no stand-ins in '$1': build them (cmake --build)"
     mkdir -p "$dir/bin" "$dir/registry"
-    if plugin=$(installed_pyxis) && enroot=$(command -v enroot); then
+    if [[ -n ${DLRUN_TESTBED_CONTAINERS_PREFIX:-} ]]; then
         kind=installed
-        echo "required $plugin" >"$state/etc/plugstack.d/containers.conf"
+        use_containers_of "$DLRUN_TESTBED_CONTAINERS_PREFIX"
+    elif plugin=$(installed_pyxis) && enroot=$(command -v enroot); then
+        kind=installed
+    fi
+    if [[ $kind == installed ]]; then
+        # Each node has a /tmp of its own.
+        echo "required $plugin runtime_path=/tmp/pyxis" >"$state/etc/plugstack.d/containers.conf"
     else
         # Whole files only: a step may be reading the old ones.
         enroot=$dir/bin/enroot plugin=$dir/pyxis.so
         install "$1/enroot" "$enroot.new" && mv "$enroot.new" "$enroot"
-        install "$1/pyxis.so" "$plugin.new" && mv "$plugin.new" "$plugin"
+        install "$stand_in" "$plugin.new" && mv "$plugin.new" "$plugin"
         echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" >"$state/etc/plugstack.d/containers.conf"
     fi
+    # Where the node has no tool of NVIDIA's, this one notes in the container what it was asked for.
+    install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
     # Apptainer goes by itself: it is last on the users' PATH, after one that is installed.
     install "$1/apptainer" "$dir/bin/apptainer.new" && mv "$dir/bin/apptainer.new" "$dir/bin/apptainer"
     echo "$kind" >"$dir/kind"

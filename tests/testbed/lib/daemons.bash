@@ -44,7 +44,8 @@ start_node() {
         mkdir -p "$cgroup"
     fi
     # slurmstepd inherits slurmd's environment: PMIx's default store crashes or hangs about once in fifty steps.
-    spawn "slurmd-$1" env PMIX_MCA_gds=hash "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
+    # pyxis starts the enroot of slurmd's PATH.
+    spawn "slurmd-$1" env PMIX_MCA_gds=hash PATH="$PATH:$state/containers/bin" "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
         slurmd -D -N "$1" -f "$state/etc/slurm.conf"
 }
 
@@ -94,16 +95,18 @@ start_rest() {
     [[ $rest == yes ]] || return 0
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
+    local api=openapi/v0.0.38
+    ! slurm_is 24.05 || api=openapi/slurmctld,openapi/slurmdbd # every version that it has
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
         spawn slurmrestd-tcp "${env[@]}" SLURM_JWT=daemon setpriv --reuid=nobody --regid=nogroup --clear-groups \
-            slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/jwt "127.0.0.1:$((port + 3))"
+            slurmrestd -f "$state/etc/slurm.conf" -s "$api" -a rest_auth/jwt "127.0.0.1:$((port + 3))"
     fi
     if ! daemon_is_alive slurmrestd-local; then
         rm -f "$state/rest/socket"
         spawn slurmrestd-local "${env[@]}" "${as[@]}" \
-            slurmrestd -f "$state/etc/slurm.conf" -s openapi/v0.0.38 -a rest_auth/local "unix:$state/rest/socket"
+            slurmrestd -f "$state/etc/slurm.conf" -s "$api" -a rest_auth/local "unix:$state/rest/socket"
     fi
     wait_for 10 rest_answers || die "slurmrestd did not start: see $state/log/slurmrestd-*.out"
 }

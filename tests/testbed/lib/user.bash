@@ -28,7 +28,7 @@ as_user() {
     mapfile -t environment < <(print_environment)
     cd "$home" || exit
     exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 ${TERM:+TERM="$TERM"} \
-        PATH="$state/prefix/bin:/usr/local/bin:/usr/bin:/bin:$state/containers/bin" "${environment[@]}" \
+        PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin" "${environment[@]}" \
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
 }
 
@@ -38,6 +38,7 @@ print_environment() {
     for ((i = 1; i <= nodes; i++)); do names+=("n$i"); done
     echo "SLURM_CONF=$state/etc/slurm.conf"
     echo "DLRUN_TESTBED_DIR=$state"
+    [[ -z $slurm ]] || echo "DLRUN_TESTBED_SLURM=$slurm"
     echo "DLRUN_TESTBED_USER=$user"
     echo "DLRUN_TESTBED_HOME=$(user_home "$user")"
     echo "DLRUN_TESTBED_PREFIX=$state/prefix"

@@ -1,0 +1,156 @@
+#include "cli/terminal/full_screen.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
+constexpr std::array<int, 6> kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
+
+// Alternate screen, no cursor, no wrapping; and back.
+constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
+constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
+
+termios g_before{};  // for the handler of a fault, which can reach nothing else
+
+extern "C" void restore_and_die(int signal) {
+  std::ignore = ::write(STDOUT_FILENO, kLeave.data(), kLeave.size());
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
+  ::raise(signal);  // SA_RESETHAND: now it does what it does
+}
+
+void set_fault_handlers(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  sigemptyset(&action.sa_mask);
+  for (const int signal : kFaults) ::sigaction(signal, &action, nullptr);
+}
+
+sigset_t waited_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kSignals) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+TerminalSize terminal_size(int fd) {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  return {size.ws_col, size.ws_row};
+}
+
+Result<FullScreen> FullScreen::open() {
+  termios before{};
+  if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1 || ::tcgetattr(STDIN_FILENO, &before) != 0) {
+    return fail(Errc::kUsage, "standard input and output are not a terminal");
+  }
+  const sigset_t set = waited_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
+  g_before = before;
+  set_fault_handlers(restore_and_die);
+  FullScreen screen(before, std::move(signals));
+  screen.enter();
+  return screen;
+}
+
+FullScreen::FullScreen(FullScreen&& other) noexcept
+    : before_(other.before_),
+      signals_(std::move(other.signals_)),
+      is_open_(std::exchange(other.is_open_, false)),
+      is_shown_(std::exchange(other.is_shown_, false)) {}
+
+FullScreen::~FullScreen() {
+  if (!is_open_) return;
+  leave();
+  set_fault_handlers(SIG_DFL);
+  const sigset_t set = waited_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void FullScreen::enter() {
+  if (std::exchange(is_shown_, true)) return;
+  termios raw = before_;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // ISIG stays: Ctrl-C and Ctrl-Z are signals
+  raw.c_cc[VMIN] = 0;
+  raw.c_cc[VTIME] = 0;
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+  std::ignore = write_all(STDOUT_FILENO, kEnter);
+}
+
+void FullScreen::leave() {
+  if (!std::exchange(is_shown_, false)) return;
+  std::ignore = write_all(STDOUT_FILENO, kLeave);
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+}
+
+TerminalSize FullScreen::size() const {
+  return terminal_size(STDOUT_FILENO);
+}
+
+void FullScreen::draw(const std::vector<Text>& lines, bool colour) {
+  // One write: no terminal shows half of it. Each line clears its rest, the last one what is below.
+  std::string text = "\033[H";
+  for (std::size_t at = 0; at < lines.size(); ++at) {
+    if (at > 0) text += "\r\n";
+    text += lines[at].render(colour);
+    text += "\033[0m\033[K";
+  }
+  text += "\033[J";
+  std::ignore = write_all(STDOUT_FILENO, text);
+}
+
+FullScreen::Event FullScreen::on_signals() {
+  Event event = Event::kNone;
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    switch (static_cast<int>(info.ssi_signo)) {
+      case SIGWINCH:
+        event = std::max(event, Event::kRedraw);
+        break;
+      case SIGTSTP:  // Ctrl-Z: the shell gets its screen back, until it lets us go on
+        leave();
+        ::kill(::getpid(), SIGSTOP);
+        enter();
+        event = std::max(event, Event::kRedraw);
+        break;
+      default:
+        event = Event::kTerminate;
+    }
+  }
+  return event;
+}
+
+FullScreen::Event FullScreen::wait(std::chrono::milliseconds limit) {
+  std::array<pollfd, 2> waits{pollfd{signals_.get(), POLLIN, 0}, pollfd{STDIN_FILENO, POLLIN, 0}};
+  if (::poll(waits.data(), waits.size(), static_cast<int>(limit.count())) <= 0) return Event::kNone;
+  if ((waits[0].revents & POLLIN) != 0) {
+    if (const Event event = on_signals(); event != Event::kNone) return event;
+  }
+  if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
+    std::array<char, 64> keys{};
+    const ssize_t got = ::read(STDIN_FILENO, keys.data(), keys.size());
+    if (got <= 0 && (waits[1].revents & (POLLHUP | POLLERR)) != 0) return Event::kQuit;  // the terminal is gone
+    const auto typed = std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    // An arrow key is ESC and letters, of which none is meant as one.
+    if (!typed.starts_with('\033') && typed.find_first_of("qQ\x04") != std::string_view::npos) return Event::kQuit;
+  }
+  return Event::kNone;
+}
+
+}  // namespace dlrun

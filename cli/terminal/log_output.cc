@@ -1,0 +1,112 @@
+#include "cli/terminal/log_output.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "cli/terminal/print.h"
+#include "cli/terminal/stream.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestSequence = 48;
+constexpr std::string_view kClearLine = "\033[K", kNoColours = "\033[0m";
+
+bool is_parameter(char c) {
+  return (c >= '0' && c <= '9') || c == ';';
+}
+
+/// Whether the parameters of an SGR sequence only say how visible text looks (ECMA-48, 8.3.117): 8 conceals it, but as
+/// a part of 38;5;8 it is a colour.
+bool is_visible_style(std::string_view parameters) {
+  const auto numbers = split(parameters, ';');
+  for (std::size_t at = 0; at < numbers.size(); ++at) {
+    const auto number = numbers[at].empty() ? std::optional<std::int64_t>(0) : parse_int(numbers[at]);
+    if (!number || *number > 107 || *number == 8) return false;
+    if (*number != 38 && *number != 48 && *number != 58) continue;
+    if (at + 1 >= numbers.size()) return false;
+    const std::size_t skipped = numbers[at + 1] == "5" ? 2 : numbers[at + 1] == "2" ? 4 : 0;
+    if (skipped == 0 || at + skipped >= numbers.size()) return false;
+    at += skipped;
+  }
+  return true;
+}
+
+/// How many bytes from the start are a sequence ESC [ parameters letter; 0: none; more than there are: its end is to
+/// come.
+std::size_t sequence_length(std::string_view bytes) {
+  if (bytes.size() > 1 && bytes[1] != '[') return 0;
+  std::size_t at = 2;
+  while (at < bytes.size() && is_parameter(bytes[at])) ++at;
+  return at < kLongestSequence ? at + 1 : 0;
+}
+
+/// How many bytes the character is to have that starts with this one; 1 for what starts none.
+std::size_t character_length(char first) {
+  const auto lead = static_cast<unsigned char>(first);
+  return lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
+}
+
+}  // namespace
+
+std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
+  std::string shown;
+  shown.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const char first = bytes[0];
+    std::size_t length = 1;
+    if (first == '\033') {
+      length = std::max<std::size_t>(sequence_length(bytes), 1);
+      if (length > bytes.size() && !is_last) break;
+      const char letter = length > 2 && length <= bytes.size() ? bytes[length - 1] : '\0';
+      if (letter == 'm' && is_visible_style(bytes.substr(2, length - 3))) {
+        if (colour_) shown += bytes.substr(0, length);
+        is_coloured_ = colour_;
+      } else if (letter != 'K') {
+        length = 1;
+        shown += printable(bytes.substr(0, 1));
+      }
+    } else if (first == '\r') {
+      if (bytes.size() == 1 && !is_last) break;
+      const bool is_line_end = bytes.size() > 1 && bytes[1] == '\n';
+      if (!is_line_end && colour_) shown += "\r" + std::string(kClearLine);
+      if (!is_line_end && !colour_) shown += '\n';
+    } else if (first == '\n' || first == '\t') {
+      shown += first;
+    } else {
+      length = std::min(character_length(first), bytes.size());
+      if (length < character_length(first) && !is_last) break;
+      // A malformed character is escaped alone: the bytes behind it may be whole ones.
+      if (!is_utf8(bytes.substr(0, length))) length = 1;
+      shown += printable(bytes.substr(0, length));
+    }
+    bytes.remove_prefix(length);
+  }
+  waiting_ = bytes;
+  return shown;
+}
+
+std::string LogFilter::pass(std::string_view bytes) {
+  return filtered(std::exchange(waiting_, {}).append(bytes), false);
+}
+
+std::string LogFilter::finish() {
+  std::string shown = filtered(std::exchange(waiting_, {}), true);
+  if (std::exchange(is_coloured_, false)) shown += kNoColours;
+  return shown;
+}
+
+LogOutput::LogOutput(bool is_raw, bool colour) : is_filtered_(!is_raw && is_output_terminal()), filter_(colour) {}
+
+bool LogOutput::print(std::string_view bytes) {
+  return is_filtered_ ? write_to(stdout, filter_.pass(bytes)) : write_to(stdout, bytes);
+}
+
+void LogOutput::finish() {
+  if (is_filtered_) write_to(stdout, filter_.finish());
+}
+
+}  // namespace dlrun

@@ -1,0 +1,103 @@
+#include "cli/terminal/print.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+#include <stdio_ext.h>
+
+#include "cli/terminal/stream.h"
+#include "launcher/runs/json_read.h"
+
+namespace dlrun {
+namespace {
+
+/// "dlrun: error: MESSAGE" on standard error.
+void tell(const Cli& cli, const Styled& kind, std::string_view message) {
+  Text line;
+  line.add("dlrun: ");
+  if (!kind.text.empty()) line.add("{} ", kind);
+  // A line of somebody else's, in a message of several, does not begin as dlrun's own do.
+  for (std::size_t at = message.find("\ndlrun:"); at != std::string_view::npos; at = message.find("\ndlrun:")) {
+    line.add(Text::of_lines(message.substr(0, at))).add("\n  ");
+    message.remove_prefix(at + 1);
+  }
+  print_aside(cli, line.add(Text::of_lines(message)).add("\n"));
+}
+
+}  // namespace
+
+void print(const Cli& cli, const Text& text) {
+  write_to(stdout, text.render(cli.colour_out));
+}
+
+void print_document(std::string_view bytes) {
+  if (is_output_terminal()) {
+    write_to(stdout, Text::of_lines(bytes).plain());
+  } else {
+    write_to(stdout, bytes);
+  }
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  write_to(stdout, printable_json(json_read::dump(json, 2)) + "\n");
+}
+
+void print_error(const Cli& cli, std::string_view message) {
+  tell(cli, styled(Style::kRed, "error:"), message);
+}
+
+void print_warning(const Cli& cli, std::string_view message) {
+  tell(cli, styled(Style::kYellow, "warning:"), message);
+}
+
+void print_note(const Cli& cli, std::string_view message) {
+  tell(cli, {}, message);
+}
+
+void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostics) {
+  print_aside(cli, Text::of_lines(format_diagnostics(diagnostics)));
+}
+
+void print_aside(const Cli& cli, const Text& text) {
+  flush_output();
+  write_to(stderr, text.render(cli.colour_err));
+  flush(stderr);
+}
+
+bool flush_output() {
+  return flush(stdout);
+}
+
+bool is_all_printed() {
+  if (flush_output()) return true;
+  ::__fpurge(stdout);
+  return false;
+}
+
+bool has_reader_left() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+Result<> print_or_say(const std::function<void()>& print, const std::string& instead) {
+  print();
+  if (!is_all_printed()) return fail(Errc::kIo, "standard output could not be written whole: {}", instead);
+  return {};
+}
+
+bool is_output_terminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+bool is_error_terminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+
+bool is_input_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
+}  // namespace dlrun

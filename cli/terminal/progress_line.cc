@@ -1,0 +1,43 @@
+#include "cli/terminal/progress_line.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/terminal/full_screen.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/stream.h"
+
+namespace dlrun {
+namespace {
+
+constexpr const char* kClear = "\r\x1b[K";
+
+/// At most so wide, its dots included.
+std::string cut_to(const std::string& text, std::size_t width) {
+  constexpr std::size_t kDots = 3;
+  const bool is_fine = shortened(text, width) == text;
+  return is_fine ? text : shortened(text, width > kDots ? width - kDots : 0);
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(const Cli& cli) : is_shown_(is_error_terminal() && cli.env.get_or("TERM", "") != "dumb") {}
+
+void ProgressLine::show(const std::string& what, const std::string& figures) {
+  if (!is_shown_) return;
+  // A longer line would leave its first part behind at each turn.
+  const std::size_t width = std::max<std::size_t>(terminal_size(STDERR_FILENO).columns, 8) - 1;
+  const std::string room = cut_to(printable(what), width > figures.size() ? width - figures.size() : 0);
+  write_to(stderr, "\r" + cut_to(room + printable(figures), width) + "\x1b[K");
+  flush(stderr);
+  is_drawn_ = true;
+}
+
+void ProgressLine::clear() {
+  if (is_drawn_) write_to(stderr, kClear);
+  is_drawn_ = false;
+}
+
+}  // namespace dlrun

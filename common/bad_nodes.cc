@@ -1,0 +1,129 @@
+#include "common/bad_nodes.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/hostlist.h"
+#include "common/json_lines.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr off_t kTailBytes = 1 << 20;
+constexpr std::size_t kReasonLimitBytes = 400;  ///< keeps a line below PIPE_BUF, so that it is written in one piece
+
+/// Opens a regular file for appending, or makes it; never waits for a reader, as a FIFO in its place would make it.
+Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
+  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  UniqueFd fd(::open(file.c_str(), kFlags, 0666));
+  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a regular file", file.string());
+  return fd;
+}
+
+/// Returns true where the file ends within a line: a writer was cut off.
+bool has_torn_end(int fd) {
+  char last = '\n';
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+Result<> append(const std::filesystem::path& file, std::string lines) {
+  const auto fd = open_to_append(file);
+  if (!fd) return tl::unexpected(fd.error());
+  if (has_torn_end(fd->get())) lines.insert(0, 1, '\n');
+  if (auto written = write_all(fd->get(), lines); !written) return within(file.string(), written.error());
+  if (::fsync(fd->get()) != 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  return {};
+}
+
+std::string text(const Json& json, std::string_view key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::chrono::sys_seconds time(const Json& json, std::string_view key) {
+  const auto found = json.find(key);
+  constexpr std::int64_t kLatest = 253'402'300'799;  // the year 9999's end: a time that can be printed
+  const bool is_number = found != json.end() && found->is_number_integer();
+  const auto seconds = is_number ? std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, kLatest) : 0;
+  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+}
+
+/// One plain name: a line that names a range or an option of a command is not ours.
+bool is_node_name(const std::string& name) {
+  return !name.empty() && name.size() <= 255 && name.front() != '-' && name.find_first_of("[],") == std::string::npos &&
+         check_hostlist(name).has_value();
+}
+
+Result<std::string> read_tail(const std::filesystem::path& file) {
+  const auto fd = open_untrusted(file, Links::kFollow);
+  if (!fd) return tl::unexpected(fd.error());
+  const off_t size = ::lseek(fd->get(), 0, SEEK_END);
+  const off_t from = std::max<off_t>(size - kTailBytes, 0);
+  std::string tail(static_cast<std::size_t>(std::max<off_t>(size - from, 0)), '\0');
+  const ssize_t got = ::pread(fd->get(), tail.data(), tail.size(), from);
+  if (got < 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  tail.resize(static_cast<std::size_t>(got));
+  if (from > 0) tail.erase(0, tail.find('\n') + 1);  // the first line is most likely cut
+  return tail;
+}
+
+}  // namespace
+
+Result<> remember_bad_nodes(const std::filesystem::path& file, std::span<const BadNode> nodes) {
+  std::string lines;
+  for (const BadNode& bad : nodes) {
+    lines += to_checked_line(Json{{"node", bad.node},
+                                  {"cluster", bad.cluster},
+                                  {"reason", bad.reason.substr(0, kReasonLimitBytes)},
+                                  {"run", bad.run},
+                                  {"job", bad.job},
+                                  {"since", bad.since.time_since_epoch().count()},
+                                  {"until", bad.until.time_since_epoch().count()}});
+  }
+  return lines.empty() ? Result<>() : append(file, std::move(lines));
+}
+
+Result<> forget_bad_node(const std::filesystem::path& file, const std::string& node, std::chrono::sys_seconds now) {
+  return append(file, to_checked_line(Json{{"forget", node}, {"since", now.time_since_epoch().count()}}));
+}
+
+Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file, std::chrono::sys_seconds now) {
+  const auto tail = read_tail(file);
+  if (!tail && tail.error().code == Errc::kNotFound) return std::vector<BadNode>();
+  if (!tail) return tl::unexpected(tail.error());
+  std::map<std::pair<std::string, std::string>, BadNode> known;
+  for (const auto& line : parse_checked_lines(*tail).objects) {
+    if (const auto forgotten = text(line, "forget"); !forgotten.empty()) {
+      std::erase_if(known, [&](const auto& entry) { return entry.second.node == forgotten; });
+      continue;
+    }
+    BadNode bad{text(line, "node"), text(line, "cluster"), text(line, "reason"), text(line, "run"),
+                text(line, "job"),  time(line, "since"),   time(line, "until")};
+    if (is_node_name(bad.node)) known[{bad.cluster, bad.node}] = std::move(bad);
+  }
+  std::vector<BadNode> nodes;
+  for (auto& [key, bad] : known) {
+    if (bad.until > now) nodes.push_back(std::move(bad));
+  }
+  return nodes;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,58 @@
+#include "common/bounded_json.h"
+
+#include <algorithm>
+#include <array>
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kDeepest = 64;
+
+/// One past the closing quote of the string whose text begins at `at`.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  for (;;) {
+    at = text.find_first_of("\"\\", at);
+    if (at == std::string_view::npos || at + 1 >= text.size()) return text.size();
+    if (text[at] == '"') return at + 1;
+    at += 2;
+  }
+}
+
+}  // namespace
+
+bool is_within(std::string_view text, const JsonLimits& limits) {
+  // Up to the first byte that is no JSON this sees the strings and brackets that the parser sees, and the
+  // parser stops there. What it counts is therefore never less than what the parser makes.
+  const std::size_t deepest = std::min(limits.depth, kDeepest);
+  struct Open {
+    bool is_object = false;
+    std::size_t commas = 0;
+  };
+  std::array<Open, kDeepest> open{};
+  std::size_t depth = 0, values = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    switch (text[at++]) {
+      case '"':
+        at = end_of_string(text, at);
+        break;
+      case '[':
+      case '{':
+        if (depth == deepest || ++values > limits.values) return false;
+        open[depth++] = {text[at - 1] == '{', 0};
+        break;
+      case ']':
+      case '}':
+        if (depth > 0) --depth;
+        break;
+      case ',':
+        if (++values > limits.values) return false;
+        if (depth > 0 && open[depth - 1].is_object && ++open[depth - 1].commas >= limits.members) return false;
+        break;
+      default:
+        break;
+    }
+  }
+  return true;
+}
+
+}  // namespace dlrun

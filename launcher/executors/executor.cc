@@ -1,0 +1,23 @@
+#include "launcher/executors/executor.h"
+
+#include "common/text.h"
+
+namespace dlrun {
+
+Result<std::optional<JobId>> Executor::find(std::string_view comment, const std::string& cluster) {
+  if (cluster != kLocalCluster && !is_cluster_name(cluster))
+    return fail(Errc::kInvalid, "'{}' is not the name of a cluster", printable(cluster));
+  return do_find(comment, cluster);
+}
+
+Result<QueryAnswer> Executor::query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
+  for (const JobId& job : jobs) DLRUN_TRY(check_job(job));
+  return do_query(jobs, max_age);
+}
+
+Result<> Executor::cancel(const JobId& job, std::string_view token) {
+  DLRUN_TRY(check_job(job));
+  return do_cancel(job, token);
+}
+
+}  // namespace dlrun

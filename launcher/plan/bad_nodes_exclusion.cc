@@ -1,0 +1,43 @@
+#include "launcher/plan/bad_nodes_exclusion.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/hostlist.h"
+#include "launcher/plan/sbatch_words.h"
+
+namespace dlrun {
+namespace {
+
+/// The nodes that an option of the script names. A file of names ("--exclude=./bad") cannot be extended here.
+Result<std::vector<std::string>> nodes_of_option(std::string_view script, std::string_view long_name,
+                                                 std::string_view short_name) {
+  const auto value = sbatch_value(script, long_name, short_name);
+  if (!value || value->empty()) return std::vector<std::string>();
+  auto nodes = expand_hostlist(*value);
+  if (!nodes) return within(long_name, nodes.error());
+  return nodes;
+}
+
+}  // namespace
+
+Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered, std::string_view cluster,
+                                            std::string_view script) {
+  auto excluded = nodes_of_option(script, "--exclude", "-x");
+  if (!excluded) return tl::unexpected(excluded.error());
+  const auto wanted = nodes_of_option(script, "--nodelist", "-w");
+  if (!wanted) return tl::unexpected(wanted.error());
+  BadNodesExclusion result;
+  for (const BadNode& bad : remembered) {
+    if (!bad.cluster.empty() && !cluster.empty() && bad.cluster != cluster) continue;
+    const bool is_wanted = std::find(wanted->begin(), wanted->end(), bad.node) != wanted->end();
+    (is_wanted ? result.kept : result.excluded).push_back(bad);
+  }
+  if (result.excluded.empty()) return result;
+  std::set<std::string> all(excluded->begin(), excluded->end());
+  for (const BadNode& bad : result.excluded) all.insert(bad.node);
+  result.value = compress_hostlist(std::vector<std::string>(all.begin(), all.end()));
+  return result;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,89 @@
+#include "launcher/runs/ownership.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "common/files.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// The files that commands act by: they say which job, through which server, with which script, under which name, and
+/// whether the run has ended.
+constexpr std::array<const char*, 11> kDeciding = {"submission.json", "claim",       "events.jsonl",  "sweep.json",
+                                                   "submit.json",     "job.sh",      "resolved.yaml", "spec.yaml",
+                                                   "provenance.json", "resubmitted", "origin"};
+constexpr std::array<const char*, 3> kDecidingOfSweep = {"sweep.json", "submit.json", "job.sh"};
+
+std::optional<Owner> other_than_caller(const struct stat& info) {
+  if (info.st_uid == ::geteuid()) return std::nullopt;
+  return owner_of(info.st_uid);
+}
+
+template <std::size_t kCount>
+std::optional<Owner> foreign_file(const std::filesystem::path& folder, const std::array<const char*, kCount>& names) {
+  const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  for (const char* name : names) {
+    // A link counts as what its owner made: where it leads is for the reader of the file to refuse.
+    if (!fd.is_open() || ::fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (auto owner = other_than_caller(info)) return owner;
+  }
+  return std::nullopt;
+}
+
+/// RUN/array-K of a point RUN/array-K/T; nothing for a run that is none.
+std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) {
+  const auto parent = run.parent_path();
+  const bool is_point =
+      parse_int(run.filename().string()).has_value() && parent.filename().string().starts_with("array-");
+  return is_point ? std::optional(parent) : std::nullopt;
+}
+
+}  // namespace
+
+Owner owner_of(uid_t uid) {
+  std::array<char, 4096> buffer{};
+  struct passwd entry {};
+  struct passwd* found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return {uid, found->pw_name};
+  return {uid, std::to_string(uid)};
+}
+
+std::optional<Owner> foreign_folder(const std::filesystem::path& run) {
+  struct stat info {};
+  if (::lstat(run.c_str(), &info) != 0) return std::nullopt;
+  if (auto owner = other_than_caller(info)) return owner;
+  if (!S_ISLNK(info.st_mode) || ::stat(run.c_str(), &info) != 0) return std::nullopt;
+  return other_than_caller(info);
+}
+
+std::optional<Owner> foreign_owner(const std::filesystem::path& run) {
+  if (auto owner = foreign_folder(run)) return owner;
+  if (auto owner = foreign_file(run, kDeciding)) return owner;
+  const auto array = array_of(run);
+  if (!array) return std::nullopt;
+  if (auto owner = foreign_folder(*array)) return owner;
+  if (auto owner = foreign_file(*array, kDeciding)) return owner;
+  if (auto owner = foreign_folder(array->parent_path())) return owner;
+  return foreign_file(array->parent_path(), kDecidingOfSweep);
+}
+
+Result<> require_own(std::string_view id, const std::filesystem::path& run, std::string_view verb) {
+  const auto owner = foreign_owner(run);
+  if (!owner) return {};
+  return fail(Errc::kUsage, "{}: belongs to user {}, and only its owner can have it {}; dlrun shows it from its files",
+              printable(id), printable(owner->name), verb);
+}
+
+std::string describe(const Owner& owner) {
+  return fmt::format("of user {}; shown from its files alone, Slurm is not asked", printable(owner.name));
+}
+
+}  // namespace dlrun

@@ -1,0 +1,64 @@
+// A hung attempt's autopsy: every agent writes down where its processes stand before they are ended.
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "runtime/agent/attempt.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kGroupsRecorded = 6;
+constexpr std::size_t kHostsNamed = 4;
+
+}  // namespace
+
+/// The attempt hangs, and its verdict stands already; it ends once the agents have answered.
+void Attempt::begin_autopsy(Clock::time_point now) {
+  std::set<int> awaited;
+  for (const auto& [rank, member] : ranks_) {
+    if (member.is_connected && !member.end && !lost_.contains(rank)) awaited.insert(rank);
+  }
+  if (!options_.has_autopsy || awaited.empty()) return begin_ending(now);
+  phase_ = Phase::kAutopsy;
+  hang_watch_.off();
+  autopsy_until_ = now + AutopsyBoard::kLimit;
+  autopsy_.emplace(std::move(awaited));
+  outlet_.broadcast({{"type", "autopsy"}});
+}
+
+void Attempt::on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now) {
+  if (phase_ != Phase::kAutopsy) return;
+  autopsy_->note(rank, std::move(frames));
+  look_at_autopsy(now);
+}
+
+void Attempt::look_at_autopsy(Clock::time_point now) {
+  if (phase_ != Phase::kAutopsy || (!autopsy_->is_complete() && now < autopsy_until_ && !step_is_over_)) return;
+  const auto groups = autopsy_->groups();
+  const auto odd = AutopsyBoard::odd_ones(groups);
+  Json recorded = Json::array();
+  for (const auto& group : groups) {
+    if (recorded.size() >= kGroupsRecorded) break;
+    std::vector<std::string> hosts;
+    for (const int rank : group.ranks) {
+      const auto host = host_of(rank);
+      if (hosts.size() < kHostsNamed && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
+        hosts.push_back(host);
+    }
+    recorded.push_back({{"ranks", ranges(group.ranks)},
+                        {"count", group.ranks.size()},
+                        {"hosts", join(hosts, ", ")},
+                        {"frames", group.frames}});
+  }
+  outlet_.record("autopsy", {{"ranks", size_}, {"groups", recorded}, {"odd", odd.size()}});
+  if (!odd.empty()) {
+    end_.message += fmt::format("; {} {} on {} {} at {}, the others at {}", odd.size() == 1 ? "rank" : "ranks",
+                                ranges(odd), recorded[0]["hosts"].get<std::string>(), odd.size() == 1 ? "is" : "are",
+                                printable(groups.front().frames.front()), printable(groups.back().frames.front()));
+    outlet_.say(end_.message);
+  }
+  begin_ending(now);
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,47 @@
+#include "runtime/agent/autopsy_board.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace dlrun::agent {
+
+void AutopsyBoard::note(int rank, std::vector<std::string> frames) {
+  if (awaited_.erase(rank) == 0 || frames.empty()) return;
+  ranks_of_stack_[std::move(frames)].push_back(rank);
+}
+
+std::vector<AutopsyBoard::Group> AutopsyBoard::groups() const {
+  std::vector<Group> groups;
+  for (const auto& [frames, ranks] : ranks_of_stack_) {
+    groups.push_back({ranks, frames});
+    std::sort(groups.back().ranks.begin(), groups.back().ranks.end());
+  }
+  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    return a.ranks.size() != b.ranks.size() ? a.ranks.size() < b.ranks.size() : a.ranks < b.ranks;
+  });
+  return groups;
+}
+
+std::vector<int> AutopsyBoard::odd_ones(const std::vector<Group>& groups) {
+  if (groups.size() < 2) return {};
+  std::size_t others = 0;
+  for (std::size_t i = 1; i < groups.size(); ++i) others += groups[i].ranks.size();
+  const bool stands_out = groups[0].ranks.size() * 2 <= others && groups[1].ranks.size() > groups[0].ranks.size();
+  return stands_out ? groups[0].ranks : std::vector<int>();
+}
+
+std::string ranges(const std::vector<int>& sorted) {
+  std::string out;
+  for (std::size_t at = 0; at < sorted.size();) {
+    std::size_t last = at;
+    while (last + 1 < sorted.size() && sorted[last + 1] == sorted[last] + 1) ++last;
+    if (out.size() > 160) return out + ", ...";
+    if (!out.empty()) out += ", ";
+    out += last == at ? std::to_string(sorted[at]) : fmt::format("{}-{}", sorted[at], sorted[last]);
+    at = last + 1;
+  }
+  return out;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,188 @@
+#include "runtime/agent/descendants.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "common/files.h"
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+struct ProcessState {
+  pid_t pid = 0;
+  char state = '?';
+  pid_t parent = 0;
+  std::uint64_t cpu_ticks = 0;
+  std::uint64_t resident_bytes = 0;
+
+  [[nodiscard]] bool is_alive() const { return state != 'Z' && state != 'X'; }
+};
+
+// Places after the command in /proc/PID/stat (proc(5) counts from 1, and the state is its third).
+enum StatField : std::size_t { kState = 0, kParent = 1, kUserTime = 11, kChildrensSystemTime = 14, kResident = 21 };
+
+constexpr std::size_t kFileLimitBytes = 1U << 20U;
+
+/// The text of a small file in /proc, in as few reads as it takes; nothing when its process is gone.
+std::optional<std::string> read_proc(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (text.size() < kFileLimitBytes) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+std::optional<ProcessState> state_of(pid_t pid) {
+  const auto stat = read_proc(fmt::format("/proc/{}/stat", pid));
+  if (!stat) return std::nullopt;
+  // The command, in parentheses, may hold anything: the fields begin after the last one.
+  const auto close = stat->rfind(')');
+  if (close == std::string::npos) return std::nullopt;
+  const auto fields = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
+  if (fields.size() < 2 || fields[0].empty()) return std::nullopt;
+  const auto number = [&](std::size_t at) { return at < fields.size() ? parse_int(fields[at]) : std::nullopt; };
+  const auto parent = number(kParent);
+  if (!parent) return std::nullopt;
+  ProcessState process{pid, fields[kState].front(), static_cast<pid_t>(*parent)};
+  for (std::size_t at = kUserTime; at <= kChildrensSystemTime; ++at) {
+    process.cpu_ticks += static_cast<std::uint64_t>(std::max<std::int64_t>(number(at).value_or(0), 0));
+  }
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  process.resident_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(number(kResident).value_or(0), 0)) * page_bytes;
+  return process;
+}
+
+/// The numbers that name entries of a folder in /proc.
+std::vector<pid_t> numbers_in(const std::string& folder) {
+  std::vector<pid_t> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
+  if (!entries) return numbers;
+  while (const auto* entry = ::readdir(entries.get())) {
+    if (const auto number = parse_int(entry->d_name); number && *number > 0) {
+      numbers.push_back(static_cast<pid_t>(*number));
+    }
+  }
+  return numbers;
+}
+
+/// The children of all threads of a process, zombies included.
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  for (const pid_t thread : numbers_in(fmt::format("/proc/{}/task", pid))) {
+    const auto text = read_proc(fmt::format("/proc/{}/task/{}/children", pid, thread));
+    if (!text) continue;
+    for (const auto word : split(*text, ' ')) {
+      if (const auto child = parse_int(word)) children.push_back(static_cast<pid_t>(*child));
+    }
+  }
+  return children;
+}
+
+bool kernel_lists_children() {
+  static const bool lists = ::access(fmt::format("/proc/self/task/{}/children", ::getpid()).c_str(), R_OK) == 0;
+  return lists;
+}
+
+/// Walks down from this process.
+std::vector<ProcessState> walk_down(pid_t without) {
+  std::vector<ProcessState> living;
+  std::vector<pid_t> parents{::getpid()};
+  std::unordered_set<pid_t> seen{::getpid(), without};
+  for (std::size_t at = 0; at < parents.size(); ++at) {
+    for (const pid_t child : children_of(parents[at])) {
+      if (!seen.insert(child).second) continue;
+      const auto state = state_of(child);
+      if (!state) continue;
+      parents.push_back(child);  // a zombie, too: its other threads may live and have children
+      if (state->is_alive()) living.push_back(*state);
+    }
+  }
+  return living;
+}
+
+/// Finds the same where the kernel does not list children: looks at every process of the machine.
+std::vector<ProcessState> scan_all(pid_t without) {
+  std::unordered_map<pid_t, std::vector<ProcessState>> children;
+  for (const pid_t pid : numbers_in("/proc")) {
+    if (pid <= 1 || pid == without) continue;
+    const auto state = state_of(pid);
+    if (state && state->is_alive()) children[state->parent].push_back(*state);
+  }
+  std::vector<ProcessState> found = children[::getpid()];
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    const auto below = children.find(found[at].pid);
+    if (below != children.end()) found.insert(found.end(), below->second.begin(), below->second.end());
+  }
+  return found;
+}
+
+std::vector<ProcessState> living_descendants(pid_t without) {
+  if (!has_children()) return {};
+  return kernel_lists_children() ? walk_down(without) : scan_all(without);
+}
+
+}  // namespace
+
+void adopt_orphans() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+std::vector<pid_t> descendants(pid_t without) {
+  std::vector<pid_t> pids;
+  for (const ProcessState& process : living_descendants(without)) pids.push_back(process.pid);
+  return pids;
+}
+
+TreeUse use_of_descendants(pid_t without) {
+  TreeUse use;
+  for (const ProcessState& process : living_descendants(without)) {
+    use.cpu_ticks += process.cpu_ticks;
+    use.resident_bytes += process.resident_bytes;
+    ++use.processes;
+  }
+  return use;
+}
+
+bool is_stopped(pid_t pid) {
+  constexpr int kDepth = 16;
+  for (int depth = 0; depth < kDepth; ++depth) {
+    const auto state = state_of(pid);
+    if (!state) return false;
+    if (state->state == 'T') return true;
+    const auto children = read_proc(fmt::format("/proc/{0}/task/{0}/children", pid));
+    if (!children) return false;
+    const auto only = parse_int(trim(*children));
+    if (!only) return false;  // none, or several
+    pid = static_cast<pid_t>(*only);
+  }
+  return false;
+}
+
+}  // namespace dlrun::agent

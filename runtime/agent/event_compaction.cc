@@ -1,0 +1,151 @@
+#include "runtime/agent/event_compaction.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "common/json_lines.h"
+#include "common/run_events.h"
+#include "common/untrusted_file.h"
+
+namespace dlrun::agent {
+namespace {
+
+// Together with the remarks some 15 MiB, half of what the next compaction comes at.
+constexpr std::int64_t kProgressKept = 16'384;
+constexpr std::int64_t kSamplesKept = 8'192;
+constexpr std::size_t kRemarksKeptBytes = 4U << 20U;
+constexpr std::size_t kWriteBytes = 1U << 20U;
+
+std::optional<std::int64_t> integer(const nlohmann::ordered_json& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+}
+
+/// What the first reading of the file finds out, for the second to decide line by line.
+class Survey {
+ public:
+  void see(std::string_view line, off_t at) {
+    const auto kind = kind_of_line(line);
+    const auto time = time_of_line(line);
+    if (time && !first_time_) first_time_ = time;
+    if (time) last_time_ = std::max(last_time_, *time);
+    if (class_of(kind) == EventClass::kRemark) remark_bytes_ += line.size() + 1;
+    if (kind != "progress" && kind != "result") return;
+    const auto event = parse_checked_line(line);
+    if (!event) return;
+    const auto attempt = integer(*event, "attempt").value_or(0);
+    if (kind == "result") {
+      last_result_[attempt] = at;
+      return;
+    }
+    auto& marks = progress_[attempt];
+    if (!marks.first) marks.first = at;
+    marks.last = at;
+    const auto step = integer(*event, "step") ? integer(*event, "step") : integer(*event, "epoch");
+    if (step && (!marks.best_step || *step > *marks.best_step)) {
+      marks.best_step = step;
+      marks.best = at;
+    }
+  }
+
+  /// Fills what keeps() asks for.
+  void finish() {
+    for (const auto& [attempt, at] : last_result_) wanted_.insert(at);
+    for (const auto& [attempt, marks] : progress_) wanted_.insert({marks.first.value_or(0), marks.last, marks.best});
+  }
+
+  [[nodiscard]] bool keeps(std::string_view line, off_t at) {
+    const auto kind = kind_of_line(line);
+    switch (class_of(kind)) {
+      case EventClass::kDecides:
+        return kind != "result" || wanted_.contains(at);
+      case EventClass::kRemark:
+        remarks_seen_ += line.size() + 1;
+        return remark_bytes_ - remarks_seen_ < kRemarksKeptBytes;
+      case EventClass::kPasses: {
+        const bool is_progress = kind == "progress";
+        auto& slot = is_progress ? progress_slot_ : samples_slot_;
+        const auto now = slot_of(line, is_progress ? kProgressKept : kSamplesKept);
+        const bool is_new = now != slot;
+        slot = now;
+        return is_new || wanted_.contains(at);
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Marks {
+    std::optional<off_t> first;
+    off_t last = 0, best = 0;
+    std::optional<std::int64_t> best_step;
+  };
+
+  /// Which of `slots` equal parts of the record's time the line belongs to.
+  [[nodiscard]] std::int64_t slot_of(std::string_view line, std::int64_t slots) const {
+    const std::int64_t begin = first_time_.value_or(0);
+    const std::int64_t length = std::max<std::int64_t>(last_time_ - begin, 0) / slots + 1;
+    return (time_of_line(line).value_or(begin) - begin) / length;
+  }
+
+  std::optional<std::int64_t> first_time_;
+  std::int64_t last_time_ = 0, progress_slot_ = -1, samples_slot_ = -1;
+  std::size_t remark_bytes_ = 0, remarks_seen_ = 0;
+  std::map<std::int64_t, off_t> last_result_;
+  std::map<std::int64_t, Marks> progress_;
+  std::set<off_t> wanted_;
+};
+
+Result<> copy_kept(int from, off_t size, Survey& survey, int to) {
+  LineReader lines(from, 0, size);
+  std::string block;
+  while (const auto line = lines.next()) {
+    if (!survey.keeps(*line, lines.line_begin()) || !has_checksum(*line)) continue;
+    block.append(*line).push_back('\n');
+    if (block.size() < kWriteBytes) continue;
+    DLRUN_TRY(write_all(to, block));
+    block.clear();
+  }
+  return write_all(to, block);
+}
+
+}  // namespace
+
+Result<UniqueFd> compact_events(const std::filesystem::path& path) {
+  const auto old = open_untrusted(path, Links::kRefuse);
+  if (!old) return tl::unexpected(old.error());
+  struct stat info {};
+  if (::fstat(old->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  Survey survey;
+  LineReader lines(old->get(), 0, info.st_size);
+  while (const auto line = lines.next()) survey.see(*line, lines.line_begin());
+  survey.finish();
+
+  // One name, so that what a kill leaves behind is replaced by the next compaction.
+  const auto temporary = path.parent_path() / ("." + path.filename().string() + ".compacting");
+  const auto failed = [&](std::string_view why) {
+    ::unlink(temporary.c_str());
+    return fail(Errc::kIo, "{}: cannot be made smaller: {}", path.string(), why);
+  };
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) return failed(errno_text(errno));
+  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.is_open()) return failed(errno_text(errno));
+  if (auto copied = copy_kept(old->get(), info.st_size, survey, file.get()); !copied)
+    return failed(copied.error().message);
+  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) return failed(errno_text(errno));
+  DLRUN_TRY(sync_directory(path.parent_path()));
+  return file;
+}
+
+}  // namespace dlrun::agent

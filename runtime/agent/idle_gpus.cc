@@ -1,0 +1,75 @@
+#include "runtime/agent/idle_gpus.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/hostlist.h"
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr double kBusyPercent = 1;
+constexpr std::size_t kGpusLimit = 64;
+constexpr std::chrono::seconds kFreshFor{120};  ///< a GPU of which nobody tells any more is not called idle
+
+std::string time_text(std::chrono::seconds time) {
+  return time.count() % 60 == 0 ? fmt::format("{} min", time.count() / 60) : fmt::format("{} s", time.count());
+}
+
+}  // namespace
+
+void IdleGpus::note(int rank, const std::string& host, const nlohmann::ordered_json& beat, Clock::time_point now) {
+  if (!limit_ || !began_) return;
+  for (const char* key : {"gpus", "node_gpus"}) {
+    const auto gpus = beat.find(key);
+    if (gpus == beat.end() || !gpus->is_array() || gpus->size() > kGpusLimit) continue;
+    for (std::size_t i = 0; i < gpus->size(); ++i) {
+      const auto& told = (*gpus)[i];
+      if (!told.is_array() || told.empty() || !told[0].is_number()) continue;
+      auto& gpu = nodes_[host].try_emplace({rank, i}, Gpu{.busy_at = *began_}).first->second;
+      gpu.heard_at = now;
+      if (told[0].get<double>() < kBusyPercent) continue;
+      gpu = {.busy_at = now, .heard_at = now, .has_worked = true};
+    }
+  }
+}
+
+void IdleGpus::on_asleep(Clock::duration time) {
+  for (auto& [host, gpus] : nodes_) {
+    for (auto& [place, gpu] : gpus) gpu.busy_at += time;
+  }
+}
+
+std::optional<std::string> IdleGpus::due(Clock::time_point now) {
+  if (!limit_ || !began_ || now < *began_ + *limit_) return std::nullopt;
+  std::vector<std::string> unused;  // nodes none of whose GPUs has ever worked
+  std::vector<std::string> clauses;
+  for (auto& [host, gpus] : nodes_) {
+    std::size_t idle = 0;
+    bool is_news = false;
+    bool has_worked = false;
+    for (auto& [place, gpu] : gpus) {
+      has_worked = has_worked || gpu.has_worked;
+      if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kFreshFor) continue;
+      ++idle;
+      is_news = is_news || !gpu.is_told;
+      gpu.is_told = true;
+    }
+    if (!is_news) continue;
+    if (idle == gpus.size() && !has_worked) {
+      unused.push_back(host);
+    } else {
+      clauses.push_back(
+          fmt::format("{} of the {} GPUs of {} have not worked for {}", idle, gpus.size(), host, time_text(*limit_)));
+    }
+  }
+  if (!unused.empty())
+    clauses.insert(clauses.begin(), fmt::format("{} {} never used {} GPUs", unused.size() == 1 ? "node" : "nodes",
+                                                compress_hostlist(unused), unused.size() == 1 ? "its" : "their"));
+  if (clauses.empty()) return std::nullopt;
+  return join(clauses, "; ") + " (health.idle_gpu_after)";
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,52 @@
+#include "runtime/agent/record_wait.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookEvery{50};
+constexpr int kSignalsThatEnd = 2;
+
+/// Signals that ask for the end, taken from the descriptor.
+int signals_to_end(int signal_fd) {
+  int count = 0;
+  signalfd_siginfo info{};
+  while (::read(signal_fd, &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+bool wait_for_record(const RecordWait& wait) {
+  const auto began = Clock::now();
+  bool is_said = false;
+  for (int asked = 0;; wait.loop.run_once(milliseconds(0))) {
+    if (wait.events.drain(kLookEvery)) return true;
+    const auto waited = Clock::now() - began;
+    if (waited >= wait.is_slow && !std::exchange(is_said, true)) {
+      wait.err.push(
+          fmt::format("dlrun: still waiting for the disk: the run's record, {}, is not written yet; two signals (TERM, "
+                      "Ctrl-C) end the wait\n",
+                      wait.events.path()));
+    }
+    asked += signals_to_end(wait.signal_fd);
+    if (waited < wait.limit && asked < kSignalsThatEnd) continue;
+    wait.err.push(fmt::format(
+        "dlrun: {} is still not written{}: the run's record lacks its last lines\n", wait.events.path(),
+        asked < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count()) : ", and lead was told to end"));
+    return false;
+  }
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,177 @@
+#include "runtime/agent/stack_dump.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <system_error>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kOutputLimitBytes = 1U << 20U;
+constexpr std::chrono::milliseconds kLeastTime{200};
+constexpr std::size_t kMapsLimitBytes = 16U << 20U;
+
+std::string file_name(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+/// Returns what the tool printed. Its exit code does not count: gdb fails when a single one of its commands does.
+std::optional<std::string> run(std::vector<std::string> argv, const Env& env, std::chrono::milliseconds limit) {
+  Command command;
+  command.argv = std::move(argv);
+  command.env = env;
+  command.timeout = limit;
+  command.output_limit_bytes = kOutputLimitBytes;
+  auto finished = run_command(command);
+  if (!finished || finished->out.empty()) return std::nullopt;
+  return std::move(finished->out);
+}
+
+/// Returns true where the process has the Python interpreter in it, as a program or as a library.
+bool runs_python(pid_t pid) {
+  std::error_code error;
+  const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
+  const auto program = std::filesystem::read_symlink(folder / "exe", error);
+  if (program.filename().string().starts_with("python")) return true;
+  const auto maps = read_file(folder / "maps", kMapsLimitBytes);
+  return maps && maps->find("/libpython") != std::string::npos;
+}
+
+/// gdb attached to pid, with settings that run nothing which the program's folders hold, and fetch nothing.
+std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> settings) {
+  std::vector<std::string> argv{"gdb", "-nx", "-batch"};
+  for (const char* setting : {"auto-load python-scripts off", "auto-load gdb-scripts off", "debuginfod enabled off",
+                              "pagination off", "confirm off"})
+    argv.insert(argv.end(), {"-iex", fmt::format("set {}", setting)});
+  for (const char* setting : settings) argv.insert(argv.end(), {"-iex", fmt::format("set {}", setting)});
+  argv.insert(argv.end(), {"-p", std::to_string(pid)});
+  return argv;
+}
+
+/// Lets a Python interpreter write its threads' stacks into scratch, by the function that faulthandler uses: it takes
+/// no lock and allocates nothing, so it is safe in a process that hangs. Without the symbols of other libraries that
+/// takes a third of a second, also of a program as large as torch.
+std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
+  constexpr int kFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
+  constexpr int kMode = 0600;
+  auto argv = gdb_argv(pid, {"auto-solib-add off"});
+  argv.insert(
+      argv.end(),
+      {"-ex", "sharedlibrary libc\\.", "-ex", "sharedlibrary libpython", "-ex", "set scheduler-locking on", "-ex",
+       fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})", scratch.string(), kFlags,
+                   kMode),
+       "-ex", "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"});
+  return argv;
+}
+
+}  // namespace
+
+std::vector<std::string> frames_of_py_spy(std::string_view text) {
+  std::vector<std::string> first;
+  std::vector<std::string> frames;
+  bool is_main = false;
+  bool has_thread = false;
+  for (const auto line : split(text, '\n')) {
+    if (line.starts_with("Thread ")) {
+      if (is_main) break;
+      if (has_thread && first.empty()) first = frames;
+      has_thread = true;
+      is_main = line.find("\"MainThread\"") != std::string_view::npos;
+      frames.clear();
+    } else if (has_thread && line.starts_with("    ") && !trim(line).empty()) {
+      frames.push_back(printable(trim(line)));
+    }
+  }
+  return is_main || first.empty() ? frames : first;
+}
+
+std::vector<std::string> frames_of_faulthandler(std::string_view text) {
+  std::vector<std::string> frames;
+  for (const auto line : split(text, '\n')) {
+    if (!line.starts_with(' ')) {
+      if (line.find("hread 0x") != std::string_view::npos) frames.clear();
+      continue;
+    }
+    // File "/usr/lib/python3.11/threading.py", line 320 in wait
+    const auto open = line.find('"');
+    const auto close = line.rfind("\", line ");
+    const auto in = line.rfind(" in ");
+    if (open == std::string_view::npos || close == std::string_view::npos || in == std::string_view::npos ||
+        close <= open || in <= close)
+      continue;
+    const auto number = line.substr(close + 8, in - close - 8);
+    frames.push_back(printable(fmt::format("{} ({}:{})", trim(line.substr(in + 4)),
+                                           file_name(line.substr(open + 1, close - open - 1)), number)));
+  }
+  return frames;
+}
+
+std::vector<std::string> frames_of_gdb(std::string_view text) {
+  std::vector<std::string> frames;
+  bool is_main = false;
+  for (const auto line : split(text, '\n')) {
+    if (line.starts_with("Thread ")) is_main = line.starts_with("Thread 1 ");
+    if (!is_main || !line.starts_with('#')) continue;
+    // #1  0x00007ff4453a6ee2 in time_sleep (timeout=...) at ./Modules/timemodule.c:383
+    auto rest = trim(line.substr(std::min(line.find(' '), line.size())));
+    if (rest.starts_with("0x")) {
+      const auto in = rest.find(" in ");
+      if (in == std::string_view::npos) continue;
+      rest = rest.substr(in + 4);
+    }
+    frames.push_back(printable(trim(rest.substr(0, rest.find(" (")))));
+  }
+  return frames;
+}
+
+namespace {
+
+StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + limit;
+  StackDump dump;
+  if (runs_python(pid)) {
+    std::ignore = run(python_argv(pid, scratch), env, limit);
+    const auto python = read_file(scratch, kOutputLimitBytes);
+    std::error_code ignored;
+    std::filesystem::remove(scratch, ignored);
+    if (python) dump.frames = frames_of_faulthandler(*python);
+    dump.is_python = !dump.frames.empty();
+    if (python && !python->empty()) dump.text += "Python's stacks, the innermost call first:\n" + *python;
+  }
+  auto argv = gdb_argv(pid, {});
+  argv.insert(argv.end(), {"-ex", "thread apply all backtrace 40"});
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(until - Clock::now());
+  const auto native = left > kLeastTime ? run(std::move(argv), env, left) : std::nullopt;
+  if (native && !dump.is_python) dump.frames = frames_of_gdb(*native);
+  dump.text +=
+      native ? "native stacks:\n" + *native : std::string("no native stacks: gdb could not attach, or took too long\n");
+  return dump;
+}
+
+}  // namespace
+
+StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
+                      std::chrono::milliseconds limit) {
+  if (find_program("py-spy", env) && runs_python(pid)) {
+    if (auto text = run({"py-spy", "dump", "--pid", std::to_string(pid)}, env, limit)) {
+      StackDump dump{.text = std::move(*text)};
+      dump.frames = frames_of_py_spy(dump.text);
+      dump.is_python = !dump.frames.empty();
+      if (dump.is_python) return dump;
+    }
+  }
+  if (find_program("gdb", env)) return by_gdb(pid, env, scratch, limit);
+  return {.text = "no stacks: neither py-spy nor gdb is in PATH here\n"};
+}
+
+}  // namespace dlrun::agent

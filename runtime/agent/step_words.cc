@@ -1,0 +1,188 @@
+// The words of an srun line: which are srun's own, and those for a step on some of the job's nodes.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/hostlist.h"
+#include "common/text.h"
+#include "runtime/agent/retry.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::int64_t kTasksLimit = 1'000'000;
+
+// srun's options that never take the next word (srun(1), 22.05 to 26.05; pyxis). All others do unless they hold a '='.
+constexpr std::array kFlags{
+    std::string_view("async"),
+    std::string_view("bcast"),
+    std::string_view("compress"),
+    std::string_view("contiguous"),
+    std::string_view("disable-status"),
+    std::string_view("exact"),
+    std::string_view("exclusive"),
+    std::string_view("external-launcher"),
+    std::string_view("get-user-env"),
+    std::string_view("help"),
+    std::string_view("hold"),
+    std::string_view("ignore-pbs"),
+    std::string_view("immediate"),
+    std::string_view("interactive"),
+    std::string_view("join"),
+    std::string_view("kill-on-bad-exit"),
+    std::string_view("label"),
+    std::string_view("multi-prog"),
+    std::string_view("no-allocate"),
+    std::string_view("no-kill"),
+    std::string_view("overcommit"),
+    std::string_view("overlap"),
+    std::string_view("oversubscribe"),
+    std::string_view("preserve-env"),
+    std::string_view("propagate"),
+    std::string_view("pty"),
+    std::string_view("quiet"),
+    std::string_view("quit-on-interrupt"),
+    std::string_view("reboot"),
+    std::string_view("resv-ports"),
+    std::string_view("send-libs"),
+    std::string_view("share"),
+    std::string_view("spread-job"),
+    std::string_view("test-only"),
+    std::string_view("unbuffered"),
+    std::string_view("usage"),
+    std::string_view("use-min-nodes"),
+    std::string_view("verbose"),
+    std::string_view("version"),
+    std::string_view("whole"),
+    std::string_view("x11"),
+    std::string_view("container-mount-home"),
+    std::string_view("container-remap-root"),
+    std::string_view("container-entrypoint"),
+    std::string_view("container-writable"),
+    std::string_view("container-readonly"),
+    std::string_view("no-container-mount-home"),
+    std::string_view("no-container-remap-root"),
+    std::string_view("no-container-entrypoint"),
+};
+constexpr std::string_view kShortFlags = "EHhIjKklOQqsuVvXZ";
+constexpr std::string_view kShortWithOptionalValue = "IKks";  // in the same word
+
+/// One option of srun's own.
+struct Option {
+  std::string name{};                  ///< without dashes; of a word with several letters the last one
+  std::optional<std::string> value{};  ///< where it has one
+  std::size_t words = 1;
+};
+
+/// The option that begins at a word that begins with '-'.
+Option option_at(const std::vector<std::string>& argv, std::size_t at) {
+  const std::string_view word = argv[at];
+  const auto with_next = [&](Option option) {
+    if (at + 1 < argv.size()) {
+      option.value = argv[at + 1];
+      option.words = 2;
+    }
+    return option;
+  };
+  if (word.starts_with("--")) {
+    const auto equals = word.find('=');
+    Option option{.name = std::string(word.substr(2, equals == std::string_view::npos ? equals : equals - 2))};
+    if (equals != std::string_view::npos) {
+      option.value = std::string(word.substr(equals + 1));
+      return option;
+    }
+    const bool is_flag = std::find(kFlags.begin(), kFlags.end(), option.name) != kFlags.end();
+    return is_flag ? option : with_next(std::move(option));
+  }
+  for (std::size_t letter = 1; letter < word.size(); ++letter) {
+    Option option{.name = std::string(1, word[letter])};
+    if (kShortFlags.find(word[letter]) != std::string_view::npos) {
+      const bool takes_rest = kShortWithOptionalValue.find(word[letter]) != std::string_view::npos;
+      if (takes_rest || letter + 1 == word.size()) return option;
+      continue;
+    }
+    if (letter + 1 == word.size()) return with_next(std::move(option));
+    option.value = std::string(word.substr(letter + 1));
+    return option;
+  }
+  return {};
+}
+
+/// The agent itself ends srun's words at the latest, whatever options a later Slurm has.
+std::size_t agent_at(const std::vector<std::string>& argv) {
+  for (std::size_t at = 1; at + 1 < argv.size(); ++at) {
+    const std::string_view word = argv[at];
+    if (argv[at + 1] == "rank" && word.substr(word.rfind('/') + 1) == "dlrun-agent") return at;
+  }
+  return argv.size();
+}
+
+bool is_about_nodes(const Option& option) {
+  constexpr std::array<std::string_view, 10> kNames{"nodes", "N", "ntasks",   "n", "nodelist",
+                                                    "w",     "r", "relative", "F", "nodefile"};
+  return std::find(kNames.begin(), kNames.end(), option.name) != kNames.end();
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text) {
+  std::vector<int> tasks;
+  for (const auto part : split(text, ',')) {
+    const auto bracket = part.find("(x");
+    const auto count = parse_int(part.substr(0, bracket));
+    std::optional<std::int64_t> times = 1;
+    if (bracket != std::string_view::npos) {
+      if (!part.ends_with(')')) return std::nullopt;
+      times = parse_int(part.substr(bracket + 2, part.size() - bracket - 3));
+    }
+    if (!count || !times || *count < 1 || *count > kTasksLimit || *times < 1 || *times > kTasksLimit ||
+        static_cast<std::int64_t>(tasks.size()) + *times > kTasksLimit) {
+      return std::nullopt;
+    }
+    tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
+  }
+  return tasks;
+}
+
+std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, const JobLayout& job,
+                                       const std::vector<std::string>& kept) {
+  std::vector<std::string> step{argv.front()};
+  auto per_node = job.tasks_per_node;
+  bool is_words_own = false;
+  std::size_t at = 1;
+  for (const std::size_t end = agent_at(argv); at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
+    if (argv[at] == "--") break;
+    const auto option = option_at(argv, at);
+    const auto next = std::min(at + option.words, end);
+    if (option.name == "ntasks-per-node") {
+      if (const auto count = parse_int(option.value.value_or("")); count && *count > 0 && *count <= kTasksLimit) {
+        per_node = static_cast<int>(*count);
+        is_words_own = true;
+      }
+    }
+    for (; at < next; ++at) {
+      if (!is_about_nodes(option)) step.push_back(argv[at]);
+    }
+  }
+  std::size_t tasks = 0;
+  for (const auto& node : kept) {
+    const auto found = std::find(job.nodes.begin(), job.nodes.end(), node);
+    const bool is_known = !is_words_own && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
+    tasks += static_cast<std::size_t>(is_known ? job.tasks[static_cast<std::size_t>(found - job.nodes.begin())]
+                                               : per_node.value_or(1));
+  }
+  for (auto& word : {fmt::format("--nodes={}", kept.size()), fmt::format("--ntasks={}", tasks),
+                     fmt::format("--nodelist={}", compress_hostlist(kept))}) {
+    step.push_back(word);
+  }
+  step.insert(step.end(), argv.begin() + static_cast<std::ptrdiff_t>(at), argv.end());
+  return step;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,242 @@
+#include "runtime/agent/text_marks.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr char kHeadByte = '\x02';  // Control bytes: a search for a mark seldom begins where there is none.
+constexpr char kTailByte = '\x03';
+constexpr char kLineEnd = '\x1e';
+constexpr char kEscape = '\x10';
+constexpr char kEscapedLineEnd = 'e';
+constexpr char kEscapedEscape = 'd';
+constexpr std::string_view kEncoded("\n\x1e\x10", 3);
+
+std::string encode(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 8);
+  while (!text.empty()) {
+    const auto plain = std::min(text.find_first_of(kEncoded), text.size());
+    out.append(text, 0, plain);
+    if (plain == text.size()) break;
+    if (text[plain] == '\n') {
+      out += kLineEnd;
+    } else {
+      out += kEscape;
+      out += text[plain] == kLineEnd ? kEscapedLineEnd : kEscapedEscape;
+    }
+    text.remove_prefix(plain + 1);
+  }
+  return out;
+}
+
+std::string decode(std::string_view encoded) {
+  std::string out;
+  out.reserve(encoded.size() + 1);
+  for (std::size_t at = 0; at < encoded.size(); ++at) {
+    const char c = encoded[at];
+    if (c == kLineEnd) {
+      out += '\n';
+    } else if (c == kEscape && at + 1 < encoded.size()) {
+      out += encoded[++at] == kEscapedLineEnd ? kLineEnd : kEscape;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// "  3: ", as `srun --label` writes it.
+bool is_label(std::string_view text) {
+  if (!text.ends_with(": ")) return false;
+  text = trim(text.substr(0, text.size() - 2));
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Where `srun -o NAME` is no file: "all", "none", or one task's number.
+bool is_no_file(std::string_view name) {
+  return name == "all" || name == "none" ||
+         (!name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos);
+}
+
+bool is_agent(std::string_view word) {
+  return word == "dlrun-agent" || word.ends_with("/dlrun-agent");
+}
+
+constexpr std::string_view kOptionsWithoutValue = "EhHjklOqQRsuvVXZ";
+
+/// The value of a word such as "--output=x", "--error", "-o", "-lox"; nothing where it is another option. An empty
+/// value stands in the next word.
+std::optional<std::string_view> file_of(std::string_view word) {
+  if (word.starts_with("--")) {
+    const auto equals = std::min(word.find('='), word.size());
+    const auto name = word.substr(2, equals - 2);
+    const bool is_file = name.size() >= 2 &&
+                         (std::string_view("output").starts_with(name) || std::string_view("error").starts_with(name));
+    if (!is_file) return std::nullopt;
+    return equals == word.size() ? std::string_view() : word.substr(equals + 1);
+  }
+  if (!word.starts_with('-')) return std::nullopt;
+  for (std::size_t at = 1; at < word.size(); ++at) {
+    if (word[at] == 'o' || word[at] == 'e') return word.substr(at + 1);
+    if (kOptionsWithoutValue.find(word[at]) == std::string_view::npos) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TextMarks marks_of(const Key& secret) {
+  return {kHeadByte + derived_word(secret, "text head"), derived_word(secret, "text tail") + kTailByte};
+}
+
+std::string TextMarker::mark(std::string_view text) const {
+  const auto limit = kLineBytes - marks_.head.size() - marks_.tail.size() - 1;
+  std::string out;
+  while (!text.empty()) {
+    auto piece = text.substr(0, limit);
+    if (const auto line_end = piece.rfind('\n'); piece.size() < text.size() && line_end != std::string_view::npos)
+      piece = piece.substr(0, line_end + 1);
+    auto encoded = encode(piece);
+    while (encoded.size() > limit) {  // few programs print control bytes
+      piece = piece.substr(0, std::max<std::size_t>(piece.size() / 2, 1));
+      encoded = encode(piece);
+    }
+    out += marks_.head;
+    out += encoded;
+    out += marks_.tail;
+    out += '\n';
+    text.remove_prefix(piece.size());
+  }
+  return out;
+}
+
+std::string TextMarker::add(std::string_view bytes, Clock::time_point now) {
+  const auto end = bytes.find_last_of("\r\n");
+  if (end == std::string_view::npos) {
+    if (open_.empty()) open_since_ = now;
+    open_ += bytes;
+    return open_.size() >= kLineBytes ? take_rest() : std::string();
+  }
+  open_ += bytes.substr(0, end + 1);
+  auto out = take_rest();
+  open_ = bytes.substr(end + 1);
+  open_since_ = now;
+  return out;
+}
+
+std::string TextMarker::take_late(Clock::time_point now) {
+  return !open_.empty() && now >= open_since_ + kOpenLimit ? take_rest() : std::string();
+}
+
+std::string TextMarker::take_rest() {
+  auto out = mark(open_);
+  open_.clear();
+  return out;
+}
+
+std::string MarkedTextReader::read(std::string_view bytes) {
+  std::string out;
+  for (auto end = bytes.find('\n'); end != std::string_view::npos; end = bytes.find('\n')) {
+    if (is_long_) {
+      out.append(bytes, 0, end + 1);
+      is_long_ = is_mid_line_ = false;
+    } else if (line_.empty()) {
+      take_line(bytes.substr(0, end), out);
+    } else {
+      line_ += bytes.substr(0, end);
+      take_line(line_, out);
+      line_.clear();
+    }
+    bytes.remove_prefix(end + 1);
+  }
+  if (is_long_) {
+    out += bytes;
+  } else {
+    line_ += bytes;
+  }
+  if (line_.size() > kLineLimitBytes) {
+    is_long_ = true;
+    out += take_rest();
+  }
+  return out;
+}
+
+std::string MarkedTextReader::take_rest() {
+  is_mid_line_ = is_mid_line_ || !line_.empty();
+  return std::exchange(line_, {});
+}
+
+void MarkedTextReader::take_line(std::string_view line, std::string& out) {
+  auto head = line.find(marks_.head);
+  if (head == std::string_view::npos && line.ends_with(marks_.tail)) {
+    line.remove_suffix(marks_.tail.size());
+    return put({}, line, out);
+  }
+  if (head == std::string_view::npos) {
+    if (is_mid_line_) out += '\n';
+    is_mid_line_ = false;
+    out += line;
+    out += '\n';
+    return on_line_(line);
+  }
+  auto label = line.substr(0, head);
+  if (!is_label(label)) {
+    put({}, label, out);  // a torn line's beginning, or text of a container's that has no line end
+    label = {};
+  }
+  while (head != std::string_view::npos) {
+    line.remove_prefix(head + marks_.head.size());
+    head = line.find(marks_.head);
+    auto text = line.substr(0, head);
+    if (text.ends_with(marks_.tail)) text.remove_suffix(marks_.tail.size());
+    put(label, text, out);
+  }
+}
+
+void MarkedTextReader::put(std::string_view label, std::string_view encoded, std::string& out) {
+  if (encoded.empty()) return;
+  const auto text = decode(encoded);
+  if (label.empty()) {
+    out += text;
+    is_mid_line_ = text.back() != '\n';
+    open_label_.clear();
+    return;
+  }
+  for (std::string_view left = text; !left.empty();) {
+    const auto line = left.substr(0, std::min(left.find('\n'), left.size() - 1) + 1);
+    if (is_mid_line_ && open_label_ != label) out += '\n';
+    if (!is_mid_line_ || open_label_ != label) out += label;
+    out += line;
+    is_mid_line_ = line.back() != '\n';
+    open_label_ = label;
+    left.remove_prefix(line.size());
+  }
+}
+
+bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env) {
+  for (const auto* name : {"SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SRUN_OUTPUT", "SRUN_ERROR"}) {
+    if (const auto value = env.get_or(name, ""); !value.empty() && !is_no_file(value)) return true;
+  }
+  for (std::size_t at = 1; at < argv.size() && !is_agent(argv[at]); ++at) {
+    const auto file = file_of(argv[at]);
+    if (!file) continue;
+    const std::string_view next = at + 1 < argv.size() ? std::string_view(argv[at + 1]) : std::string_view();
+    if (!is_no_file(file->empty() ? next : *file)) return true;
+  }
+  return false;
+}
+
+void keep_lines_whole(std::vector<std::string>& argv, Env& env) {
+  env.unset("SLURM_UNBUFFEREDIO");
+  const auto program = std::find_if(argv.begin(), argv.end(), is_agent);
+  argv.erase(std::remove_if(argv.begin(), program,
+                            [](const std::string& word) { return word == "-u" || word == "--unbuffered"; }),
+             program);
+}
+
+}  // namespace dlrun::agent

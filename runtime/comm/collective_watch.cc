@@ -1,0 +1,61 @@
+#include "runtime/comm/collective_watch.h"
+
+#include <thread>
+#include <utility>
+
+namespace dlrun {
+
+void CollectiveWatch::look() {
+  const std::lock_guard lock(mutex_);
+  look_locked();
+}
+
+Result<> CollectiveWatch::healthy() {
+  const std::lock_guard lock(mutex_);
+  return state();
+}
+
+Result<> CollectiveWatch::settled(std::chrono::milliseconds limit) {
+  const auto until = Clock::now() + limit;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      look_locked();
+      DLRUN_TRY(state());
+      if (!is_busy_) return {};
+      if (Clock::now() > until) abort_locked("collectives did not end in time; a rank is lost or stuck");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void CollectiveWatch::abandon(std::string_view reason) {
+  const std::lock_guard lock(mutex_);
+  abort_locked(reason);
+}
+
+Result<> CollectiveWatch::state() const {
+  if (is_aborted_) return fail(Errc::kPeer, "{}", reason_);
+  return {};
+}
+
+void CollectiveWatch::look_locked() {
+  if (is_aborted_) return;
+  // What is busy is asked first: what has ended by then has left its error by then.
+  const bool is_busy = is_busy_ && device_.is_busy();
+  if (auto error = device_.error(); !error) return abort_locked(error.error().message);
+  is_busy_ = is_busy;
+  if (is_busy_ && Clock::now() - started_at_ > timeout_) {
+    abort_locked(fmt::format("a collective did not end within {} s; a rank is lost or stuck",
+                             std::chrono::duration<double>(timeout_).count()));
+  }
+}
+
+void CollectiveWatch::abort_locked(std::string_view reason) {
+  // The mark comes first: whoever sees a collective end by the abort must not take it for one that has ended well.
+  if (std::exchange(is_aborted_, true)) return;
+  reason_ = reason;
+  device_.cut_off();
+}
+
+}  // namespace dlrun

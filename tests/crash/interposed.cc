@@ -1,0 +1,206 @@
+// The calls of the C library that change files, in front of the library's own: they are done, and told to the LazyDisk
+// that covers their path. The linker takes these for the program and for the C++ library, which calls them, too.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <string_view>
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "tests/crash/lazy_disk.h"
+
+namespace {
+
+using dlrun::crash::LazyDisk;
+
+template <typename Function>
+Function real(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+#define DLRUN_REAL(name) real<decltype(&::name)>(#name)
+
+/// Returns where fd's file is now; empty where it has no name.
+std::string path_of(int fd) {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size());
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : std::string();
+}
+
+std::string path_at(int folder, const char* path) {
+  return *path == '/' || folder == AT_FDCWD ? std::string(path) : path_of(folder) + "/" + path;
+}
+
+/// The disk that covers path, locked while this lives.
+class Covering {
+ public:
+  explicit Covering(const std::string& path) {
+    if (LazyDisk::current() == nullptr) return;
+    LazyDisk::lock();
+    LazyDisk* const disk = LazyDisk::current();
+    disk_ = disk != nullptr && disk->covers(path) ? disk : nullptr;
+    if (disk_ == nullptr) LazyDisk::unlock();
+  }
+  ~Covering() {
+    if (disk_ != nullptr) LazyDisk::unlock();
+  }
+  Covering(const Covering&) = delete;
+  Covering& operator=(const Covering&) = delete;
+  explicit operator bool() const { return disk_ != nullptr; }
+  LazyDisk* operator->() const { return disk_; }
+
+ private:
+  LazyDisk* disk_ = nullptr;
+};
+
+int open_at(int folder, const char* path, int flags, mode_t mode) {
+  const Covering disk(path_at(folder, path));
+  const int fd = DLRUN_REAL(openat)(folder, path, flags, mode);
+  if (fd >= 0 && disk && (flags & (O_CREAT | O_TRUNC)) != 0)
+    disk->opened(path_at(folder, path), (flags & O_TRUNC) != 0);
+  return fd;
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+}
+
+/// Nothing here has to outlive this machine: the disk hears of it, the kernel does not.
+int sync_as(const char* name, int fd) {
+  if (::fcntl(fd, F_GETFD) < 0) return -1;
+  const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
+  const Covering disk(path);
+  if (disk && !disk->skips(name, path)) disk->synced(path);
+  return 0;
+}
+
+template <typename Function>
+int remove_with(const std::string& path, Function&& function) {
+  const Covering disk(path);
+  const int done = function();
+  if (done == 0 && disk) disk->removed(path);
+  return done;
+}
+
+template <typename Function>
+int rename_with(const std::string& from, const std::string& to, Function&& function) {
+  const Covering disk(to);
+  if (disk && disk->skips("rename", to)) return 0;
+  const int done = function();
+  if (done == 0 && disk) disk->renamed(from, to);
+  return done;
+}
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_at(folder, path, flags, mode);
+}
+
+ssize_t write(int fd, const void* bytes, size_t count) {
+  const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
+  const Covering disk(path);
+  const ssize_t done = DLRUN_REAL(write)(fd, bytes, count);
+  if (done > 0 && disk) {
+    const auto length = static_cast<std::size_t>(done);
+    const auto end = static_cast<std::size_t>(::lseek(fd, 0, SEEK_CUR));
+    disk->wrote(path, end - length, {static_cast<const char*>(bytes), length});
+  }
+  return done;
+}
+
+ssize_t read(int fd, void* bytes, size_t count) {
+  const std::string& unreadable = dlrun::crash::UnreadableFile::path();
+  if (!unreadable.empty() && path_of(fd) == unreadable) {
+    errno = EIO;
+    return -1;
+  }
+  return DLRUN_REAL(read)(fd, bytes, count);
+}
+
+int ftruncate(int fd, off_t length) noexcept {
+  const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
+  const Covering disk(path);
+  const int done = DLRUN_REAL(ftruncate)(fd, length);
+  if (done == 0 && disk) disk->truncated(path, static_cast<std::size_t>(length));
+  return done;
+}
+
+int fsync(int fd) {
+  return sync_as("fsync", fd);
+}
+
+int fdatasync(int fd) {
+  return sync_as("fdatasync", fd);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  const Covering disk{std::string(path)};
+  const int done = DLRUN_REAL(mkdir)(path, mode);
+  if (done == 0 && disk) disk->made_folder(path);
+  return done;
+}
+
+int rename(const char* from, const char* to) noexcept {
+  return rename_with(from, to, [&] { return DLRUN_REAL(rename)(from, to); });
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  return rename_with(path_at(from_folder, from), path_at(to_folder, to),
+                     [&] { return DLRUN_REAL(renameat2)(from_folder, from, to_folder, to, flags); });
+}
+
+int link(const char* from, const char* to) noexcept {
+  const Covering disk{std::string(to)};
+  struct stat taken {};
+  if (disk && ::lstat(to, &taken) != 0 && disk->skips("link", to)) return 0;
+  const int done = DLRUN_REAL(link)(from, to);
+  if (done == 0 && disk) disk->linked(from, to);
+  return done;
+}
+
+int unlink(const char* path) noexcept {
+  return remove_with(path, [&] { return DLRUN_REAL(unlink)(path); });
+}
+
+int rmdir(const char* path) noexcept {
+  return remove_with(path, [&] { return DLRUN_REAL(rmdir)(path); });
+}
+
+int remove(const char* path) noexcept {
+  return remove_with(path, [&] { return DLRUN_REAL(remove)(path); });
+}
+
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  return remove_with(path_at(folder, path), [&] { return DLRUN_REAL(unlinkat)(folder, path, flags); });
+}
+
+}  // extern "C"

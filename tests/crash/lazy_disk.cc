@@ -1,0 +1,302 @@
+#include "tests/crash/lazy_disk.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <regex>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dlrun::crash {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<LazyDisk*> the_disk{nullptr};
+std::recursive_mutex the_mutex;
+
+std::string bytes_in(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// Every choice of count changes that is tried: none, all, each alone, all but each, and the first so many.
+std::vector<std::vector<bool>> choices(std::size_t count) {
+  std::set<std::vector<bool>> all{std::vector<bool>(count, false), std::vector<bool>(count, true)};
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const bool kept : {false, true}) {
+      std::vector<bool> choice(count, !kept);
+      choice[i] = kept;
+      all.insert(choice);
+    }
+    std::vector<bool> prefix(count, false);
+    std::fill_n(prefix.begin(), i, true);
+    all.insert(prefix);
+  }
+  return {all.begin(), all.end()};
+}
+
+std::string the_unreadable_path;
+
+}  // namespace
+
+UnreadableFile::UnreadableFile(const fs::path& path) {
+  the_unreadable_path = path.string();
+}
+UnreadableFile::~UnreadableFile() {
+  the_unreadable_path.clear();
+}
+const std::string& UnreadableFile::path() {
+  return the_unreadable_path;
+}
+
+void build(const Image& image, const fs::path& target) {
+  for (const auto& [path, bytes] : image) {  // a folder sorts before what is in it
+    if (bytes) {
+      std::ofstream(target / path, std::ios::binary) << *bytes;
+    } else {
+      fs::create_directory(target / path);
+    }
+  }
+}
+
+LazyDisk::LazyDisk(fs::path folder, std::optional<std::size_t> skip) : folder_(folder.string()), skip_(skip) {
+  scan(folder_);
+  now_ = first_;
+  the_disk = this;
+}
+
+LazyDisk::~LazyDisk() {
+  stop();
+}
+
+void LazyDisk::stop() {
+  const std::lock_guard guard(the_mutex);
+  the_disk = nullptr;
+}
+
+LazyDisk* LazyDisk::current() {
+  return the_disk;
+}
+
+void LazyDisk::lock() {
+  the_mutex.lock();
+}
+
+void LazyDisk::unlock() {
+  the_mutex.unlock();
+}
+
+int LazyDisk::scan(const fs::path& path) {
+  const auto index = first_.size();
+  first_.push_back({fs::is_directory(path), fs::is_directory(path) ? "" : bytes_in(path), {}});
+  if (!first_[index].is_folder) return static_cast<int>(index);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const int node = scan(entry.path());
+    first_[index].names[entry.path().filename().string()] = node;
+  }
+  return static_cast<int>(index);
+}
+
+bool LazyDisk::covers(const std::string& path) const {
+  return path.starts_with(folder_ + "/") || path == folder_;
+}
+
+LazyDisk::Place LazyDisk::place_of(const std::string& path) const {
+  int folder = -1;
+  std::string name;  // of the root: none
+  for (const fs::path& part : fs::path(path.substr(folder_.size())).lexically_normal().relative_path()) {
+    if (part.empty() || part == ".") continue;  // after a slash at the end
+    folder = folder < 0 && name.empty() ? 0 : node_of({folder, name});
+    if (folder < 0) return {-1, part.string()};  // below what is not there
+    name = part.string();
+  }
+  return {folder, name};
+}
+
+int LazyDisk::node_of(const Place& place) const {
+  if (place.name.empty()) return 0;
+  if (place.folder < 0) return -1;
+  const auto& names = now_[static_cast<std::size_t>(place.folder)].names;
+  const auto found = names.find(place.name);
+  return found == names.end() ? -1 : found->second;
+}
+
+bool LazyDisk::skips(std::string_view call, const std::string& path) {
+  static const std::regex kRandom("\\.[0-9a-f]{12}\\.");
+  const std::string name = std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandom, ".*.");
+  const std::string guard = fmt::format("{} {}", call, name);
+  const auto before = std::count_if(guards_.begin(), guards_.end(),
+                                    [&](const std::string& other) { return other.starts_with(guard + ", "); });
+  guards_.push_back(fmt::format("{}, {}", guard, before + 1));
+  return skip_ == guards_.size() - 1;
+}
+
+void LazyDisk::add(Step step) {
+  apply(now_, step);
+  if (step.act == Act::kBytes) now_[static_cast<std::size_t>(step.node)].bytes = step.bytes;
+  steps_.push_back(std::move(step));
+}
+
+void LazyDisk::mark(const std::string& name) {
+  const std::lock_guard guard(the_mutex);
+  add({.act = Act::kMark, .words = name});
+}
+
+void LazyDisk::opened(const std::string& path, bool truncates) {
+  const Place place = place_of(path);
+  const int node = node_of(place);
+  if (node < 0) {
+    if (place.folder < 0) return;
+    for (auto* nodes : {&first_, &now_}) nodes->emplace_back();
+    add({.act = Act::kName,
+         .node = static_cast<int>(now_.size()) - 1,
+         .at = place,
+         .words = fmt::format("create {}", path)});
+  } else if (truncates) {
+    add({.act = Act::kBytes, .node = node, .words = fmt::format("open {} with O_TRUNC", path)});
+  }
+}
+
+void LazyDisk::wrote(const std::string& path, std::size_t offset, std::string_view bytes) {
+  const int node = node_at(path);
+  if (node < 0) return;
+  std::string all = now_[static_cast<std::size_t>(node)].bytes;
+  all.resize(std::max(all.size(), offset + bytes.size()));
+  all.replace(offset, bytes.size(), bytes);
+  add({.act = Act::kBytes, .node = node, .bytes = std::move(all), .words = fmt::format("write {}", path)});
+}
+
+void LazyDisk::truncated(const std::string& path, std::size_t length) {
+  const int node = node_at(path);
+  if (node < 0) return;
+  std::string all = now_[static_cast<std::size_t>(node)].bytes;
+  all.resize(length);
+  add({.act = Act::kBytes, .node = node, .bytes = std::move(all), .words = fmt::format("truncate {}", path)});
+}
+
+void LazyDisk::synced(const std::string& path) {
+  const int node = node_at(path);
+  if (node < 0) return;
+  const bool is_folder = now_[static_cast<std::size_t>(node)].is_folder;
+  add({.act = is_folder ? Act::kSyncFolder : Act::kSyncFile, .node = node, .words = fmt::format("fsync {}", path)});
+}
+
+void LazyDisk::made_folder(const std::string& path) {
+  const Place place = place_of(path);
+  if (place.folder < 0 || node_of(place) >= 0) return;
+  for (auto* nodes : {&first_, &now_}) nodes->push_back({.is_folder = true, .bytes = {}, .names = {}});
+  add({.act = Act::kName,
+       .node = static_cast<int>(now_.size()) - 1,
+       .at = place,
+       .words = fmt::format("mkdir {}", path)});
+}
+
+void LazyDisk::renamed(const std::string& from, const std::string& to) {
+  const Place old = place_of(from);
+  add({.act = Act::kMove,
+       .node = node_of(old),
+       .at = old,
+       .to = place_of(to),
+       .words = fmt::format("rename {} to {}", from, to)});
+}
+
+void LazyDisk::linked(const std::string& from, const std::string& to) {
+  add({.act = Act::kName, .node = node_at(from), .at = place_of(to), .words = fmt::format("link {}", to)});
+}
+
+void LazyDisk::removed(const std::string& path) {
+  if (node_at(path) < 0) return;
+  add({.act = Act::kUnname, .at = place_of(path), .words = fmt::format("remove {}", path)});
+}
+
+void LazyDisk::apply(std::vector<Node>& nodes, const Step& step) {
+  const auto names = [&](const Place& place) -> auto& {
+    return nodes[static_cast<std::size_t>(place.folder)].names;
+  };
+  if (step.act == Act::kName) {
+    names(step.at)[step.at.name] = step.node;
+  } else if (step.act == Act::kUnname) {
+    names(step.at).erase(step.at.name);
+  } else if (step.act == Act::kMove) {
+    names(step.at).erase(step.at.name);
+    names(step.to)[step.to.name] = step.node;
+  }
+}
+
+std::string LazyDisk::left_of(const std::string& kept, const std::string& written, Fate fate) {
+  switch (fate) {
+    case Fate::kLost:
+      return kept;
+    case Fate::kKept:
+      return written;
+    case Fate::kHalf:  // of what is new
+      return written.substr(0, written.size() > kept.size() && written.starts_with(kept)
+                                   ? kept.size() + (written.size() - kept.size()) / 2
+                                   : written.size() / 2);
+    case Fate::kZeros:
+      return kept.substr(0, written.size()) + std::string(written.size() - std::min(written.size(), kept.size()), '\0');
+  }
+  return {};
+}
+
+void LazyDisk::list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image) {
+  const Node& at = nodes[static_cast<std::size_t>(node)];
+  if (!path.empty()) image[path] = at.is_folder ? std::nullopt : std::optional(at.bytes);
+  for (const auto& [name, inner] : at.names) list(nodes, inner, path.empty() ? name : path + "/" + name, image);
+}
+
+std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
+  std::vector<Crash> crashes;
+  std::set<std::pair<std::set<std::string>, Image>> seen;
+  std::vector<Node> kept = first_;  // names and bytes that were synced
+  std::map<int, std::string> written;
+  std::vector<Step> changes;  // of names, not synced
+  std::set<std::string> marks;
+  for (std::size_t count = 0; count <= steps_.size(); ++count) {
+    if (count > 0) {
+      const Step& step = steps_[count - 1];
+      if (step.act == Act::kMark) marks.insert(step.words);
+      if (step.act == Act::kBytes) written[step.node] = step.bytes;
+      if (step.act == Act::kSyncFile && written.contains(step.node))
+        kept[static_cast<std::size_t>(step.node)].bytes = written.extract(step.node).mapped();
+      if (step.act == Act::kSyncFolder) {
+        std::vector<Step> later;
+        for (const Step& change : changes) {
+          const bool is_here = change.at.folder == step.node || change.to.folder == step.node;
+          if (is_here) apply(kept, change);
+          if (!is_here) later.push_back(change);
+        }
+        changes = std::move(later);
+      }
+      if (step.act == Act::kName || step.act == Act::kUnname || step.act == Act::kMove) changes.push_back(step);
+    }
+    for (const std::vector<bool>& choice : choices(changes.size())) {
+      for (const Fate fate : {Fate::kLost, Fate::kHalf, Fate::kZeros, Fate::kKept}) {
+        std::vector<Node> nodes = kept;
+        for (const auto& [node, bytes] : written) {
+          std::string& at = nodes[static_cast<std::size_t>(node)].bytes;
+          at = left_of(at, bytes, fate);
+        }
+        for (std::size_t i = 0; i < changes.size(); ++i) {
+          if (choice[i]) apply(nodes, changes[i]);
+        }
+        Image image;
+        list(nodes, 0, "", image);
+        if (!seen.emplace(marks, image).second) continue;
+        constexpr const char* kFates[] = {"lost", "half there", "zeros", "there"};
+        std::string words = fmt::format(
+            "after {} ({} of {}), bytes {}, names kept of {}:", count == 0 ? "nothing" : steps_[count - 1].words, count,
+            steps_.size(), kFates[static_cast<int>(fate)], changes.size());
+        for (const bool is_kept : choice) words += is_kept ? " 1" : " 0";
+        crashes.push_back({std::move(image), marks, std::move(words)});
+      }
+    }
+  }
+  return crashes;
+}
+
+}  // namespace dlrun::crash

@@ -1,0 +1,96 @@
+// That the disk itself forgets, and keeps, what it should.
+
+#include "tests/crash/lazy_disk.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::crash {
+namespace {
+
+/// The files of every image that a crash may leave once mark was said: "name=bytes name=bytes".
+std::set<std::string> left_after(const LazyDisk& disk, const std::string& mark) {
+  std::set<std::string> all;
+  for (const LazyDisk::Crash& crash : disk.crashes()) {
+    if (!crash.marks.contains(mark)) continue;
+    std::string text;
+    for (const auto& [path, bytes] : crash.image) text += path + (bytes ? "=" + *bytes : "/") + " ";
+    all.insert(text);
+  }
+  return all;
+}
+
+void write_text(const std::filesystem::path& path, int flags, std::string_view text) {
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | flags, 0600));
+  REQUIRE(file.is_open());
+  REQUIRE(write_all(file.get(), text));
+}
+
+}  // namespace
+
+TEST_CASE("crash: a disk may lose, tear or keep what was not synced") {
+  const TemporaryDirectory folder;
+  LazyDisk disk(folder.path());
+  write_text(folder / "f", O_CREAT, "abcd");
+  disk.mark("written");
+  CHECK(left_after(disk, "written") ==
+        std::set<std::string>{"", "f= ", "f=ab ", std::string("f=\0\0\0\0 ", 7), "f=abcd "});
+}
+
+TEST_CASE("crash: a file's fsync keeps its bytes, its folder's keeps its name") {
+  const TemporaryDirectory folder;
+  LazyDisk disk(folder.path());
+  const UniqueFd file(::open((folder / "f").c_str(), O_WRONLY | O_CREAT, 0600));
+  REQUIRE(write_all(file.get(), "abcd"));
+  REQUIRE(::fsync(file.get()) == 0);
+  disk.mark("bytes");
+  REQUIRE(sync_directory(folder.path()));
+  disk.mark("name");
+  CHECK(left_after(disk, "bytes") == std::set<std::string>{"", "f=abcd "});
+  CHECK(left_after(disk, "name") == std::set<std::string>{"f=abcd "});
+}
+
+TEST_CASE("crash: a rename takes place as a whole or not at all, also out of a file without a name") {
+  const TemporaryDirectory folder;
+  write_text(folder / "new", O_CREAT, "new");
+  write_text(folder / "old", O_CREAT, "old");
+  LazyDisk disk(folder.path());
+  REQUIRE(::rename((folder / "new").c_str(), (folder / "old").c_str()) == 0);
+  disk.mark("renamed");
+  CHECK(left_after(disk, "renamed") == std::set<std::string>{"new=new old=old ", "old=new "});
+}
+
+TEST_CASE("crash: folders, links and removals are changes of names like any other") {
+  const TemporaryDirectory folder;
+  write_text(folder / "f", O_CREAT, "text");
+  LazyDisk disk(folder.path());
+  std::filesystem::create_directory(folder / "d");
+  REQUIRE(sync_directory(folder.path()));
+  REQUIRE(::link((folder / "f").c_str(), (folder / "d/g").c_str()) == 0);
+  disk.mark("linked");
+  std::filesystem::remove_all(folder / "d");
+  disk.mark("removed");
+  CHECK(left_after(disk, "linked").contains("d/ f=text "));
+  CHECK(left_after(disk, "linked").contains("d/ d/g=text f=text "));
+  CHECK(left_after(disk, "removed").contains("f=text "));
+  CHECK(left_after(disk, "removed").contains("d/ d/g=text f=text "));
+}
+
+TEST_CASE("crash: a guard that is skipped succeeds and keeps nothing") {
+  const TemporaryDirectory folder;
+  LazyDisk disk(folder.path(), 1);
+  REQUIRE(write_file_atomic(folder / "f", "text"));
+  disk.mark("written");
+  REQUIRE(disk.guards().size() == 3);  // the file's fsync, the rename, the folder's fsync
+  CHECK(disk.guards()[1] == "rename f, 1");
+  CHECK_FALSE(std::filesystem::exists(folder / "f"));
+}
+
+}  // namespace dlrun::crash

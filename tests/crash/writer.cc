@@ -1,0 +1,69 @@
+#include "tests/crash/writer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <doctest/doctest.h>
+
+#include "tests/temporary_directory.h"
+
+namespace dlrun::crash {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  std::vector<std::string> guards;
+  std::size_t crashes = 0;
+  std::vector<std::string> wrong;  ///< the writer's own error, or the first few of what crashes left
+};
+
+Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
+  constexpr std::size_t kTold = 3;
+  const TemporaryDirectory place;
+  const fs::path folder = place / "disk";
+  fs::create_directory(folder);
+  if (writer.prepare) writer.prepare(folder);
+  LazyDisk disk(folder, skip);
+  const auto written = writer.write(folder, disk);
+  disk.stop();
+  Outcome outcome{disk.guards(), 0, {}};
+  if (!written) {
+    outcome.wrong.push_back("the writer failed: " + written.error().message);
+    return outcome;
+  }
+  for (const LazyDisk::Crash& crash : disk.crashes()) {
+    ++outcome.crashes;
+    const TemporaryDirectory left;
+    build(crash.image, left.path());
+    const std::string wrong = writer.wrong(left.path(), crash.marks);
+    if (wrong.empty()) continue;
+    outcome.wrong.push_back(crash.words + ": " + wrong);
+    if (outcome.wrong.size() == kTold) break;
+  }
+  return outcome;
+}
+
+}  // namespace
+
+void check_writer(const Writer& writer, const std::vector<Spare>& spare) {
+  const Outcome whole = outcome_of(writer, std::nullopt);
+  for (const std::string& wrong : whole.wrong) FAIL_CHECK(wrong);
+  CHECK(whole.crashes > whole.guards.size());
+  REQUIRE_FALSE(whole.guards.empty());
+  for (std::size_t i = 0; i < whole.guards.size(); ++i) {
+    const std::string& guard = whole.guards[i];
+    const bool is_spare =
+        std::any_of(spare.begin(), spare.end(), [&](const Spare& known) { return guard == known.guard; });
+    const bool is_missed = !outcome_of(writer, i).wrong.empty();
+    if (!is_missed && !is_spare) FAIL_CHECK("nothing breaks without ", guard);
+    if (is_missed && is_spare) FAIL_CHECK("something breaks without what should be spare: ", guard);
+  }
+  for (const Spare& known : spare) {
+    const bool is_there = std::find(whole.guards.begin(), whole.guards.end(), known.guard) != whole.guards.end();
+    if (!is_there) FAIL_CHECK("there is no guard ", std::string(known.guard));
+  }
+  MESSAGE(whole.crashes, " crashes, ", whole.guards.size(), " guards");
+}
+
+}  // namespace dlrun::crash

@@ -1,0 +1,364 @@
+// Every writer whose files outlive a crash of the machine, on a disk that keeps only what was synced: what dlrun has
+// said is done stays, and what it reads is the old or the new, never a part.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/sha256.h"
+#include "launcher/executors/downloader.h"
+#include "launcher/runs/events.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/lost_end.h"
+#include "runtime/agent/event_compaction.h"
+#include "runtime/agent/events.h"
+#include "runtime/agent/retry.h"
+#include "runtime/agent/run_claim.h"
+#include "runtime/trainer/checkpoint/checkpoint.h"
+#include "tests/crash/writer.h"
+#include "tests/file_server.h"
+
+namespace dlrun::crash {
+namespace {
+
+namespace fs = std::filesystem;
+using Marks = std::set<std::string>;
+
+constexpr std::size_t kLimit = 1U << 20U;
+
+std::string text_of(const fs::path& file) {
+  const auto text = read_file(file, kLimit);
+  return text ? *text : "(" + text.error().message + ")";
+}
+
+/// Fails the test where a step before the recording fails.
+template <typename T>
+void must(const Result<T>& result) {
+  if (!result) FAIL(result.error().message);
+}
+
+constexpr auto kDrain = std::chrono::seconds(60);
+constexpr std::string_view kAgain = "the folder is synced once more before anything is said";
+
+}  // namespace
+
+TEST_CASE("crash: a file that is written whole is the old one or the new one, and stays once that is said") {
+  const std::string old_text = "the old one", new_text(10'000, 'n');
+  check_writer({[&](const fs::path& folder) { must(write_file_atomic(folder / "file", old_text)); },
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  DLRUN_TRY(write_file_atomic(folder / "file", new_text));
+                  disk.mark("written");
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const std::string text = text_of(folder / "file");
+                  if (text == new_text || (text == old_text && !marks.contains("written"))) return {};
+                  return "reads " + text.substr(0, 100);
+                }});
+}
+
+TEST_CASE("crash: a file that is made exclusively is whole or not there, and stays once that is said") {
+  const std::string text(10'000, 'n');
+  check_writer({{},
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  DLRUN_TRY(create_file_exclusive(folder / "file", text));
+                  disk.mark("written");
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  if (!fs::exists(folder / "file")) return marks.contains("written") ? "it is not there" : "";
+                  return text_of(folder / "file") == text ? "" : "it holds something else";
+                }});
+}
+
+TEST_CASE("crash: new folders, and the file that is written into them, stay once that is said") {
+  check_writer({{},
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  DLRUN_TRY(make_private_directories(folder / "a/b/c"));
+                  DLRUN_TRY(write_file_atomic(folder / "a/b/c/file", "text"));
+                  disk.mark("written");
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  return !marks.contains("written") || text_of(folder / "a/b/c/file") == "text" ? "" : "it is gone";
+                }});
+}
+
+TEST_CASE("crash: a submission's journal is an intent or a job, and what was written last stays") {
+  const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
+  Submission submission;
+  submission.token = "0123456789abcdef";
+  submission.argv = {"sbatch", "job.sh"};
+  check_writer({{},
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  DLRUN_TRY(make_private_directories(run_of(folder)));
+                  DLRUN_TRY(write_submission(run_of(folder), submission));
+                  disk.mark("intent");
+                  Submission sent = submission;
+                  sent.state = Submission::State::kSubmitted;
+                  sent.job = {"alps", "42"};
+                  DLRUN_TRY(write_submission(run_of(folder), sent));
+                  disk.mark("submitted");
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const auto read = read_submission(run_of(folder));
+                  if (!read) return read.error().message;
+                  if (!*read) return marks.contains("intent") ? "the journal is gone" : "";
+                  if ((*read)->token != submission.token) return "another token";
+                  if ((*read)->state == Submission::State::kSubmitted) return (*read)->job.id == "42" ? "" : "no job";
+                  return marks.contains("submitted") ? "the job is forgotten" : "";
+                }});
+}
+
+TEST_CASE("crash: a claim is whole or not there, its job starts again with a new attempt, and no other job does") {
+  const agent::JobIdentity job{"alps", "42", "feed"}, other{"alps", "43", "feed"};
+  const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
+  check_writer({{},
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  for (const char* attempt : {"attempt 0", "attempt 1"}) {
+                    const auto claimed = agent::claim_run(run_of(folder), job, "mnist", 0);
+                    if (!claimed) return tl::unexpected(claimed.error());
+                    disk.mark(attempt);
+                  }
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const int attempts = static_cast<int>(marks.size());
+                  const auto claim = read_claim(run_of(folder));
+                  if (!claim) return claim.error().message;
+                  if (*claim ? (*claim)->job.id != "42" : attempts > 0) return "the claim is gone, or another's";
+                  if (attempts > 0 && text_of(run_of(folder) / "origin").find("\"42\"") == std::string::npos)
+                    return "where the run is from is gone";
+                  if (attempts > 0 && agent::claim_run(run_of(folder), other, "mnist", 0))
+                    return "another job claims the run";
+                  const auto again = agent::claim_run(run_of(folder), job, "mnist", 0);
+                  if (!again) return again.error().message;
+                  return again->attempt >= attempts ? "" : "an attempt's number is used twice";
+                }},
+               {{"fsync runs/mnist-1, 1", kAgain},
+                {"fsync runs/mnist-1, 2", kAgain},
+                {"fsync runs/mnist-1, 4", kAgain},
+                {"fsync runs/mnist-1/.claim.*.tmp, 2", "the claim is there: this file never gets its name"},
+                {"rename runs/mnist-1/claim, 1", "a job that starts again has the same claim, but for its log"}});
+}
+
+TEST_CASE("crash: a record that is compacted keeps what decides, and what is written behind it stays") {
+  const auto path_of = [](const fs::path& folder) { return folder / "events.jsonl"; };
+  const auto event = [](const char* kind, int number) {
+    return to_checked_line({{"t", "2026-11-21T12:00:00.000Z"}, {"event", kind}, {"attempt", 0}, {"step", number}});
+  };
+  check_writer({[&](const fs::path& folder) {
+                  std::string text = event("claimed", 0) + event("restarting", 0);
+                  for (int i = 0; i < 100; ++i) text += event("progress", i);
+                  must(write_file_atomic(path_of(folder), text));
+                },
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  const auto file = agent::compact_events(path_of(folder));
+                  if (!file) return tl::unexpected(file.error());
+                  DLRUN_TRY(write_all(file->get(), event("ended", 0)));
+                  if (::fdatasync(file->get()) != 0) return fail(Errc::kIo, "fdatasync");
+                  disk.mark("ended");
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const auto history = agent::read_history_file(path_of(folder), false);
+                  if (!history) return history.error().message;
+                  if (history->history.restarts() != 1) return "a restart is forgotten";
+                  if (text_of(path_of(folder)).find("\"step\":99") == std::string::npos)
+                    return "how far it was is gone";
+                  const bool has_end = text_of(path_of(folder)).find("\"ended\"") != std::string::npos;
+                  return has_end || !marks.contains("ended") ? "" : "the end is gone";
+                }});
+}
+
+TEST_CASE("crash: an entry of the index is whole or not there, and stays once that is said") {
+  const auto index_of = [](const fs::path& folder) { return RunIndex(folder / "state/dlrun/runs"); };
+  check_writer({{},
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  for (const char* id : {"mnist-1", "mnist-2"}) {
+                    DLRUN_TRY(index_of(folder).add({id, "mnist", folder / id, "2026-01-01T00:00:00.000Z"}));
+                    disk.mark(id);
+                  }
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const auto listing = index_of(folder).list();
+                  if (!listing) return listing.error().message;
+                  if (!listing->damaged.empty()) return listing->damaged.front();
+                  Marks found;
+                  for (const IndexEntry& entry : listing->entries) found.insert(entry.id);
+                  for (const std::string& mark : marks) {
+                    if (!found.contains(mark)) return mark + " is gone";
+                  }
+                  return {};
+                }});
+}
+
+TEST_CASE("crash: a download is whole under its name or not there, and stays once that is said") {
+  const FileServer server;
+  const std::string text(20'000, 'd');
+  server.serve("f", text);
+  const Download download{server.url("f"), sha256_of_text(text), "f", {}};
+  check_writer({{},
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  auto downloader = Downloader::in(folder / "data/mnist", {});
+                  if (!downloader) return tl::unexpected(downloader.error());
+                  const auto fetched = downloader->fetch(download);
+                  if (!fetched) return tl::unexpected(fetched.error());
+                  disk.mark("fetched");
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const auto found = is_downloaded(folder / "data/mnist", download);
+                  if (!found) return found.error().message;
+                  return *found || !marks.contains("fetched") ? "" : "it is gone";
+                }});
+}
+
+TEST_CASE("crash: events that were drained stay, and what comes after a torn one is read") {
+  const auto events_of = [](const fs::path& folder) { return folder / "run/events.jsonl"; };
+  check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
+                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  auto log = agent::EventLog::open(events_of(folder));
+                  if (!log) return tl::unexpected(log.error());
+                  for (const char* event : {"claimed", "joined", "ended"}) {
+                    log->record(event, {{"ranks", 2}, {"job", "42"}, {"state", "completed"}});
+                    if (!log->drain(kDrain)) return fail(Errc::kTimeout, "the disk is slow");
+                    disk.mark(event);
+                  }
+                  return {};
+                },
+                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                  const auto record = read_events(folder / "run");
+                  if (!record) return record.error().message;
+                  if (record->damaged_lines > 0) return "a damaged line";
+                  if (marks.contains("claimed") && record->claimed_by != "42") return "the claim is gone";
+                  if (marks.contains("joined") && !record->joined) return "the ranks are gone";
+                  if (marks.contains("ended") && !record->ended) return "the end is gone";
+                  auto log = agent::EventLog::open(events_of(folder));
+                  if (!log) return log.error().message;
+                  log->record("ended", {{"state", "failed"}});
+                  if (!log->drain(kDrain)) return "the disk is slow";
+                  const auto after = read_events(folder / "run");
+                  return after && after->ended && after->damaged_lines == 0 ? "" : "what comes after is not read";
+                }});
+}
+
+TEST_CASE("crash: the end that is written for a leader that is gone stays once that is said") {
+  check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
+                [](const fs::path& folder, LazyDisk& disk) -> Result<> {
+                  const auto ended = write_lost_end(folder / "run", 1, "the leader is gone");
+                  if (!ended) return tl::unexpected(ended.error());
+                  disk.mark("ended");
+                  return {};
+                },
+                [](const fs::path& folder, const Marks& marks) -> std::string {
+                  const auto record = read_events(folder / "run");
+                  if (!record) return record.error().message;
+                  return record->ended || !marks.contains("ended") ? "" : "the end is gone";
+                }});
+}
+
+namespace {
+
+const trainer::CheckpointLayout kLayout{{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}},
+                                        {{"layers.1.running_mean", {2}, 0}}};
+const std::vector<std::string> kStates{"m"};
+
+trainer::TrainingState state_at(std::uint64_t step) {
+  trainer::TrainingState state;
+  state.position = {step, 0, step};
+  state.seed = 1;
+  state.optimizer = "adam";
+  state.state_names = kStates;
+  state.parameters.assign(8, static_cast<float>(step));
+  state.running.assign(2, static_cast<float>(step));
+  state.states = {std::vector<float>(8, static_cast<float>(step))};
+  return state;
+}
+
+Writer checkpoints(std::size_t keep) {
+  const auto at = [keep](const fs::path& folder) {
+    return trainer::CheckpointFolder(folder / "runs/mnist-1/checkpoints", keep, [] { return Result<>(); });
+  };
+  return {{},
+          [at](const fs::path& folder, LazyDisk& disk) -> Result<> {
+            for (const std::uint64_t step : {10U, 20U, 30U}) {
+              DLRUN_TRY(at(folder).save(state_at(step), kLayout));
+              disk.mark(std::to_string(step));
+            }
+            return {};
+          },
+          [at](const fs::path& folder, const Marks& marks) -> std::string {
+            const std::uint64_t said = marks.size() * 10;
+            std::vector<std::string> passed_over;
+            const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, passed_over);
+            if (!loaded) return loaded.error().message;
+            if (!*loaded) return said == 0 ? "" : "no checkpoint is left";
+            const trainer::TrainingState want = state_at((*loaded)->position.step);
+            if (want.position.step < said) return "the newest checkpoint is gone";
+            if ((*loaded)->parameters != want.parameters || (*loaded)->running != want.running ||
+                (*loaded)->states != want.states)
+              return "it holds something else";
+            const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");
+            if (said > 0 && latest < fmt::format("step-{:08}\n", said)) return "`latest` says " + latest;
+            return {};
+          }};
+}
+
+}  // namespace
+
+namespace {
+
+/// Every file and folder of a checkpoint is safe when it is made; the last two are so late that they keep the others.
+const std::vector<Spare> kSpareOfCheckpoints{{"fsync runs/mnist-1/checkpoints, 1", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints, 3", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints/step-00000020, 1", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints/step-00000020, 2", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints, 5", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints/step-00000030, 1", kAgain},
+                                             {"fsync runs/mnist-1/checkpoints/step-00000030, 2", kAgain}};
+
+}  // namespace
+
+TEST_CASE("crash: the checkpoint just saved stays, whole, when it alone is kept") {
+  check_writer(checkpoints(1), kSpareOfCheckpoints);
+}
+
+TEST_CASE("crash: the checkpoint just saved stays, whole, beside an older one") {
+  check_writer(checkpoints(2), kSpareOfCheckpoints);
+}
+
+TEST_CASE("crash: a checkpoint that cannot be read for a moment is an I/O error, and no older one is taken for it") {
+  const TemporaryDirectory folder;
+  const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
+  for (const std::uint64_t step : {10U, 20U}) must(checkpoints.save(state_at(step), kLayout));
+  std::vector<std::string> passed_over;
+  for (const char* file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
+    CAPTURE(file);
+    const UnreadableFile unreadable(folder / "step-00000020" / file);
+    const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, passed_over);
+    REQUIRE_FALSE(loaded);
+    CHECK(loaded.error().code == Errc::kIo);
+    CHECK(loaded.error().message.find(file) != std::string::npos);
+    CHECK(loaded.error().message.find("Input/output error") != std::string::npos);
+    CHECK(passed_over.empty());
+  }
+  const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, passed_over);
+  REQUIRE(loaded);
+  CHECK((*loaded)->position.step == 20);
+}
+
+}  // namespace dlrun::crash

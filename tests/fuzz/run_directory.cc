@@ -1,0 +1,146 @@
+// A whole run directory of an unknown hand: all that status, ls, logs, report and sweep read of it. The input is the
+// files' contents, each behind a line "@NAME"; lines of events get the checksum that fits, so that what is behind it is
+// reached. "@fifo NAME" and "@link NAME" put a FIFO or a link in a file's place.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/json_lines.h"
+#include "common/text.h"
+#include "launcher/report/run_report.h"
+#include "launcher/runs/history.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/last_words.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/origin.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/status.h"
+#include "launcher/runs/sweep.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 19> kFiles{"submission.json",
+                                                  "claim",
+                                                  "attempt",
+                                                  "origin",
+                                                  "ranks.json",
+                                                  "surroundings.json",
+                                                  "sweep.json",
+                                                  "plan.json",
+                                                  "resolved.yaml",
+                                                  "provenance.json",
+                                                  "job.sh",
+                                                  "events.jsonl",
+                                                  "metrics.jsonl",
+                                                  "resubmitted",
+                                                  "cancelled",
+                                                  "local.out",
+                                                  "slurm-42.out",
+                                                  "array-0/0/submission.json",
+                                                  "array-0/submission.json"};
+
+/// On memory, where there is such a file system: an input is some twenty files.
+const fs::path& folder() {
+  static const struct Folder {
+    fs::path path;
+    Folder() {
+      std::string pattern = fs::is_directory("/dev/shm") ? "/dev/shm/run-fuzz-XXXXXX" : "/tmp/run-fuzz-XXXXXX";
+      fuzz::expect(::mkdtemp(pattern.data()) != nullptr, "a folder for the run");
+      path = pattern;
+    }
+    ~Folder() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  } made;
+  return made.path;
+}
+
+void put(const fs::path& path, std::string_view how, std::string_view content) {
+  fs::create_directories(path.parent_path());
+  if (how == "@fifo ") {
+    fuzz::expect(::mkfifo(path.c_str(), 0600) == 0, "a FIFO");
+  } else if (how == "@link ") {
+    fs::create_symlink("/proc/self/cmdline", path);
+  } else {
+    std::ofstream(path, std::ios::binary) << content;
+  }
+}
+
+std::string with_checksums(std::string_view lines) {
+  std::string text;
+  for (const auto line : split(lines, '\n')) {
+    text += line.size() > 2 && line.ends_with('}') ? checked_line_of_text(line) : std::string(line) + "\n";
+  }
+  return text;
+}
+
+void make_run(const fs::path& run, std::string_view input) {
+  while (!input.empty()) {
+    const auto end = std::min(input.find('\n'), input.size());
+    std::string_view head = input.substr(0, end);
+    input.remove_prefix(std::min(end + 1, input.size()));
+    const auto next = input.find("\n@");
+    const auto content = input.substr(0, next == std::string_view::npos ? input.size() : next + 1);
+    input.remove_prefix(content.size());
+    std::string_view how = "@";
+    for (const std::string_view word : {"@fifo ", "@link "}) {
+      if (head.starts_with(word)) how = word;
+    }
+    head.remove_prefix(std::min(how.size(), head.size()));
+    const auto* const known = std::find(kFiles.begin(), kFiles.end(), head);
+    std::error_code error;
+    if (known == kFiles.end() || fs::symlink_status(run / *known, error).type() != fs::file_type::not_found) continue;
+    put(run / *known, how, *known == "events.jsonl" ? with_checksums(content) : std::string(content));
+  }
+}
+
+void read_as_commands_do(const fs::path& run, const RunIndex& index) {
+  static_cast<void>(resolve_run("42", index, run));
+  static_cast<void>(resolve_run("42_0", index, run));
+  static_cast<void>(run_at(".", run));
+  RunStatus status;
+  if (auto facts = RunInspector::read_facts(run)) status = assess(std::move(*facts));
+  static_cast<void>(last_words(run, status));
+  static_cast<void>(has_end(run));
+  if (const auto log = job_log(run, status.facts)) {
+    LogReader reader(*log, status.facts);
+    reader.start_at_tail(10);
+    static_cast<void>(reader.read_more());
+  }
+  if (const auto sweep = is_sweep(run) ? read_sweep(run) : fail(Errc::kNotFound, "")) {
+    fuzz::expect(sweep->arrays <= sweep->points.size(), "no more arrays than points");
+    for (const auto& point : sweep->points) {
+      fuzz::expect(point.values.size() == sweep->keys.size(), "a value or none of each key");
+      static_cast<void>(describe(*sweep, point));
+      static_cast<void>(current_run_of(point_path(run, point)));
+    }
+  }
+  const auto report = read_report({"id", name_of_run(run), run, ""}, std::move(status));
+  const auto page = report_page(report, "");
+  fuzz::expect(page.size() < 16U << 20U, "a page of bounded size");
+  fuzz::expect(page.find("<script") == std::string::npos, "whatever a run says is text");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fs::path run = folder() / "run";
+  const RunIndex index(folder() / "index");
+  fs::remove_all(run);
+  fs::create_directories(run);
+  static_cast<void>(index.add({"run", "run", run, "2026-11-21T12:00:00.000Z"}));
+  make_run(run, fuzz::text_of(data, size));
+  read_as_commands_do(run, index);
+  return 0;
+}

@@ -1,0 +1,62 @@
+// A flood of foreign connections, for tests: connection_flood PORT THREADS. Each connection to 127.0.0.1:PORT is reset
+// as soon as it is made, so that no ports run out. Prints "up" after the first 200,000; ends with SIGTERM and prints
+// how many connections it began, and how many a second.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace {
+
+constexpr std::uint64_t kIsUp = 200'000;
+
+std::atomic<bool> should_stop = false;
+std::atomic<std::uint64_t> begun = 0;
+
+/// Begins connections until the end.
+void flood(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const linger reset{1, 0};
+  while (!should_stop) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    std::ignore = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    ::close(socket);
+    if (++begun != kIsUp) continue;
+    std::puts("up");
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: connection_flood PORT THREADS\n");
+    return 64;
+  }
+  const auto port = static_cast<std::uint16_t>(std::atoi(argv[1]));
+  ::signal(SIGTERM, [](int) { should_stop = true; });
+  std::vector<std::thread> threads;
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < std::atoi(argv[2]); ++i) threads.emplace_back([port] { flood(port); });
+  for (auto& thread : threads) thread.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  std::printf("%llu connections, %.0f a second\n", static_cast<unsigned long long>(begun.load()),
+              static_cast<double>(begun.load()) / took.count());
+  return 0;
+}

@@ -1,0 +1,206 @@
+// How the ranks of the shm backend meet and count their steps: see shm_test.cc for what they do then.
+
+#include "runtime/comm/shm_segment.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include "common/processors.h"
+#include "runtime/bootstrap/file_store.h"
+#include "runtime/bootstrap/memory_store.h"
+#include "runtime/comm/guarded.h"
+#include "runtime/comm/shm.h"
+#include "tests/ranks/collective_checks.h"
+#include "tests/ranks/on_threads.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// body on size threads, one a rank, each with the options of its rank; every failure of every rank.
+template <typename Body>
+std::vector<std::string> on_rank_threads(int size, Store& store, Body&& body) {
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const std::vector<std::string> found = body(options_of(rank, size, store));
+      const std::lock_guard lock(mutex);
+      failures.insert(failures.end(), found.begin(), found.end());
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  return failures;
+}
+
+/// A store in which the first put fails, as over a connection that is lost for a moment.
+class LossyStore final : public Store {
+ public:
+  explicit LossyStore(Store& store) : store_(store) {}
+  Result<> put(std::string_view key, std::string_view value) override {
+    if (!std::exchange(has_failed_, true)) return fail(Errc::kUnavailable, "the store is away");
+    return store_.put(key, value);
+  }
+  Result<std::string> get(std::string_view key, milliseconds wait) override { return store_.get(key, wait); }
+
+ private:
+  Store& store_;
+  bool has_failed_ = false;
+};
+
+/// A store after whose first put this process can open no file any more.
+class LastDescriptorStore final : public Store {
+ public:
+  explicit LastDescriptorStore(Store& store) : store_(store) {}
+  Result<> put(std::string_view key, std::string_view value) override {
+    auto done = store_.put(key, value);
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit none_more{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
+    ::setrlimit(RLIMIT_NOFILE, &none_more);
+    return done;
+  }
+  Result<std::string> get(std::string_view key, milliseconds wait) override { return store_.get(key, wait); }
+
+ private:
+  Store& store_;
+};
+
+}  // namespace
+
+TEST_CASE("shm: collectives are right where 32 bits of steps end") {
+  constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
+  for (const int size : {1, 2, 4, 7}) {
+    for (const std::uint64_t before : {1U, 2U, 3U, 4U, 9U}) {
+      CAPTURE(size);
+      CAPTURE(before);
+      MemoryStore store;
+      check_none(on_rank_threads(size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
+        auto made = make_shm_communicator(options, kWrap - 1 - before);
+        if (!made) return {made.error().message};
+        const auto comm = make_guarded(std::move(*made), 0);
+        // Some six chunks: their buffers are in use at once while the count passes the end.
+        std::vector<std::int64_t> values(400'000);
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i) + options.world.rank;
+        if (auto done = comm->all_reduce(std::span(values), ReduceOp::kSum); !done) return {done.error().message};
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          if (values[i] != static_cast<std::int64_t>(i) * size + size * (size - 1) / 2)
+            return {fmt::format("element {} is {}", i, values[i])};
+        }
+        return before == 2 ? check_collectives(*comm) : std::vector<std::string>{};
+      }));
+    }
+  }
+}
+
+TEST_CASE("shm: a rank that is gone is noticed also at the step where 32 bits end") {
+  constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
+  const TemporaryDirectory folder;
+  const auto before = steady_clock::now();
+  const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
+    auto comm = make_shm_communicator(options_of(rank, 2, store), kWrap - 1);  // meets in step 2^32
+    if (!comm) return 1;
+    if (rank == 1) return 0;  // without a word: its memory is unlocked when the process ends
+    const auto met = (*comm)->barrier();
+    return !met && contains(met.error().message, "rank 1 is gone") ? 0 : 2;
+  });
+  CHECK(codes == std::vector<int>{0, 0});
+  CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+}
+
+TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at once") {
+  for (const int size : {2, 4, 7}) {
+    CAPTURE(size);
+    MemoryStore store;
+    LossyStore lossy(store);
+    const auto before = steady_clock::now();
+    check_none(on_rank_threads(size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
+      if (options.world.rank == 0) options.store = &lossy;
+      const auto segment = ShmSegment::join(options);
+      if (segment) return {"ranks met without rank 0's word"};
+      const bool is_said = contains(segment.error().message, "the store is away");
+      return is_said ? std::vector<std::string>{} : std::vector<std::string>{segment.error().message};
+    }));
+    CHECK(steady_clock::now() - before < std::chrono::seconds(10));  // of the 30 that ranks wait for each other
+  }
+}
+
+TEST_CASE("shm: a rank 0 that cannot answer the others, for lack of descriptors, says so and nobody waits") {
+  for (const int size : {2, 4, 7}) {
+    CAPTURE(size);
+    const TemporaryDirectory folder;
+    const auto before = steady_clock::now();
+    const auto codes = in_processes(size, folder.path(), [&](int rank, Store& store) {
+      LastDescriptorStore last(store);
+      auto options = options_of(rank, size, rank == 0 ? static_cast<Store&>(last) : store);
+      const auto segment = ShmSegment::join(options);
+      if (segment) return 1;
+      if (rank == 0) return contains(segment.error().message, "Too many open files") ? 0 : 2;
+      return segment.error().code == Errc::kPeer ? 0 : 3;
+    });
+    CHECK(codes == std::vector<int>(static_cast<std::size_t>(size), 0));
+    CHECK(steady_clock::now() - before < std::chrono::seconds(10));
+  }
+}
+
+TEST_CASE("shm: ranks poll where each can have a processor of its own, and sleep where they share") {
+  const ProcessorSet all = own_processors();
+  std::vector<std::size_t> first;
+  for (std::size_t i = 0; i < all.size() && first.size() < 2; ++i) {
+    if (all[i]) first.push_back(i);
+  }
+  const auto polls = [&](int size, const auto& processor_of) {
+    MemoryStore store;
+    std::vector<int> answers(static_cast<std::size_t>(size), -1);
+    check_none(on_rank_threads(size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
+      cpu_set_t own;
+      CPU_ZERO(&own);
+      CPU_SET(processor_of(options.world.rank), &own);
+      if (::sched_setaffinity(0, sizeof own, &own) != 0) return {"no affinity"};
+      const auto segment = ShmSegment::join(options);
+      if (!segment) return {segment.error().message};
+      answers[static_cast<std::size_t>(options.world.rank)] = (*segment)->polls() ? 1 : 0;
+      return {};
+    }));
+    return answers;
+  };
+  CHECK(polls(2, [&](int) { return first[0]; }) == std::vector<int>{0, 0});
+  if (usable_processors() < 2) {
+    MESSAGE("this process has one processor: ranks cannot be bound to two");
+    return;
+  }
+  CHECK(polls(2, [&](int rank) { return first[static_cast<std::size_t>(rank)]; }) == std::vector<int>{1, 1});
+  CHECK(polls(4, [&](int rank) { return first[static_cast<std::size_t>(rank % 2)]; }) == std::vector<int>(4, 0));
+}
+
+TEST_CASE("shm: every part of the shared memory begins with a page, whatever a page's size") {
+  for (const std::size_t page : {4096U, 16384U, 65536U}) {
+    for (const int ranks : {1, 2, 4, 7, 128, 1000}) {
+      CAPTURE(page);
+      CAPTURE(ranks);
+      const ShmLayout layout = ShmLayout::of(ranks, page);
+      CHECK(layout.slots % page == 0);
+      CHECK(layout.chunk_bytes % page == 0);
+      CHECK(layout.slot_bytes % page == 0);
+      CHECK(layout.end % page == 0);
+      CHECK(layout.slots >= ShmSegment::kHeadBytes + ShmSegment::kLineBytes * static_cast<std::size_t>(ranks));
+      CHECK(layout.end == layout.slots + layout.slot_bytes * static_cast<std::size_t>(ranks));
+    }
+  }
+}
+
+}  // namespace dlrun

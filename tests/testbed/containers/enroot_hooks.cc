@@ -1,0 +1,83 @@
+#include "enroot_hooks.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+namespace stand_in {
+namespace {
+
+/// Those of this process's variables whose names start so.
+[[nodiscard]] Environment starting_with(const std::string& start) {
+  Environment found;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string pair = *at;
+    const auto equals = pair.find('=');
+    if (pair.starts_with(start) && equals != std::string::npos) found[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  return found;
+}
+
+/// A step of a job: its variables go in, and where any of them is PMIx's the folders of its server, which must be
+/// there.
+[[nodiscard]] Words slurm_pmi(Environment& environment) {
+  const std::string job = variable("SLURM_JOB_ID");
+  const std::string step = variable("SLURM_STEP_ID");
+  if (job.empty() || step.empty()) return {};
+  for (const auto& [name, value] : starting_with("SLURM_")) environment[name] = value;
+  for (const auto& [name, value] : starting_with("PMI_")) environment[name] = value;
+  const Environment of_pmix = starting_with("PMIX_");
+  const std::string type = variable("SLURM_MPI_TYPE");
+  if (of_pmix.empty() || (!type.empty() && !type.starts_with("pmix"))) return {};
+  for (const auto& [name, value] : of_pmix) environment[name] = value;
+  const std::string spool = variable("DLRUN_STAND_IN_SPOOL", "/var/spool/slurmd");
+  const std::string folder = variable("PMIX_SERVER_TMPDIR", spool + "/pmix." + job + "." + step);
+  return {folder + " " + folder + " x-create=dir,bind,rw,nosuid,noexec,nodev,private"};
+}
+
+void slurm_pytorch(Environment& environment) {
+  if (environment.count("PYTORCH_VERSION") == 0) return;
+  const auto set = [&](const char* name, const std::string& value) {
+    if (!value.empty()) environment.emplace(name, value);
+  };
+  const std::string nodes = variable("SLURM_STEP_NODELIST");
+  set("MASTER_ADDR", nodes.substr(0, nodes.find_first_of("[,")));
+  const std::string job = variable("SLURM_JOB_ID");
+  if (!job.empty()) set("MASTER_PORT", std::to_string(std::strtol(job.c_str(), nullptr, 10) % 4536 + 61000));
+  set("WORLD_SIZE", variable("SLURM_NTASKS"));
+  set("RANK", variable("SLURM_PROCID"));
+  set("LOCAL_RANK", variable("SLURM_LOCALID"));
+  set("OMP_NUM_THREADS", "1");
+}
+
+/// What this process's environment says beats what the image says.
+void nvidia(const fs::path& root, const Environment& environment) {
+  const auto said = [&](const std::string& name) {
+    const auto found = environment.find(name);
+    return variable(name.c_str(), found == environment.end() ? "" : found->second);
+  };
+  const std::string devices = said("NVIDIA_VISIBLE_DEVICES");
+  if (devices.empty() || devices == "void") return;
+  Words words{"nvidia-container-cli", "--user", "configure", "--no-cgroups"};
+  if (devices != "none") words.push_back("--device=" + devices);
+  const std::string capabilities = said("NVIDIA_DRIVER_CAPABILITIES");
+  std::istringstream list(capabilities.empty() ? "utility" : capabilities);
+  for (std::string one; std::getline(list, one, ',');) words.push_back("--" + one);
+  words.push_back(root);
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  ::setenv("PATH", (variable("PATH") + ":" + self.parent_path().string()).c_str(), 1);
+  run(std::move(words));
+}
+
+}  // namespace
+
+Words run_hooks(const fs::path& root, Environment& environment) {
+  const Words mounts = slurm_pmi(environment);
+  slurm_pytorch(environment);
+  nvidia(root, environment);
+  return mounts;
+}
+
+}  // namespace stand_in

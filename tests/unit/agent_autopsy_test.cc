@@ -1,0 +1,203 @@
+// What an autopsy reads, how it groups ranks, and when a hung attempt ends.
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/autopsy.h"
+#include "runtime/agent/nccl_witness.h"
+#include "runtime/agent/process_facts.h"
+#include "runtime/agent/stack_dump.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Frames = std::vector<std::string>;
+
+const Frames kReduces{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
+const Frames kWaits{"acquire (threading.py:320)", "load (train.py:12)"};
+
+/// Four ranks that have reported progress and stopped.
+Scene hung_scene() {
+  Scene scene({.hang_after = seconds(10), .has_autopsy = true});
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+  for (int second = 0; second < 10; ++second) {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
+    scene.pass(seconds(1));
+  }
+  return scene;
+}
+
+}  // namespace
+
+TEST_CASE("a hung attempt ends once every agent has saved its stacks, and names the rank that stands elsewhere") {
+  Scene scene = hung_scene();
+  CHECK(scene.notes.broadcasts_of("autopsy") == 1);
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduces, scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_autopsy(2, kWaits, scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  const auto event = scene.notes.last("autopsy");
+  CHECK(event["odd"] == 1);
+  REQUIRE(event["groups"].size() == 2);
+  CHECK(event["groups"][0] == Json{{"ranks", "2"}, {"count", 1}, {"hosts", "n2"}, {"frames", kWaits}});
+  CHECK(event["groups"][1]["ranks"] == "0-1, 3");
+  end_all(scene);
+  scene.attempt.on_step_end(143, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().reason == "hang");
+  CHECK(scene.attempt.end().cause == Cause::kHang);
+  CHECK(scene.attempt.end().message.find("rank 2 on n2 is at acquire (threading.py:320), the others at all_reduce") !=
+        std::string::npos);
+}
+
+TEST_CASE("agents that do not answer are waited for within a bound") {
+  Scene scene = hung_scene();
+  scene.attempt.on_autopsy(0, kReduces, scene.now);
+  scene.pass(AutopsyBoard::kLimit - seconds(1));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.pass(seconds(1));
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.last("autopsy")["groups"].size() == 1);
+}
+
+TEST_CASE("a rank that dies during the autopsy is waited for no longer, and the attempt has hung all the same") {
+  Scene scene = hung_scene();
+  for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduces, scene.now);
+  scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
+  scene.pass(seconds(1));
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.attempt.end().reason == "hang");
+}
+
+TEST_CASE("who cancels a job during an autopsy does not wait for it") {
+  Scene scene = hung_scene();
+  scene.attempt.on_own_signal(SIGTERM, scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.attempt.end().is_cancelled);
+}
+
+TEST_CASE("nobody stands out where the ranks are divided evenly, or each stands elsewhere") {
+  const auto odd_of = [](const std::vector<Frames>& frames) {
+    AutopsyBoard board({0, 1, 2, 3});
+    for (std::size_t rank = 0; rank < frames.size(); ++rank) board.note(static_cast<int>(rank), frames[rank]);
+    return AutopsyBoard::odd_ones(board.groups());
+  };
+  CHECK(odd_of({kReduces, kWaits, kReduces, kReduces}) == std::vector<int>{1});
+  CHECK(odd_of({kReduces, kWaits, kReduces, kWaits}).empty());
+  CHECK(odd_of({{"a"}, {"b"}, {"c"}, {"d"}}).empty());
+  CHECK(odd_of({kReduces, kReduces, kReduces, kReduces}).empty());
+  CHECK(odd_of({kReduces, {}, kReduces, {}}).empty());
+}
+
+TEST_CASE("the main thread's frames are read from py-spy, Python's faulthandler and gdb") {
+  CHECK(frames_of_py_spy("Process 12: python train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
+                         "Thread 14 (idle): \"Thread-1\"\n    wait (threading.py:324)\n"
+                         "Thread 12 (idle): \"MainThread\"\n    acquire (lock.py:3)\n    main (train.py:9)\n") ==
+        Frames{"acquire (lock.py:3)", "main (train.py:9)"});
+  CHECK(frames_of_faulthandler(
+            "Thread 0x00007ff444b626c0 (most recent call first):\n  File \"/x/train.py\", line 3 in worker\n\n"
+            "Current thread 0x00007ff4457c3b80 (most recent call first):\n"
+            "  File \"/home/me/a b/train.py\", line 5 in step\n  File \"/x/train.py\", line 7 in <module>\n") ==
+        Frames{"step (train.py:5)", "<module> (train.py:7)"});
+  CHECK(frames_of_gdb("[New LWP 5]\n\nThread 2 (Thread 0x7f (LWP 5) \"t\"):\n#0  worker () at a.c:1\n\n"
+                      "Thread 1 (Thread 0x7f (LWP 4) \"t\"):\n#0  0x00007ff444b61ab0 in futex_wait (op=1) at f.c:5\n"
+                      "#1  pthread_mutex_lock (m=0x1) at m.c:2\n#2  0x01 in main ()\n[Inferior 1 detached]\n") ==
+        Frames{"futex_wait", "pthread_mutex_lock", "main"});
+  CHECK(frames_of_gdb("").empty());
+  CHECK(frames_of_faulthandler("nonsense\n  File \"x, line in\n").empty());
+}
+
+TEST_CASE("a process is told by where its threads wait, the main one first") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  ProcessFacts facts;
+  for (int i = 0; i < 200 && (facts.threads.empty() || facts.threads[0].state != 'S'); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+    facts = read_process(child);
+  }
+  ::kill(child, SIGKILL);
+  REQUIRE(facts.threads.size() == 1);
+  CHECK(facts.threads[0].id == child);
+  CHECK(facts.thread_count == 1);
+  CHECK(facts.resident_bytes > 0);
+  CHECK(describe(facts.threads[0]).starts_with("sleeps"));
+  CHECK(to_text(facts).find(fmt::format("process {}: ", child)) == 0);
+  CHECK(read_process(1 << 29).threads.empty());
+}
+
+TEST_CASE("an agent's line about its rank is bounded, and nonsense is no stack") {
+  std::string many = R"({"frames":[)";
+  for (int i = 0; i < 100; ++i) many += (i == 0 ? "\"" : ",\"") + std::string(1000, 'x') + "\x1b\"";
+  const auto frames = frames_of_line(R"({"frames":["a \u001b[31m","b"],"pid":3})");
+  REQUIRE(frames.size() == 2);
+  CHECK(frames[0].find('\x1b') == std::string::npos);
+  CHECK(frames_of_line(many + "]}").size() <= kFramesLimit);
+  for (const char* text : {"", "[]", "{}", R"({"frames":3})", R"({"frames":[3]})"}) CHECK(frames_of_line(text).empty());
+}
+
+TEST_CASE("torch's flight recorder writes its dump when its pipe is written to, and a copy goes into the run") {
+  const TemporaryDirectory folder;
+  const auto pipe = (folder / "pipe-").string();
+  REQUIRE(::mkfifo((pipe + "3.pipe").c_str(), 0600) == 0);
+  Env program;
+  program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe);
+  program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
+  CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));  // nobody reads the pipe
+  std::thread recorder([&] {
+    std::ifstream wish(pipe + "3.pipe");
+    std::string line;
+    std::getline(wish, line);
+    std::ofstream(folder / "record-3") << "a record";
+  });
+  bool is_copied = false;
+  for (const auto until = std::chrono::steady_clock::now() + seconds(30);
+       !is_copied && std::chrono::steady_clock::now() < until; std::this_thread::sleep_for(milliseconds(10))) {
+    is_copied = copy_flight_record(program, 3, folder / "copy", seconds(5));  // nobody reads the pipe at first
+  }
+  recorder.join();
+  REQUIRE(is_copied);
+  CHECK(read_file(folder / "copy", 100) == "a record");
+  CHECK_FALSE(copy_flight_record(Env(), 3, folder / "copy", milliseconds(100)));
+}
+
+TEST_CASE("NCCL's RAS is asked on this node, and a port where nobody answers costs no more than the limit") {
+  const auto listener = listen_on_free_port(true);
+  REQUIRE(listener);
+  std::string question;
+  std::thread ras([&] {
+    pollfd ready{.fd = listener->socket.get(), .events = POLLIN, .revents = 0};
+    ::poll(&ready, 1, 10'000);
+    const UniqueFd peer(::accept(listener->socket.get(), nullptr, nullptr));
+    ready.fd = peer.get();
+    ::poll(&ready, 1, 10'000);
+    question.resize(100);
+    question.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(peer.get(), question.data(), 100), 0)));
+    std::ignore = write_all(peer.get(), "NCCL version 2.28\nCommunicators: 1\n");
+  });
+  const auto answer = ask_nccl_ras(seconds(10), listener->port);
+  ras.join();
+  CHECK(question == "verbose status\n");
+  REQUIRE(answer);
+  CHECK(answer->find("Communicators: 1") != std::string::npos);
+  const auto before = std::chrono::steady_clock::now();
+  CHECK_FALSE(ask_nccl_ras(milliseconds(300), listener->port));  // it listens, and says nothing
+  CHECK(std::chrono::steady_clock::now() - before < seconds(5));
+}
+
+}  // namespace dlrun::agent

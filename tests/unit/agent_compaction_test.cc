@@ -1,0 +1,269 @@
+// The run's record stays small, and loses nothing that decides.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/run_events.h"
+#include "common/text.h"
+#include "runtime/agent/event_compaction.h"
+#include "runtime/agent/events.h"
+#include "runtime/agent/retry.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+using namespace dlrun::agent;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kBegin = 1'790'000'000'000;  // ms since 1970
+
+std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json fields) {
+  Json object;
+  object["t"] = utc_timestamp(std::chrono::system_clock::time_point(std::chrono::milliseconds(kBegin + ms)));
+  object["event"] = event;
+  object["attempt"] = attempt;
+  for (const auto& [key, value] : fields.items()) object[key] = value;
+  return to_checked_line(object);
+}
+
+/// Seconds of progress from `from` on, one a second, of an attempt that got to `best` in its middle.
+std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t best) {
+  std::string text;
+  for (int i = 0; i < seconds; ++i) {
+    const auto time =
+        utc_timestamp(std::chrono::system_clock::time_point(std::chrono::milliseconds(kBegin + (from + i) * 1000)));
+    text += checked_line_of_text(
+        fmt::format(R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,"loss":0.25,)"
+                    R"("samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
+                    time, attempt, i == seconds / 2 ? best : i));
+    if (i % 60 == 0) text += line_at((from + i) * 1000, "samples", attempt, {{"ranks", 8}, {"cpu", {1.0, 2.0, 3.0}}});
+  }
+  return text;
+}
+
+/// Three attempts with all kinds of events between curves of 100,000 points.
+std::string long_record() {
+  std::string text;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::int64_t from = attempt * 40'000;
+    text += line_at(from * 1000, "claimed", attempt, {{"job", "42"}, {"host", "n1"}});
+    text += line_at(from * 1000, "joined", attempt, {{"ranks", 8}, {"hosts", "n[1-2]"}});
+    text += progress(from, 35'000, attempt, 1'000'000 + attempt);
+    text += line_at((from + 35'000) * 1000, "warning", attempt, {{"message", "a word"}});
+    text += line_at((from + 35'000) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
+    text += line_at((from + 35'001) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
+    text += line_at((from + 35'002) * 1000, "rank_failed", attempt, {{"rank", 3}, {"code", 9}});
+    text +=
+        line_at((from + 35'003) * 1000, "attempt_end", attempt, {{"reason", "hang"}, {"cause", "hang"}, {"code", 79}});
+    text += line_at((from + 35'004) * 1000, "restarting", attempt,
+                    {{"cause", "hang"}, {"left", 9 - attempt}, {"exclude", {fmt::format("bad{}", attempt)}}});
+  }
+  return text;
+}
+
+/// The lines of events that decide, but of results the last of each attempt.
+std::vector<std::string> deciding(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const auto line : split(text, '\n')) {
+    if (line.empty() || class_of(kind_of_line(line)) != EventClass::kDecides) continue;
+    if (kind_of_line(line) == "result" && line.find("0.5") != std::string_view::npos) continue;
+    lines.emplace_back(line);
+  }
+  return lines;
+}
+
+std::string content(const fs::path& path) {
+  return read_file(path, 1U << 30U).value();
+}
+
+}  // namespace
+
+TEST_CASE("a compacted record has every event that decides, to the byte, and curves with fewer points") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  const std::string before = long_record();
+  REQUIRE(write_file_atomic(path, before).has_value());
+  REQUIRE(compact_events(path).has_value());
+  const std::string after = content(path);
+  CHECK(after.size() < 8U << 20U);
+  CHECK(after.size() < before.size() / 2);
+  CHECK(deciding(after) == deciding(before));
+  CHECK(parse_checked_lines(after).damaged_lines == 0);
+  // Every sixth part of the time has its part of the points.
+  std::array<int, 6> points{};
+  std::size_t count = 0;
+  for (const auto line : split(after, '\n')) {
+    if (kind_of_line(line) != "progress") continue;
+    ++points[static_cast<std::size_t>((*time_of_line(line) - kBegin) / 1000 / 20'000)];
+    ++count;
+  }
+  CHECK(count > 10'000);
+  CHECK(count < 20'000);
+  for (const int part : points) CHECK(part > 1000);
+  CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file stays
+}
+
+TEST_CASE("a retry decides from a compacted record as from the whole one") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  REQUIRE(write_file_atomic(path, long_record()).has_value());
+  const auto before = read_history_file(path, false);
+  REQUIRE(before.has_value());
+  for (int times = 0; times < 3; ++times) REQUIRE(compact_events(path).has_value());
+  const auto after = read_history_file(path, false);
+  REQUIRE(after.has_value());
+  CHECK(after->history.restarts() == 3);
+  CHECK(after->history.restarts() == before->history.restarts());
+  CHECK(after->history.fruitless() == before->history.fruitless());
+  CHECK(after->history.bad_nodes() == std::set<std::string>{"bad0", "bad1", "bad2"});
+  CHECK(after->last.attempt == before->last.attempt);
+  CHECK(after->last.cause == before->last.cause);
+  // The furthest step stands in the middle of each curve: another attempt that gets only to its end is fruitless.
+  auto history = after->history;
+  history.add_attempt(1'000'002, Cause::kHang);
+  CHECK(history.fruitless() == 1);
+}
+
+TEST_CASE("compacting what is compact already changes nothing, and a record compacted again keeps its form") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  REQUIRE(write_file_atomic(path, long_record()).has_value());
+  REQUIRE(compact_events(path).has_value());
+  const std::string once = content(path);
+  REQUIRE(compact_events(path).has_value());
+  CHECK(content(path) == once);
+}
+
+TEST_CASE("a compaction that finds no room leaves the record as it was, and no temporary file") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  const std::string before = long_record();
+  REQUIRE(write_file_atomic(path, before).has_value());
+  REQUIRE(::mkdir((run / ".events.jsonl.compacting").c_str(), 0700) == 0);  // nothing can be written there
+  CHECK_FALSE(compact_events(path).has_value());
+  CHECK(content(path) == before);
+  REQUIRE(::rmdir((run / ".events.jsonl.compacting").c_str()) == 0);
+  // What a kill in the middle of one leaves is replaced by the next.
+  REQUIRE(write_file_atomic(run / ".events.jsonl.compacting", "half").has_value());
+  CHECK(compact_events(path).has_value());
+  CHECK_FALSE(fs::exists(run / ".events.jsonl.compacting"));
+}
+
+TEST_CASE("lead's log is compacted while lead writes it, and what is written meanwhile is there") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  std::string text = long_record();
+  while (text.size() < kCompactAtBytes - (1U << 20U)) text += progress(120'000, 5000, 3, 7);
+  text.resize(text.rfind('\n', kCompactAtBytes - (1U << 16U)) + 1);
+  REQUIRE(write_file_atomic(path, text).has_value());
+  auto log = EventLog::open(path);
+  REQUIRE(log.has_value());
+  CHECK(fs::file_size(path) == text.size());
+  log->set_attempt(4);
+  for (int i = 0; i < 2000; ++i) log->record("progress", {{"step", i}});
+  log->record("attempt_end", {{"reason", "ok"}, {"code", 0}});
+  REQUIRE(log->drain(std::chrono::seconds(30)));
+  CHECK_FALSE(log->take_failure().has_value());
+  CHECK(fs::file_size(path) < kCompactAtBytes);
+  const std::string after = content(path);
+  CHECK(parse_checked_lines(after).damaged_lines == 0);
+  CHECK(deciding(after).size() == deciding(text).size() + 1);
+  CHECK(after.find("\"step\":1999") != std::string::npos);
+}
+
+TEST_CASE("a record of more than 1 GiB, which an older version left, does not stop lead, and its budget counts") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  const std::string text = long_record();
+  REQUIRE(write_file_atomic(path, text).has_value());
+  // A hole of 1 GiB, as a file system leaves after a crash, and the newest events behind it.
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const off_t end = (off_t{1} << 30) + static_cast<off_t>(text.size());
+  const std::string last = "\n" + line_at(200'000'000, "claimed", 9, {{"job", "43"}}) +
+                           line_at(200'001'000, "restarting", 9, {{"cause", "oom"}, {"left", 1}}) + "{\"torn";
+  REQUIRE(::pwrite(file.get(), last.data(), last.size(), end) == static_cast<ssize_t>(last.size()));
+  auto log = EventLog::open(path);
+  REQUIRE(log.has_value());
+  CHECK(log->cut_bytes() == std::string_view("{\"torn").size());
+  CHECK(fs::file_size(path) < kCompactAtBytes);
+  const auto history = read_history_file(path, false);
+  REQUIRE(history.has_value());
+  CHECK(history->history.restarts() == 4);
+  CHECK(history->last.attempt == 9);
+}
+
+TEST_CASE("a record of days of progress, one a second, stays below 64 MiB and keeps its first day") {
+  // Compacted as EventLog does it, without its fsync for each event. A month (DLRUN_RECORD_DAYS=30) takes a minute; its
+  // largest file is as large as that of these days, since each compaction ends at the same number of lines.
+  const char* const wanted = std::getenv("DLRUN_RECORD_DAYS");
+  const std::int64_t days = parse_int(wanted != nullptr ? wanted : "").value_or(4);
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  constexpr int kChunk = 20'000;
+  std::size_t largest = 0;
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  int compactions = 0;
+  for (std::int64_t second = 0; second < days * 86'400; second += kChunk) {
+    REQUIRE(write_all(file.get(), progress(second, kChunk, 0, kChunk)).has_value());
+    struct stat info {};
+    REQUIRE(::fstat(file.get(), &info) == 0);
+    largest = std::max(largest, static_cast<std::size_t>(info.st_size));
+    if (info.st_size <= static_cast<off_t>(kCompactAtBytes)) continue;
+    auto compact = compact_events(path);
+    REQUIRE(compact.has_value());
+    file = std::move(*compact);
+    ++compactions;
+  }
+  MESSAGE("largest ", largest >> 10U, " KiB, after ", compactions, " compactions");
+  CHECK(largest < kLargestRecordBytes);
+  CHECK(compactions >= days / 4);
+  // The first day is still on the curve.
+  std::size_t first_day = 0;
+  const std::string after = content(path);
+  for (const auto line : split(after, '\n')) {
+    if (kind_of_line(line) == "progress" && *time_of_line(line) < kBegin + 86'400'000) ++first_day;
+  }
+  CHECK(first_day > 200);
+}
+
+TEST_CASE("of a program's report the known fields are recorded, and nothing that makes the record large") {
+  Json body{{"step", 7},
+            {"loss", 0.5},
+            {"epoch", "one"},
+            {"huge", std::string(60'000, 'x')},
+            {"nested", {{"a", {{"b", 1}}}}},
+            {"work_ms", 3.5},
+            {"op", "progress"}};
+  CHECK(kept_progress(body) == Json({{"step", 7}, {"loss", 0.5}, {"work_ms", 3.5}}));
+  Json result{{"final", true},    {"test_accuracy", 0.9}, {"parameters", "3f2a"}, {"notes", std::string(60'000, 'x')},
+              {"nested", {1, 2}}, {"event", "ended"}};
+  CHECK(kept_result(result) == Json({{"test_accuracy", 0.9}, {"parameters", "3f2a"}}));
+  for (int i = 0; i < 1000; ++i) result[fmt::format("k{}", i)] = i;
+  CHECK(kept_result(result).size() == 64);
+}
+
+TEST_CASE("a long text and a long list end in dots in the record") {
+  const TemporaryDirectory run;
+  auto log = EventLog::open(run / "events.jsonl");
+  REQUIRE(log.has_value());
+  log->record("started", {{"argv", std::vector<std::string>(100'000, "a word")}, {"lead", std::string(100'000, 'x')}});
+  REQUIRE(log->drain(std::chrono::seconds(10)));
+  const std::string text = content(run / "events.jsonl");
+  CHECK(text.size() < 200'000);
+  CHECK(text.find("\"...\"") != std::string::npos);
+}

@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+
+#include "runtime/agent/idle_gpus.h"
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = IdleGpus::Clock;
+
+Json beat(const char* key, std::vector<double> percents) {
+  Json gpus = Json::array();
+  for (const double percent : percents) gpus.push_back({percent, 1 << 20, 1 << 30});
+  return {{"type", "beat"}, {key, gpus}};
+}
+
+constexpr Clock::time_point kStart{std::chrono::hours(1)};
+
+}  // namespace
+
+TEST_CASE("nodes that never used their GPUs are named, once") {
+  IdleGpus gpus(seconds(600));
+  gpus.on_start(kStart);
+  for (int minute = 0; minute <= 10; ++minute) {
+    const auto now = kStart + std::chrono::minutes(minute);
+    gpus.note(0, "n1", beat("node_gpus", {97, 80}), now);
+    gpus.note(4, "n2", beat("node_gpus", {0, 0}), now);
+    gpus.note(8, "n3", beat("node_gpus", {0, 0}), now);
+    if (minute < 10) CHECK_FALSE(gpus.due(now));
+  }
+  CHECK(gpus.due(kStart + seconds(600)) == "nodes n[2-3] never used their GPUs (health.idle_gpu_after)");
+  CHECK_FALSE(gpus.due(kStart + seconds(601)));
+}
+
+TEST_CASE("of a node that uses some of its GPUs the others are counted, and work starts the time anew") {
+  IdleGpus gpus(seconds(90));
+  gpus.on_start(kStart);
+  const auto tell = [&](int second, double first, double second_gpu) {
+    const auto now = kStart + seconds(second);
+    gpus.note(0, "n1", beat("gpus", {first}), now);
+    gpus.note(1, "n1", beat("gpus", {second_gpu}), now);
+    return gpus.due(now);
+  };
+  CHECK_FALSE(tell(60, 50, 0));
+  CHECK_FALSE(tell(80, 50, 3));
+  CHECK_FALSE(tell(169, 50, 0));
+  CHECK(tell(170, 50, 0) == "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
+  CHECK_FALSE(tell(180, 50, 0));
+  CHECK_FALSE(tell(190, 50, 20));
+  CHECK(tell(280, 50, 0) == "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
+}
+
+TEST_CASE("nobody is blamed without a limit, before the start, for a GPU that nobody tells of, or for time asleep") {
+  IdleGpus off(std::nullopt);
+  off.on_start(kStart);
+  off.note(0, "n1", beat("gpus", {0}), kStart);
+  CHECK_FALSE(off.due(kStart + std::chrono::hours(10)));
+  IdleGpus early(seconds(60));
+  early.note(0, "n1", beat("gpus", {0}), kStart);
+  CHECK_FALSE(early.due(kStart + std::chrono::hours(10)));
+  IdleGpus silent(seconds(60));
+  silent.on_start(kStart);
+  silent.note(0, "n1", beat("gpus", {0}), kStart);
+  CHECK_FALSE(silent.due(kStart + std::chrono::hours(1)));
+  IdleGpus asleep(seconds(60));
+  asleep.on_start(kStart);
+  asleep.note(0, "n1", beat("gpus", {0}), kStart);
+  asleep.on_asleep(seconds(50));
+  asleep.note(0, "n1", beat("gpus", {0}), kStart + seconds(70));
+  CHECK_FALSE(asleep.due(kStart + seconds(70)));
+  for (const Json& odd :
+       {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}}, Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
+    asleep.note(1, "n2", odd, kStart);
+  CHECK(asleep.due(kStart + seconds(115)) == "node n1 never used its GPUs (health.idle_gpu_after)");
+}
+
+}  // namespace dlrun::agent

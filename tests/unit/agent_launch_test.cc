@@ -1,0 +1,125 @@
+// What an attempt makes of Slurm's words about its nodes.
+#include <doctest/doctest.h>
+
+#include "runtime/agent/controller.h"
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+AttemptOptions on_two_nodes() {
+  AttemptOptions options;
+  options.job_nodes = "n[1-2]";
+  return options;
+}
+
+TEST_CASE("a node where the step cannot be launched is at fault, not the rank that srun ends elsewhere") {
+  Scene scene(on_two_nodes());
+  scene.hello(0, 4);
+  scene.hello(1, 4);
+  SUBCASE("srun's word comes first") {
+    scene.attempt.on_launch_failure("n2", "Invalid job credential", scene.now);
+    scene.attempt.on_exit(0, {128 + SIGTERM, SIGTERM, {}}, scene.now);
+  }
+  SUBCASE("the other node's rank is lost first") {
+    scene.attempt.on_lost(0, "closed", scene.now);
+    scene.attempt.on_launch_failure("n2", "Invalid job credential", scene.now);
+  }
+  SUBCASE("the other node's rank ends first") {
+    scene.attempt.on_exit(0, {128 + SIGTERM, SIGTERM, {}}, scene.now);
+    scene.attempt.on_launch_failure("n2", "Invalid job credential", scene.now);
+  }
+  scene.attempt.on_exit(1, {128 + SIGTERM, SIGTERM, {}}, scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  scene.pass(seconds(3));
+  REQUIRE(scene.attempt.is_over());
+  const auto& end = scene.attempt.end();
+  CHECK(end.reason == "launch_failed");
+  CHECK(end.code == 77);
+  CHECK(end.message == "the step could not be launched on n2: Invalid job credential");
+  CHECK(end.cause == Cause::kNodeFailure);
+  CHECK(end.lost_nodes == std::vector<std::string>{"n2"});
+  CHECK_FALSE(end.first_failed);
+}
+
+TEST_CASE("a step that can be launched on no node says nothing of the nodes") {
+  Scene scene(on_two_nodes());
+  scene.attempt.on_launch_failure("n1", "Plugin initialization failed", scene.now);
+  scene.attempt.on_launch_failure("n2", "Plugin initialization failed", scene.now);
+  scene.attempt.on_step_end(1, "", scene.now);
+  scene.pass(seconds(3));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().reason == "launch_failed");
+  CHECK(scene.attempt.end().cause == Cause::kFailure);
+  CHECK(scene.attempt.end().lost_nodes.empty());
+}
+
+TEST_CASE("a rank that fails of itself keeps its blame, whatever srun says of nodes later") {
+  Scene scene(on_two_nodes());
+  scene.all_join(4);
+  scene.attempt.on_exit(2, {1, 0, {}}, scene.now);
+  scene.attempt.on_launch_failure("n2", "x", scene.now);
+  CHECK(scene.attempt.end().reason == "rank_failed");
+  CHECK(scene.attempt.end().code == 1);
+}
+
+TEST_CASE("a node is lost when the controller holds it for bad, or has taken it from the job") {
+  JobFacts job;
+  job.nodes = "n[1,3]";
+  CHECK(lost_nodes("n[1-3]", {"n3"}, job) == std::vector<std::string>{"n2", "n3"});
+  CHECK(lost_nodes("n1", {}, job).empty());
+  job.nodes = "";
+  CHECK(lost_nodes("n1", {}, job).empty());
+  CHECK(lost_nodes("n1", {"n1"}, job) == std::vector<std::string>{"n1"});
+}
+
+TEST_CASE("a success is recorded soon, also while srun waits for a controller that is away") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.on_exit(0, {}, scene.now);
+  scene.attempt.on_exit(1, {}, scene.now);
+  scene.pass(seconds(2));
+  CHECK_FALSE(scene.attempt.is_over());
+  CHECK(*scene.attempt.next_deadline() == scene.now + seconds(1));
+  scene.pass(seconds(1));
+  REQUIRE(scene.attempt.is_over());
+  CHECK_FALSE(scene.attempt.step_is_over());
+  CHECK(scene.attempt.end().reason == "ok");
+  CHECK(scene.notes.count("attempt_end") == 1);
+  CHECK(scene.notes.stops.empty());
+  scene.attempt.on_own_signal(SIGTERM, scene.now);
+  CHECK(scene.notes.count("signal") == 0);
+  scene.attempt.on_step_end(0, "", scene.now);
+  CHECK(scene.attempt.step_is_over());
+}
+
+TEST_CASE("from Slurm 24.05 on a job that ends in its grace time is queued again by Slurm, where a requeue preempts") {
+  const auto config = [](std::string_view version, std::string_view type, std::string_view mode) {
+    return fmt::format(
+        "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION           = {}\n", mode,
+        type, version);
+  };
+  const std::string_view batch = "PartitionName=p State=UP PreemptMode=REQUEUE TotalNodes=4";
+  const std::string_view cancels = "PartitionName=p State=UP PreemptMode=CANCEL TotalNodes=4";
+  CHECK(requeues_preempted(config("24.05.0", "partition_prio", "CANCEL"), batch));
+  CHECK(requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), ""));
+  CHECK(requeues_preempted(config("24.11.5", "qos", "GANG,REQUEUE"), cancels));
+  CHECK_FALSE(requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), cancels));
+  CHECK_FALSE(requeues_preempted(config("23.11.9", "partition_prio", "REQUEUE"), batch));
+  CHECK_FALSE(requeues_preempted(config("22.05.8", "qos", "REQUEUE"), batch));
+  CHECK_FALSE(requeues_preempted("", batch));
+}
+
+TEST_CASE("ranks are told to mark their errors where these come to lead") {
+  for (const bool marks : {false, true}) {
+    AttemptOptions options;
+    options.marks_errors = marks;
+    Scene scene(options);
+    scene.all_join(2);
+    REQUIRE(scene.notes.sent.size() == 2);
+    CHECK(scene.notes.sent[0].second["marked"] == marks);
+  }
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,81 @@
+// The processes of a step, without the signals that tell of their ends.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/descendants.h"
+#include "runtime/agent/process_tree.h"
+#include "runtime/agent/step.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct Heard final : StepHandler {
+  std::vector<int> ended;
+  bool is_over = false;
+  void on_task_end(int rank, std::string_view, int, int) override { ended.push_back(rank); }
+  void on_cancelled(std::string_view) override {}
+  void on_out_of_memory() override {}
+  void on_node_failure(std::string_view) override {}
+  void on_foreign_line(std::string_view) override {}
+  void on_launcher_killed(int) override {}
+  void on_launch_failure(std::string_view, std::string_view) override {}
+  void on_step_end(int, std::string_view) override { is_over = true; }
+};
+
+TEST_CASE("a step whose SIGCHLD was lost ends all the same: it is collected after each round of the loop") {
+  for (const bool is_local : {true, false}) {
+    CAPTURE(is_local);
+    auto loop = EventLoop::create();
+    REQUIRE(loop);
+    Heard heard;
+    Sink out(*loop, STDOUT_FILENO);
+    Sink err(*loop, STDERR_FILENO);
+    const StepPlumbing plumbing{*loop, heard, out, err};
+    const auto env = Env::of_process();
+    auto step = is_local ? start_local(plumbing, {"true"}, env, 2) : start_srun(plumbing, {"true"}, env);
+    REQUIRE(step);
+    for (const auto until = Clock::now() + seconds(10); !heard.is_over && Clock::now() < until;) {
+      loop->run_once(milliseconds(10));
+      (*step)->tick();
+    }
+    CHECK(heard.is_over);
+    CHECK(heard.ended.size() == (is_local ? 2 : 0));
+  }
+}
+
+TEST_CASE("descendants are found down to the last, also those of orphans, and has_children() says when all are gone") {
+  adopt_orphans();
+  CHECK_FALSE(has_children());
+  const auto pid = start_program(
+      {.argv = {"bash", "-c", "setsid bash -c 'sleep 60 & sleep 60; :' & sleep 60; :"}, .env = Env::of_process()});
+  REQUIRE(pid);
+  // bash, the three sleeps, and the bash between: all but the first may still be on their way.
+  for (const auto until = Clock::now() + seconds(10); descendants().size() < 5 && Clock::now() < until;) ::usleep(5000);
+  CHECK(descendants().size() == 5);
+  CHECK(descendants(*pid).empty());
+  CHECK(use_of_descendants(-1).processes == 5);
+  ::kill(*pid, SIGKILL);
+  CHECK(ends_within(*pid, seconds(5)));
+  CHECK(descendants().size() >= 3);  // they are ours now
+  CHECK(has_children());
+  for (const auto until = Clock::now() + seconds(10); has_children() && Clock::now() < until;) {
+    for (const pid_t left : descendants()) ::kill(left, SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+  }
+  CHECK_FALSE(has_children());
+  CHECK(descendants().empty());
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,195 @@
+// Whose text is whose on srun's standard error: agents mark what programs print, lead takes the marks off.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/agent/text_marks.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = TextMarker::Clock;
+
+TextMarks marks() {
+  Key secret{};
+  secret.fill(7);
+  return marks_of(secret);
+}
+
+std::vector<std::string> slurm_lines() {
+  const auto text = read_file(DLRUN_SOURCE_DIR "/tests/reference/slurm_lines.txt", 1U << 20U);
+  REQUIRE(text);
+  std::vector<std::string> lines;
+  for (const auto line : split(*text, '\n')) {
+    if (!line.empty() && !line.starts_with('#')) lines.emplace_back(line);
+  }
+  return lines;
+}
+
+/// What lead makes of srun's standard error.
+struct Lead {
+  std::vector<std::string> slurms;  ///< lines that are Slurm's
+  MarkedTextReader reader{marks(), [this](std::string_view line) { slurms.emplace_back(line); }};
+
+  std::string read(std::string_view bytes) { return reader.read(bytes); }
+};
+
+/// All of text as its agent passes it on.
+std::string marked(std::string_view text) {
+  TextMarker marker(marks());
+  auto out = marker.add(text, Clock::time_point());
+  return out + marker.take_rest();
+}
+
+TEST_CASE("no line of Slurm's that a program prints is taken for Slurm's") {
+  for (const auto& line : slurm_lines()) {
+    for (const auto& text : {line + "\n", line, "50%\r" + line + "\n", "50%" + line, "\n" + line + "\r\n"}) {
+      CAPTURE(text);
+      Lead lead;
+      CHECK(lead.read(marked(text)) == text);
+      CHECK(lead.slurms.empty());
+    }
+  }
+}
+
+TEST_CASE("Slurm's lines are found among the text of ranks, also behind a line that has no end") {
+  for (const auto& line : slurm_lines()) {
+    Lead lead;
+    CHECK(lead.read(marked("50%\r") + line + "\n" + marked("100%\n")) == "50%\r\n" + line + "\n100%\n");
+    CHECK(lead.slurms == std::vector<std::string>{line});
+  }
+}
+
+TEST_CASE("the marks are the attempt's: a program that copies those of another cannot pass for Slurm, nor lead") {
+  Key other{};
+  other.fill(8);
+  CHECK(marks_of(other).head != marks().head);
+  CHECK(marks_of(other).tail != marks().tail);
+  CHECK(marks().head != marks().tail);
+  Lead lead;
+  const auto forged = marks_of(other).head + "srun: error: Node failure on n1" + marks_of(other).tail + "\n";
+  CHECK(lead.read(marked(forged)) == forged);
+  CHECK(lead.slurms.empty());
+}
+
+TEST_CASE("every byte comes through, in pieces of any length and over lines of any length") {
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  all += std::string(5000, 'x') + "\n" + std::string(3000, '\x10') + "\n\n\r\r\n" + all;
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1024}, all.size()}) {
+    CAPTURE(piece);
+    TextMarker marker(marks());
+    Lead lead;
+    std::string text;
+    for (std::size_t at = 0; at < all.size(); at += piece)
+      text += lead.read(marker.add(std::string_view(all).substr(at, piece), Clock::time_point()));
+    text += lead.read(marker.take_rest());
+    CHECK(text == all);
+    CHECK(lead.slurms.empty());
+  }
+  const auto bytes = marked(all);
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1024}}) {
+    Lead lead;
+    std::string text;
+    for (std::size_t at = 0; at < bytes.size(); at += piece)
+      text += lead.read(std::string_view(bytes).substr(at, piece));
+    CHECK(text == all);
+  }
+}
+
+TEST_CASE("a marked line is shorter than slurmstepd's buffer, so that it comes in one piece") {
+  const auto text = marked(std::string(100'000, '\x1e') + std::string(100'000, 'x') + "\n");
+  for (const auto line : split(text, '\n')) CHECK(line.size() < TextMarker::kLineBytes);
+}
+
+TEST_CASE("an open line waits for its end, but not longer than the limit") {
+  TextMarker marker(marks());
+  const Clock::time_point start{};
+  Lead lead;
+  CHECK(marker.add("a\nb", start) == marked("a\n"));
+  CHECK(marker.take_late(start + TextMarker::kOpenLimit / 2).empty());
+  CHECK(marker.held_bytes() == 1);
+  CHECK(lead.read(marker.whole("dlrun: rank 0: x\n")) == "dlrun: rank 0: x\n");
+  CHECK(lead.read(marker.take_late(start + TextMarker::kOpenLimit)) == "b");
+  CHECK(marker.held_bytes() == 0);
+}
+
+TEST_CASE("a line that is torn between those of another rank is nobody else's") {
+  const auto torn = marked("first srun: error: Node failure on n1\n");
+  const auto whole = marked("second\n");
+  for (std::size_t at = 0; at <= torn.size(); ++at) {
+    CAPTURE(at);
+    Lead lead;
+    const auto text = lead.read(torn.substr(0, at) + whole + torn.substr(at) + whole);
+    for (const auto& line : lead.slurms) CHECK(line.find("srun") == std::string::npos);
+    CHECK(text.find("second\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("labels of srun stand in front of each line, and only there") {
+  Lead lead;
+  const auto whole = [](std::string_view text) { return TextMarker(marks()).whole(text); };
+  CHECK(lead.read(" 0: " + whole("a\nb\nc")) == " 0: a\n 0: b\n 0: c");
+  CHECK(lead.read(" 0: " + whole("d\n")) == "d\n");
+  CHECK(lead.read(" 0: " + whole("50%") + "10: " + whole("60%\n")) == " 0: 50%\n10: 60%\n");
+  CHECK(lead.read("10: slurmstepd: error: x\n") == "10: slurmstepd: error: x\n");
+  CHECK(lead.slurms == std::vector<std::string>{"10: slurmstepd: error: x"});
+}
+
+TEST_CASE("text that no agent marked is passed on, and a line without end in bounded memory") {
+  Lead lead;
+  CHECK(lead.read("Loading image") == "");
+  CHECK(lead.read(marked("a\n")) == "Loading imagea\n");
+  CHECK(lead.read(std::string(5000, 'x')) == std::string(5000, 'x'));
+  CHECK(lead.read("y\nsrun: z\n") == "y\nsrun: z\n");
+  CHECK(lead.slurms == std::vector<std::string>{"srun: z"});
+  CHECK(lead.read("rest") == "");
+  CHECK(lead.reader.take_rest() == "rest");
+}
+
+TEST_CASE("where srun writes the ranks' standard error to a file, nothing is marked") {
+  const Env none;
+  const auto goes = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "srun");
+    words.insert(words.end(), {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
+    return ranks_errors_go_elsewhere(words, none);
+  };
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--output=%t.out"}, {"--error", "x"}, {"-e", "x"}, {"-ox"}, {"-lo", "x"}, {"--outp=x"}, {"--err=x"}}) {
+    CAPTURE(words.front());
+    CHECK(goes(words));
+  }
+  for (const auto& words : std::vector<std::vector<std::string>>{{},
+                                                                 {"--output=all"},
+                                                                 {"-o0"},
+                                                                 {"--error", "none"},
+                                                                 {"--exclusive"},
+                                                                 {"-n2"},
+                                                                 {"--open-mode=append"},
+                                                                 {"--export=ALL"},
+                                                                 {"-l"},
+                                                                 {"-w", "node"},
+                                                                 {"-woe"},
+                                                                 {"-O"}}) {
+    CAPTURE((words.empty() ? "" : words.front()));
+    CHECK_FALSE(goes(words));
+  }
+  Env env;
+  env.set("SRUN_ERROR", "file");
+  CHECK(ranks_errors_go_elsewhere({"srun", "dlrun-agent"}, env));
+}
+
+TEST_CASE("srun's unbuffered output, which tears lines, is left out") {
+  Env env;
+  env.set("SLURM_UNBUFFEREDIO", "1");
+  std::vector<std::string> argv{"srun", "-u", "-n2", "--unbuffered", "dlrun-agent", "rank", "--", "python", "-u"};
+  keep_lines_whole(argv, env);
+  CHECK(argv == std::vector<std::string>{"srun", "-n2", "dlrun-agent", "rank", "--", "python", "-u"});
+  CHECK_FALSE(env.has("SLURM_UNBUFFEREDIO"));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,119 @@
+#include "common/bad_nodes.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::sys_seconds;
+
+constexpr sys_seconds kNow{std::chrono::seconds(1'800'000'000)};
+
+BadNode bad(std::string node, std::string reason = "its disk is full", std::string cluster = "grete") {
+  return {std::move(node), std::move(cluster), std::move(reason), "mnist-1", "42", kNow, kNow + hours(1)};
+}
+
+std::vector<std::string> names(const Result<std::vector<BadNode>>& nodes) {
+  REQUIRE(nodes);
+  std::vector<std::string> all;
+  for (const BadNode& one : *nodes) all.push_back(one.node);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("bad nodes are remembered until their time is over, each with its latest reason") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  CHECK(names(read_bad_nodes(file, kNow)).empty());
+  const std::vector<BadNode> first{bad("n2"), bad("n1")};
+  REQUIRE(remember_bad_nodes(file, first));
+  const std::vector<BadNode> again{bad("n2", "it hung")};
+  REQUIRE(remember_bad_nodes(file, again));
+
+  const auto known = read_bad_nodes(file, kNow);
+  CHECK(names(known) == std::vector<std::string>{"n1", "n2"});
+  CHECK((*known)[1].reason == "it hung");
+  CHECK((*known)[1].run == "mnist-1");
+  CHECK((*known)[1].job == "42");
+  CHECK((*known)[1].until == kNow + hours(1));
+  CHECK(names(read_bad_nodes(file, kNow + hours(1))).empty());
+}
+
+TEST_CASE("a node that is forgotten is good on every cluster, until it is bad again") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  const std::vector<BadNode> nodes{bad("n1"), bad("n1", "lost", "juwels"), bad("n2")};
+  REQUIRE(remember_bad_nodes(file, nodes));
+  REQUIRE(forget_bad_node(file, "n1", kNow));
+  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n2"});
+  const std::vector<BadNode> again{bad("n1")};
+  REQUIRE(remember_bad_nodes(file, again));
+  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1", "n2"});
+}
+
+TEST_CASE("runs that remember nodes at the same time lose none") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  std::vector<std::thread> runs;
+  for (int run = 0; run < 8; ++run) {
+    runs.emplace_back([&, run] {
+      for (int i = 0; i < 20; ++i) {
+        const std::vector<BadNode> one{bad(fmt::format("n{}", run * 20 + i))};
+        CHECK(remember_bad_nodes(file, one));
+      }
+    });
+  }
+  for (auto& run : runs) run.join();
+  CHECK(names(read_bad_nodes(file, kNow)).size() == 160);
+}
+
+TEST_CASE("a line after a torn one is not lost with it") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  REQUIRE(create_file_exclusive(file, R"({"node":"n9","un)"));
+  const std::vector<BadNode> one{bad("n1")};
+  REQUIRE(remember_bad_nodes(file, one));
+  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
+}
+
+TEST_CASE("lines that name no single node are passed over") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  std::vector<BadNode> nodes;
+  for (const char* name : {"", "--help", "n[1-9]", "n1,n2", "../n1", "n 1", "\x1b[31mn1"}) nodes.push_back(bad(name));
+  nodes.push_back(bad("n3"));
+  REQUIRE(remember_bad_nodes(file, nodes));
+  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n3"});
+}
+
+TEST_CASE("a memory of any size is read within a bound, its end counts") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  REQUIRE(create_file_exclusive(file, std::string(3U << 20U, 'x')));
+  const std::vector<BadNode> one{bad("n1")};
+  REQUIRE(remember_bad_nodes(file, one));
+  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
+}
+
+TEST_CASE("what is no regular file is refused and not waited for") {
+  const TemporaryDirectory folder;
+  const auto pipe = folder.path() / "known-bad.jsonl";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(read_bad_nodes(pipe, kNow).error().code == Errc::kInvalid);
+  const std::vector<BadNode> one{bad("n1")};
+  CHECK_FALSE(remember_bad_nodes(pipe, one));
+  CHECK_FALSE(read_bad_nodes(folder.path(), kNow));
+}
+
+}  // namespace dlrun

@@ -1,0 +1,197 @@
+// The one printer: what no value can do to a terminal, and what no stream can do to dlrun.
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/report.h"
+#include "cli/terminal/log_output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/stream.h"
+#include "cli/terminal/text.h"
+#include "tests/unit/cli_fixture.h"
+
+namespace dlrun {
+namespace {
+
+// The clipboard (OSC 52), C1's CSI in UTF-8 and alone, a turned direction, a hidden character, a tag, a forged line.
+const std::string kNasty = std::string(
+                               "a\033]52;c;eA==\a\xc2\x9b"
+                               "2J\x9b"
+                               "1m\u202eb\u200b\U000e0041\r\nforged") +
+                           '\0' + "c";
+const std::string kEscaped =
+    "a\\x1b]52;c;eA==\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x00c";
+
+/// What a function prints on standard output, in a process of its own; then "exit CODE" or "signal NUMBER".
+template <typename Print>
+std::string printed_into(int fd, int broken, Print print) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(fd, broken);
+    ::_exit(print());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("exit {}", WEXITSTATUS(status));
+}
+
+/// The writing end of a pipe that nobody reads.
+UniqueFd unread_pipe() {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  ::close(ends[0]);
+  return UniqueFd(ends[1]);
+}
+
+}  // namespace
+
+TEST_CASE("a value is escaped as it is put into a text, styled or not, and only the text's own newlines are newlines") {
+  CHECK(text("{}\n", kNasty).plain() == kEscaped + "\n");
+  CHECK(text("{}\n", styled(Style::kRed, kNasty)).plain() == kEscaped + "\n");
+  CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) == "\033[31m" + kEscaped + "\033[0m\n");
+  CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscaped + " and 7");
+  CHECK(text("{}",
+             "a\x01"
+             "b\x02")
+            .render(true) == "a\\x01b\\x02");  // the marks of a style are no way in
+}
+
+TEST_CASE("cells of a table are escaped, and columns are as wide as what is shown") {
+  CHECK(table({{"A", "B"}, {kNasty, "x"}}).plain() ==
+        "A" + std::string(kEscaped.size() + 1, ' ') + "B\n" + kEscaped + "  x\n");
+  CHECK(table({{"A"}, {"b"}}).render(true) == "\033[1mA\033[0m\nb\n");
+}
+
+TEST_CASE("text of several lines keeps newlines and tabs, and nothing else that controls a terminal") {
+  CHECK(Text::of_lines("one\n\ttwo\033[2J\r\n").plain() == "one\n\ttwo\\x1b[2J\\x0d\n");
+  CHECK(Text::of_lines("").plain().empty());
+}
+
+TEST_CASE("status escapes every field that somebody else can write: id, job, nodes, result, failure, host, paths") {
+  RunStatus status;
+  status.state = RunState::kFailed;
+  status.detail = kNasty;
+  status.job = {kNasty, "1" + kNasty};
+  RunRecord& record = status.facts.record;
+  record.has_events = true;
+  record.hosts = kNasty;
+  record.ranks = 2;
+  record.result = nlohmann::ordered_json{{"k\033[2J", "v\033[2J"}, {"n", {{"\u202e", "\u009b"}}}}.dump();
+  record.first_failed = RankFailure{1, kNasty, 3, kNasty, kNasty};
+  record.warnings = {RunWarning{kNasty, kNasty, 1}};
+  record.restarts = {{0, kNasty, 1}};
+  const IndexEntry run{kNasty, kNasty, "/no/" + std::string("such\033[2J\u202e"), kNasty};
+  const std::string shown = status_text(run, status).plain();
+  for (const char c : shown) CHECK((c == '\n' || !is_control(c)));
+  CHECK(shown.find("\u202e") == std::string::npos);
+  CHECK(shown.find("\u009b") == std::string::npos);
+  CHECK(shown.find("\nforged") == std::string::npos);
+  CHECK(shown.find("/no/such\\x1b[2J") != std::string::npos);
+  CHECK(end_text(run, status).find("\nforged") == std::string::npos);
+}
+
+TEST_CASE("JSON stays the same value without a character that controls, hides or turns") {
+  const nlohmann::ordered_json json{{"k\u202e", "\x7f\u009b\u200b\U000e0041 plain ä\n\033"}};
+  const std::string shown = printable_json(json.dump(2));
+  CHECK(shown == "{\n  \"k\\u202e\": \"\\u007f\\u009b\\u200b\\udb40\\udc41 plain ä\\n\\u001b\"\n}");
+  CHECK(nlohmann::ordered_json::parse(shown) == json);
+}
+
+TEST_CASE("a log on a terminal keeps its colours and its progress bars, and nothing else that controls a terminal") {
+  const auto shown = [](std::string_view log, bool colour = true) {
+    LogFilter filter(colour);
+    std::string text = filter.pass(log);
+    return text + filter.finish();
+  };
+  CHECK(shown("plain\n\ttab ä\n") == "plain\n\ttab ä\n");
+  CHECK(shown("\033[1;31mred\033[0m\n") == "\033[1;31mred\033[0m\n\033[0m");
+  CHECK(shown("\033[38;5;8mgrey\033[m") == "\033[38;5;8mgrey\033[m\033[0m");
+  CHECK(shown("\033[8mhidden") == "\\x1b[8mhidden");
+  CHECK(shown("\033[38;5mx") == "\\x1b[38;5mx");
+  CHECK(shown("\033[999999999999999999999999999999mx").starts_with("\\x1b[999"));
+  CHECK(shown("\033]52;c;eA==\a") == "\\x1b]52;c;eA==\\x07");
+  CHECK(shown("\033[2J\033[10;10H\xc2\x9b"
+              "2J\x9b\u202e") == "\\x1b[2J\\x1b[10;10H\\xc2\\x9b2J\\x9b\\xe2\\x80\\xae");
+  CHECK(shown(" 10 %\r 20 %\033[K\r\n") == " 10 %\r\033[K 20 %\n");
+  CHECK(shown(" 10 %\r 20 %\r\n\033[31mred", false) == " 10 %\n 20 %\nred");
+  CHECK(shown("an end in a sequence \033[3") == "an end in a sequence \\x1b[3");
+  CHECK(shown("an end in a character \xe2\x80") == "an end in a character \\xe2\\x80");
+}
+
+TEST_CASE("a log that comes byte by byte is shown as one that comes at once") {
+  const std::string log =
+      "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" + kNasty;
+  LogFilter whole(true), pieces(true);
+  std::string expected = whole.pass(log), found;
+  expected += whole.finish();
+  for (const char c : log) found += pieces.pass({&c, 1});
+  found += pieces.finish();
+  CHECK(found == expected);
+}
+
+TEST_CASE("nothing is thrown and no signal comes where standard error is full, closed, or read by nobody") {
+  const Cli cli;
+  const auto tell = [&cli] {
+    print_error(cli, "one");
+    print_warning(cli, "two");
+    print_note(cli, "three");
+    print_diagnostics(cli, {Diagnostic{}});
+    print_aside(cli, text("four"));
+    return 7;
+  };
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)), closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  CHECK(printed_into(full.get(), STDERR_FILENO, tell) == "exit 7");
+  CHECK(printed_into(closed.get(), STDERR_FILENO, tell) == "exit 7");
+  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, tell) == "exit 7");
+}
+
+TEST_CASE("standard output that fails is remembered, and whether that is because nobody reads it any more") {
+  const Cli cli;
+  const auto tell = [&cli] {
+    print(cli, "{}\n", std::string(1U << 20U, 'x'));
+    print_json({{"a", 1}});
+    print_document("text");
+    const bool is_told = !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
+    return (is_all_printed() ? 1 : 2) + (has_reader_left() ? 10 : 20) + (is_told ? 100 : 0);
+  };
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)), fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  CHECK(printed_into(fine.get(), STDOUT_FILENO, tell) == "exit 21");
+  CHECK(printed_into(full.get(), STDOUT_FILENO, tell) == "exit 122");
+  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, tell) == "exit 112");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "a command whose standard error is full ends with its own code") {
+  const auto status = [&] { return call({"status", "no-such-run"}); };
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  CHECK(printed_into(full.get(), STDERR_FILENO, status) == "exit 6");
+  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, status) == "exit 6");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "a command whose output nobody reads any more ends as by SIGPIPE, without a word") {
+  const auto schema = [&] { return call({"schema"}); };
+  const auto help = [&] { return call({"submit", "--help"}); };
+  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, schema) == "exit 141");
+  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, help) == "exit 141");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "a message of several lines cannot forge another of dlrun's") {
+  CHECK(said_by({"status", "x\ndlrun: submitted"}).find("\ndlrun: submitted") == std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "an unknown word on the command line is escaped, too") {
+  CHECK(said_by({"status", "x\033[2Jy"}).find('\033') == std::string::npos);
+  CHECK(said_by({"x\033[2Jy"}).find('\033') == std::string::npos);
+  CHECK(said_by({"submit", "a", "b\033[2J"}).find('\033') == std::string::npos);
+}
+
+}  // namespace dlrun

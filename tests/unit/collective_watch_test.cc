@@ -1,0 +1,115 @@
+#include "runtime/comm/collective_watch.h"
+
+#include <atomic>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// A device that does what a test says.
+struct Scripted final : DeviceCollectives {
+  std::atomic<bool> is_stuck{false};
+  std::atomic<int> looks_until_done{0};
+  std::atomic<bool> is_broken{false};
+  std::atomic<int> aborts{0};
+
+  Result<> error() override {
+    if (is_broken) return fail(Errc::kPeer, "NCCL: remote process exited");
+    return {};
+  }
+  bool is_busy() override {
+    if (is_stuck) return true;
+    return looks_until_done-- > 0;
+  }
+  void cut_off() override {
+    ++aborts;
+    is_stuck = false;  // what waits ends, with partial sums
+  }
+};
+
+Result<> started() {
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("collectives that ended well are settled, and the caller waits for those under way") {
+  Scripted device;
+  CollectiveWatch watch(device, milliseconds(10'000));
+  CHECK(watch.settled(milliseconds(0)));
+  device.looks_until_done = 20;
+  REQUIRE(watch.start(started));
+  CHECK(watch.settled(milliseconds(10'000)));
+  CHECK(device.looks_until_done < 0);
+  CHECK(device.aborts == 0);
+}
+
+TEST_CASE("a collective that was cut off after its wait is not settled, though nothing is under way any more") {
+  Scripted device;
+  CollectiveWatch watch(device, milliseconds(5));
+  device.is_stuck = true;
+  REQUIRE(watch.start(started));
+  REQUIRE(watch.healthy());  // wait() returns: on a device it waits for nothing
+  while (device.aborts == 0) watch.look();
+  CHECK_FALSE(device.is_busy());
+  const auto settled = watch.settled(milliseconds(10'000));
+  REQUIRE_FALSE(settled);
+  CHECK(settled.error().code == Errc::kPeer);
+  CHECK(settled.error().message == "a collective did not end within 0.005 s; a rank is lost or stuck");
+}
+
+TEST_CASE("an error that the library finds by itself is not settled, before any watchdog has looked") {
+  Scripted device;
+  CollectiveWatch watch(device, milliseconds(10'000));
+  REQUIRE(watch.start(started));
+  device.is_broken = true;  // and its kernel has ended
+  const auto settled = watch.settled(milliseconds(10'000));
+  REQUIRE_FALSE(settled);
+  CHECK(settled.error().message == "NCCL: remote process exited");
+  CHECK(device.aborts == 1);
+  device.is_broken = false;
+  CHECK_FALSE(watch.settled(milliseconds(0)));  // for good
+  CHECK_FALSE(watch.start(started));
+}
+
+TEST_CASE("waiting for collectives at the end has a bound, after which they are cut off") {
+  Scripted device;
+  CollectiveWatch watch(device, milliseconds(60'000));
+  device.is_stuck = true;
+  REQUIRE(watch.start(started));
+  const auto before = steady_clock::now();
+  CHECK_FALSE(watch.settled(milliseconds(20)));
+  CHECK(steady_clock::now() - before < std::chrono::seconds(20));
+  CHECK(device.aborts == 1);
+}
+
+TEST_CASE("what was abandoned is not settled, and the first reason stays") {
+  Scripted device;
+  CollectiveWatch watch(device, milliseconds(60'000));
+  watch.abandon("the communicator was abandoned");
+  watch.abandon("another reason");
+  const auto settled = watch.settled(milliseconds(0));
+  REQUIRE_FALSE(settled);
+  CHECK(settled.error().message == "the communicator was abandoned");
+  CHECK(device.aborts == 1);
+}
+
+TEST_CASE("a watchdog on another thread and a caller that waits see one abort") {
+  Scripted device;
+  CollectiveWatch watch(device, milliseconds(5));
+  device.is_stuck = true;
+  REQUIRE(watch.start(started));
+  std::thread watchdog([&] {
+    while (watch.healthy()) watch.look();
+  });
+  CHECK_FALSE(watch.settled(milliseconds(60'000)));
+  watchdog.join();
+  CHECK(device.aborts == 1);
+}
+
+}  // namespace dlrun

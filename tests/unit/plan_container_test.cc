@@ -1,0 +1,123 @@
+// What a job's script says for its container, and what the sessions beside it say.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "launcher/plan/plan.h"
+#include "launcher/plan/render.h"
+
+namespace dlrun {
+namespace {
+
+tl::expected<LaunchPlan, std::vector<Diagnostic>> plan_of(const std::string& text) {
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m}\n" + text;
+  request.current_dir = "/exp";
+  auto loaded = load_spec(request);
+  if (!loaded) FAIL(format_diagnostics(loaded.error()));
+  return make_plan(*loaded, {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer"});
+}
+
+LaunchPlan planned(const std::string& text) {
+  auto plan = plan_of(text);
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  return std::move(*plan);
+}
+
+std::string script(const LaunchPlan& plan) {
+  const auto text = render_script(plan);
+  REQUIRE(text.has_value());
+  return *text;
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+constexpr const char* kBoxed = "container: {runtime: pyxis, image: /a.sqsh}\n";
+
+TEST_CASE("PMIx's variable is set for a step that srun starts over PMIx, and for nothing else") {
+  for (const char* more : {"", kBoxed, "container: {runtime: enroot, image: /a.sqsh}\n"}) {
+    CAPTURE(more);
+    const auto with = [&](const std::string& launch) { return planned(launch + "\n" + more); };
+    const auto mpi = with("launch: {preset: mpi, command: [x]}");
+    CHECK(has(script(mpi), "[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash"));
+    // A session's step and one beside the ranks have no PMIx.
+    CHECK_FALSE(has(render_interactive(mpi, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));
+    CHECK_FALSE(has(render_attach(mpi, {"1", "n1", "", 6}, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));
+    for (const char* mode : {"none", "pmi2"}) {
+      if (std::string_view(mode) == "pmi2" && has(more, "enroot")) continue;
+      CHECK_FALSE(
+          has(script(with(fmt::format("launch: {{preset: mpi, mpi: {}, command: [x]}}", mode))), "PMIX_MCA_gds=hash"));
+    }
+    CHECK(has(script(with("launch: {preset: mpi, mpi: pmix_v4, command: [x]}")), "PMIX_MCA_gds=hash"));
+    CHECK_FALSE(has(script(with("launch: {preset: torch, command: [x]}")), "PMIX_MCA_gds=hash"));
+  }
+  CHECK_FALSE(has(script(planned(std::string("train: {data: {dataset: digits}, backend: gloo}\n") + kBoxed)),
+                  "PMIX_MCA_gds=hash"));
+}
+
+TEST_CASE("a shell beside the ranks does not save the container over the job's image") {
+  const auto plan = planned("launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c.sqsh}\n");
+  CHECK(has(script(plan), "--container-save=/b/c.sqsh"));
+  CHECK_FALSE(has(render_attach(plan, {"1", "n1", "", 6}, {"x"}, "s", false).script, "--container-save"));
+}
+
+TEST_CASE("the folder of a saved container is made, and several nodes do not save into one file") {
+  const std::string save = "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c d/e.sqsh}\n";
+  CHECK(has(script(planned(save)), "mkdir -p -- '/b/c d'"));
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.current_dir = "/exp";
+  for (const char* resources : {"{time: 1m, nodes: 2}", "{time: 1m, ntasks: 4}", "{time: 1m, nodes: 1-2}"}) {
+    CAPTURE(resources);
+    request.text = "resources: " + std::string(resources) + "\n" + save;
+    const auto loaded = load_spec(request);
+    REQUIRE(loaded.has_value());
+    const auto plan = make_plan(*loaded, {"/runs", "/a/dlrun-agent", "/a/dlrun-trainer"});
+    REQUIRE_FALSE(plan.has_value());
+    CHECK(has(format_diagnostics(plan.error()), "would write '/b/c d/e.sqsh'; give resources.nodes: 1"));
+  }
+}
+
+TEST_CASE("the image says which parts of NVIDIA's driver it wants, and a job without GPUs asks for none") {
+  for (const char* runtime : {"pyxis", "enroot"}) {
+    CAPTURE(runtime);
+    const auto text = [&](const std::string& resources, const char* image) {
+      return script(planned(fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}", runtime,
+                                        image, resources)));
+    };
+    const std::string gpus = text("", "/a.sqsh");
+    CHECK(has(gpus, "export NVIDIA_VISIBLE_DEVICES=void"));
+    CHECK_FALSE(has(gpus, "NVIDIA_DRIVER_CAPABILITIES"));
+  }
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.current_dir = "/exp";
+  const auto with_gpus = [&](const std::string& more) {
+    request.text = "resources: {time: 1m, gpus_per_node: 1}\nlaunch: {command: [x]}\n" + more;
+    const auto loaded = load_spec(request);
+    REQUIRE(loaded.has_value());
+    return script(*make_plan(*loaded, {"/runs", "/a/dlrun-agent", "/a/dlrun-trainer"}));
+  };
+  const auto file = with_gpus(kBoxed);
+  CHECK(has(file, "export NVIDIA_VISIBLE_DEVICES=all"));
+  CHECK(has(file, "/a.sqsh etc/environment"));
+  CHECK(has(file, "  export NVIDIA_DRIVER_CAPABILITIES=compute,utility"));
+  CHECK(has(with_gpus("container: {runtime: pyxis, image: ubuntu}\n"), "export NVIDIA_DRIVER_CAPABILITIES=all"));
+  const auto users = with_gpus(std::string(kBoxed) + "environment: {vars: {NVIDIA_DRIVER_CAPABILITIES: video}}\n");
+  CHECK(has(users, "export NVIDIA_DRIVER_CAPABILITIES=video"));
+  CHECK_FALSE(has(users, "compute,utility"));
+}
+
+TEST_CASE("a session under enroot makes and holds its container as a job does") {
+  const auto plan = planned("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");
+  const auto session = render_interactive(plan, {"x"}, "s", false).script;
+  CHECK(has(session, "coproc dlrun_holders"));
+  CHECK(has(session, "--nodelist=\"$SLURMD_NODENAME\""));
+  CHECK(has(script(plan), "${dlrun_unmade:+--container-words \"$dlrun_unmade\"}"));
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,132 @@
+// A repository whose own configuration names programs, everywhere git knows a place for one. None may be started: the
+// repository around a spec need not be the caller's work.
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "launcher/runs/git.h"
+#include "launcher/runs/provenance.h"
+#include "launcher/runs/snapshot.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHostileRepository = R"sh(
+set -eu
+cd "$1"
+canary() { printf '%s' "touch '$1/canary-$2'; cat"; }
+hostile() { # what git can be told to start; in the repository that is the current folder
+  for key in core.fsmonitor core.sshCommand core.pager core.editor core.alternateRefsCommand core.gitProxy diff.external \
+      filter.evil.clean filter.evil.smudge filter.evil.process filter.lfs.clean filter.lfs.process \
+      diff.evil.command diff.evil.textconv credential.helper gpg.program pager.diff alias.diff alias.ls-files; do
+    git config "$key" "$(canary "$1" "$2$key")"
+  done
+  git config filter.evil.required true
+  mkdir -p .git/hooks
+  for hook in post-index-change fsmonitor-watchman pre-commit post-checkout reference-transaction; do
+    printf '#!/bin/sh\ntouch "%s/canary-%s%s"\n' "$1" "$2" "$hook" >.git/hooks/$hook
+    chmod +x .git/hooks/$hook
+  done
+}
+new() { git init -q "$1" && git -C "$1" config user.email kim@example.org && git -C "$1" config user.name kim; }
+new inner
+(cd inner && echo one >inside && git add . && git commit -qm inside)
+new repo
+cd repo
+printf '* filter=evil diff=evil\n*.bin filter=lfs\n' >.gitattributes
+echo one >train.py; echo two >data.bin; echo gone >old.py
+git add .
+git -c protocol.file.allow=always submodule --quiet add ../inner inner
+git commit -qm first
+blob=$(git rev-parse HEAD:old.py)
+hostile "$1" repo-
+(cd inner && sub=$(git rev-parse --git-dir) && mkdir -p "$sub/hooks" && git config core.fsmonitor "$(canary "$1" inner-fsmonitor)" &&
+  git config filter.evil.clean "$(canary "$1" inner-clean)" && echo '* filter=evil' >.gitattributes && echo changed >inside)
+# A clone that lacks a file's content, and a remote that says how to fetch it.
+rm -f ".git/objects/${blob:0:2}/${blob:2}"
+git config extensions.partialClone evil
+git config core.repositoryformatversion 1
+git config remote.evil.promisor true
+git config remote.evil.url "ext::sh -c touch% $1/canary-remote"
+git config remote.evil.uploadpack "touch $1/canary-uploadpack;"
+git config protocol.allow always
+git config protocol.ext.allow always
+echo changed >>train.py; echo changed >>data.bin; echo changed >>old.py; echo new >new.py
+)sh";
+
+struct Fixture {
+  TemporaryDirectory folder;
+  fs::path repo = folder.path() / "repo", run = folder.path() / "run";
+  Env env = Env::of_process();
+  Fixture() {
+    fs::create_directories(run);
+    env.set("HOME", folder.path().string());  // no configuration of whoever runs the tests
+    Command make;
+    make.argv = {"bash", "-c", kHostileRepository, "-", folder.path().string()};
+    make.env = env;
+    const auto made = run_command(make);
+    REQUIRE(made.has_value());
+    INFO(made->err);
+    REQUIRE(made->exit_code == 0);
+    remove_canaries();  // what git started while the repository was made
+  }
+  [[nodiscard]] std::vector<std::string> canaries() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder.path())) {
+      if (entry.path().filename().string().starts_with("canary-")) found.push_back(entry.path().filename().string());
+    }
+    return found;
+  }
+  void remove_canaries() const {
+    for (const auto& name : canaries()) fs::remove(folder.path() / name);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "git starts nothing that a repository names when a run's origin is recorded") {
+  REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
+  CHECK(canaries() == std::vector<std::string>{});
+  CHECK(read_file(run / "provenance.json", 1U << 20U)->find("\"commit\"") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "git starts nothing that a repository names when its files are copied") {
+  const auto snapshot = take_snapshot(repo, run, folder.path() / "runs", env);
+  REQUIRE(snapshot.has_value());
+  CHECK(canaries() == std::vector<std::string>{});
+  CHECK(read_file(snapshot->folder / "train.py", 1U << 20U).value() == "one\nchanged\n");
+  CHECK(fs::exists(snapshot->folder / "new.py"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is taken without them") {
+  Command heal;  // the blob that is missing would end the diff
+  heal.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
+  heal.stdin_text = "gone\n";
+  heal.env = env;
+  REQUIRE(run_command(heal)->exit_code == 0);
+  remove_canaries();
+  REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
+  const auto patch = read_file(run / "tree.patch", 1U << 20U);
+  REQUIRE(patch.has_value());
+  CHECK(patch->find("+changed") != std::string::npos);
+  CHECK(canaries() == std::vector<std::string>{});
+}
+
+TEST_CASE_FIXTURE(Fixture, "a filter whose name `-c` cannot say is a reason not to call git at all") {
+  Command name;
+  name.argv = {
+      "git", "-C", repo.string(), "config", "filter.a=b.clean", "touch " + (folder.path() / "canary-equals").string()};
+  name.env = env;
+  REQUIRE(run_command(name)->exit_code == 0);
+  const auto refused = run_git(repo, env, {"rev-parse", "HEAD"}, std::chrono::seconds(5));
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kInvalid);
+  REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
+  CHECK(canaries() == std::vector<std::string>{});
+}
+
+}  // namespace dlrun

@@ -1,0 +1,327 @@
+// Runs of another user. Only root can give files to somebody else, so these tests do nothing, and say so, without root;
+// tests/e2e/foreign_runs.bats has two real users.
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/runs/last_words.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/status.h"
+#include "launcher/runs/sweep.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t kOther = 65534;
+
+#define NEEDS_ROOT()                                                    \
+  if (::geteuid() != 0) {                                               \
+    MESSAGE("does nothing: only root can give a file to another user"); \
+    return;                                                             \
+  }                                                                     \
+  static_assert(true)
+
+/// Listens on loopback, and never answers: whether somebody has connected is what counts.
+class Listener {
+ public:
+  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    REQUIRE(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(fd_.get(), 8) == 0);
+    REQUIRE(::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  [[nodiscard]] const std::string& url() const { return url_; }
+  /// A connection that was made is in the queue at once: loopback has no delay, and the caller has returned.
+  [[nodiscard]] bool was_asked() const {
+    pollfd one{fd_.get(), POLLIN, 0};
+    return ::poll(&one, 1, 0) == 1;
+  }
+  void hang_up() { fd_.reset(); }
+
+ private:
+  UniqueFd fd_;
+  std::string url_;
+};
+
+struct Fixture {
+  TemporaryDirectory folder;
+  fs::path runs = folder.path() / "runs", token = folder.path() / "token", config = folder.path() / "config";
+  RunIndex index{folder.path() / "state"};
+  Env env;
+
+  Fixture() {
+    fs::create_directories(runs);
+    put(token, "secretword\n");
+    const fs::path bin = folder.path() / "bin";
+    fs::create_directories(bin);
+    for (const char* name : {"squeue", "sacct", "scancel", "scontrol"}) {
+      put(bin / name, "#!/bin/sh\necho \"$0 $*\" >>" + (folder.path() / "calls").string() + "\n");
+      fs::permissions(bin / name, fs::perms::owner_all);
+    }
+    env.set("PATH", bin.string() + ":/usr/bin:/bin");
+    env.set("XDG_RUNTIME_DIR", folder.path().string());
+  }
+  static void put(const fs::path& path, std::string_view text) {
+    fs::create_directories(path.parent_path());
+    REQUIRE(write_file_atomic(path, text).has_value());
+  }
+  /// A run that Slurm has taken as job 42.
+  fs::path make_run(const std::string& id, std::optional<RestServer> server = std::nullopt,
+                    Submission::State state = Submission::State::kSubmitted, const char* job = "42") const {
+    const fs::path run = runs / id;
+    fs::create_directories(run);
+    Submission submission;
+    submission.token = std::string(32, 'a');
+    submission.state = state;
+    submission.job.id = job;
+    submission.server = std::move(server);
+    REQUIRE(write_submission(run, submission).has_value());
+    return run;
+  }
+  static void give(const fs::path& path) {
+    REQUIRE(::lchown(path.c_str(), kOther, kOther) == 0);
+    if (!fs::is_directory(fs::symlink_status(path))) return;
+    for (const auto& entry : fs::recursive_directory_iterator(path))
+      REQUIRE(::lchown(entry.path().c_str(), kOther, kOther) == 0);
+  }
+  void list_server(const std::string& url) const {
+    put(config / "sites" / "mine.yaml", "slurmrestd: [{url: \"" + url + "\", token_file: " + token.string() + "}]\n");
+  }
+  [[nodiscard]] KnownServers servers() const { return {{config}, env}; }
+  [[nodiscard]] RunStatus inspect(const fs::path& run) const {
+    auto status = RunInspector(env, servers()).inspect(run);
+    REQUIRE(status.has_value());
+    return std::move(*status);
+  }
+  [[nodiscard]] std::string calls() const { return read_file(folder.path() / "calls", 1U << 20U).value_or(""); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a run is foreign when its folder, a file that decides, or the link to it is another user's") {
+  NEEDS_ROOT();
+  const auto run = make_run("mnist-20261121-120000-00aa");
+  CHECK_FALSE(foreign_owner(run).has_value());
+  CHECK(require_own("mnist", run, "cancelled").has_value());
+  for (const char* file : {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json", "resubmitted"}) {
+    CAPTURE(file);
+    const bool was_there = fs::exists(run / file);
+    if (!was_there) put(run / file, "{}");
+    give(run / file);
+    CHECK(foreign_owner(run)->uid == kOther);
+    CHECK(require_own("mnist", run, "cancelled").error().message.find("belongs to user nobody") != std::string::npos);
+    REQUIRE(::chown((run / file).c_str(), 0, 0) == 0);
+    if (!was_there) fs::remove(run / file);
+  }
+  const auto link = folder.path() / "link";
+  fs::create_directory_symlink(run, link);
+  CHECK_FALSE(foreign_owner(link).has_value());
+  give(link);
+  CHECK(foreign_owner(link).has_value());
+  REQUIRE(::chown(run.c_str(), kOther, kOther) == 0);
+  CHECK(foreign_owner(run).has_value());
+  CHECK(RunInspector::read_facts(run)->foreign->uid == kOther);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a point is foreign when the array or the sweep that decides for it is another user's") {
+  NEEDS_ROOT();
+  const fs::path sweep = runs / "lr-20261121-120000-00aa", array = sweep / "array-0", point = array / "3";
+  put(point / "submission.json", journal_of_task(3));
+  put(sweep / "sweep.json", "{}");
+  CHECK_FALSE(foreign_owner(point).has_value());
+  REQUIRE(::chown((sweep / "sweep.json").c_str(), kOther, kOther) == 0);
+  CHECK(foreign_owner(point).has_value());
+  REQUIRE(::chown((sweep / "sweep.json").c_str(), 0, 0) == 0);
+  REQUIRE(::chown(array.c_str(), kOther, kOther) == 0);
+  CHECK(foreign_owner(point).has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "another user's run enters no index, and no bare name, prefix, job id or `last` means it") {
+  NEEDS_ROOT();
+  const auto own = make_run("mnist-20261121-120000-00aa");
+  const auto foreign = make_run("mnist-20261121-130000-00bb", std::nullopt, Submission::State::kSubmitted, "43");
+  give(foreign);
+  fs::last_write_time(foreign / "submission.json", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  const auto rebuilt = index.rebuild(runs);
+  REQUIRE(rebuilt.has_value());
+  CHECK(rebuilt->added == 1);
+  REQUIRE(rebuilt->foreign.size() == 1);
+  CHECK(rebuilt->foreign[0].path == foreign);
+  CHECK(index.list()->entries.size() == 1);
+  const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
+  for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
+  CHECK_FALSE(resolve("43").has_value());
+  const auto bare = resolve(foreign.filename().string());  // the folder is in the current one
+  REQUIRE_FALSE(bare.has_value());
+  CHECK(bare.error().message.find("of user nobody") != std::string::npos);
+  CHECK(resolve("./" + foreign.filename().string())->path == foreign);
+  CHECK(resolve(foreign.string())->path == foreign);
+  CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code == Errc::kInvalid);
+  give(own);  // in the place of the run that the index knows
+  for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK_FALSE(resolve(name).has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "of another user's run nothing is asked: no server that it names, nor Slurm's commands") {
+  NEEDS_ROOT();
+  Listener listener;
+  list_server(listener.url());  // even where the configuration knows the server
+  for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted}) {
+    const char* const job = state == Submission::State::kIntent ? "" : "42";
+    const auto rest = make_run("rest", RestServer{listener.url(), token.string()}, state, job);
+    const auto plain = make_run("plain", std::nullopt, state, job);
+    for (const auto& run : {rest, plain}) {
+      const std::string journal = read_file(run / "submission.json", 1U << 20U).value();
+      put(run / "secrets", "A=b");
+      give(run);
+      const auto status = inspect(run);
+      CHECK(status.facts.foreign->name == "nobody");
+      CHECK(status.is_last_known);
+      CHECK_FALSE(is_unreachable(status));
+      CHECK(status.detail.find("Slurm is not asked") != std::string::npos);
+      RunInspector inspector(env, servers());
+      CHECK(inspector.executor_of(status.facts).cancel({"", "42"}, "t").error().code == Errc::kUsage);
+      CHECK(read_file(run / "submission.json", 1U << 20U).value() == journal);
+      CHECK(fs::exists(run / "secrets"));
+      fs::remove_all(run);
+    }
+  }
+  CHECK_FALSE(listener.was_asked());
+  CHECK(calls().empty());
+  static_cast<void>(inspect(make_run("own")));
+  CHECK(calls().find("squeue") != std::string::npos);  // as it is for one's own
+}
+
+TEST_CASE_FIXTURE(Fixture, "a server that a run's journal names, and the configuration does not, gets no request") {
+  Listener listener;
+  const auto run = make_run("mnist", RestServer{listener.url(), token.string()});
+  auto status = inspect(run);
+  CHECK(status.is_last_known);
+  CHECK(status.detail.find("your configuration does not list it") != std::string::npos);
+  RunInspector inspector(env, servers());
+  const auto cancelled = inspector.executor_of(status.facts).cancel(status.job, "t");
+  CHECK(cancelled.error().code == Errc::kInvalid);
+  CHECK_FALSE(listener.was_asked());
+  list_server("unix:/run/other");
+  put(config / "sites" / "other.yaml", "defaults: {submit: {url: \"" + listener.url() +
+                                           "\", token_file: " + (folder.path() / "theirs").string() + "}}\n");
+  status = inspect(run);
+  CHECK(status.detail.find("is not the one that your configuration lists") != std::string::npos);
+  CHECK_FALSE(listener.was_asked());
+  CHECK(calls().empty());
+}
+
+TEST_CASE_FIXTURE(
+    Fixture, "a server is listed under slurmrestd or in a site's defaults, and the token file is the configuration's") {
+  list_server("unix:/run/one");
+  put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
+  put(config / "sites" / "three.yaml",
+      "partitions: {gpu: {defaults: {submit: {url: \"https://r.example.org\", token_file: \"${HOME}/t\"}}}}\n");
+  env.set("HOME", "/home/kim");
+  const auto known = servers();
+  CHECK(known.find({"unix:/run/one", ""})->token_file == token.string());
+  CHECK(known.find({"unix:/run/one", token.string()}).has_value());
+  CHECK_FALSE(known.find({"unix:/run/one", "/home/kim/.ssh/id"}).has_value());
+  CHECK(known.find({"unix:/run/two", ""})->token_file.empty());
+  CHECK(known.find({"https://r.example.org", ""})->token_file == "/home/kim/t");
+  const auto none = known.find({"https://evil.example.org", token.string()});
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.error().message.find("https://evil.example.org") != std::string::npos);
+  CHECK_FALSE(KnownServers().find({"unix:/run/one", ""}).has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "another user's run on this machine: no end is written into it, and its process is left alone") {
+  NEEDS_ROOT();
+  const auto run = runs / "here";
+  Submission submission;
+  submission.token = std::string(32, 'a');
+  submission.state = Submission::State::kSubmitted;
+  submission.job = {std::string(kLocalCluster), local_job_id(::getpid()).value() + "1"};  // a process that is gone
+  fs::create_directories(run);
+  REQUIRE(write_submission(run, submission).has_value());
+  const std::string claimed = to_checked_line({{"event", "claimed"}, {"attempt", 0}});
+  put(run / "events.jsonl", claimed);
+  give(run);
+  const auto status = inspect(run);
+  CHECK(status.state == RunState::kRunning);
+  CHECK(status.is_last_known);
+  CHECK(read_file(run / "events.jsonl", 1U << 20U).value() == claimed);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a foreign point does not go on as a run of the caller, nor an own one as another user's") {
+  NEEDS_ROOT();
+  const auto own = make_run("own"), foreign = make_run("foreign");
+  put(foreign / "resubmitted", own.string() + "\n");
+  give(foreign);
+  CHECK(current_run_of(foreign) == foreign);
+  REQUIRE(write_successor(own, foreign).has_value());
+  CHECK(current_run_of(own) == own);
+  const auto next = make_run("next");
+  REQUIRE(write_successor(own, next).has_value());
+  CHECK(current_run_of(own) == next);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what another user's run calls its log is read only where it is that user's file") {
+  NEEDS_ROOT();
+  const auto run = runs / "hostile";
+  const auto secret = folder.path() / "private-key", theirs = folder.path() / "their.log";
+  put(secret, "BEGIN PRIVATE KEY\n");
+  put(theirs, "Traceback\n");
+  give(theirs);
+  for (const auto& [log, is_shown] : {std::pair(secret, false), std::pair(theirs, true)}) {
+    put(run / "claim", fmt::format(R"({{"cluster":"c","job":"42","token":"","log":"{}"}})", log.string()));
+    put(run / "events.jsonl",
+        to_checked_line({{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
+    give(run);
+    const auto status = inspect(run);
+    CHECK(last_words(run, status).empty() != is_shown);
+    LogReader reader(log, status.facts);
+    const auto text = reader.read_more();
+    CHECK(text.has_value() == is_shown);
+    if (!is_shown) CHECK(text.error().message.find("it is not shown") != std::string::npos);
+  }
+  // A rank's log that is a link to a file of the caller's is the same.
+  put(run / "events.jsonl",
+      to_checked_line({{"event", "rank_failed"}, {"rank", 0}, {"code", 1}}) +
+          to_checked_line({{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
+  fs::create_directories(run / "logs" / "attempt-0");
+  fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
+  CHECK_FALSE(last_words(run,
+                         [&] {
+                           auto status = inspect(run);
+                           status.facts.foreign.reset();
+                           return status;
+                         }())
+                  .empty());  // as it would be of one's own run
+  give(run);
+  CHECK(last_words(run, inspect(run)).empty());
+}
+
+TEST_CASE("a log that is no regular file is not waited for") {
+  const TemporaryDirectory folder;
+  REQUIRE(::mkfifo((folder.path() / "fifo").c_str(), 0600) == 0);
+  LogReader reader(folder.path() / "fifo", RunFacts{});
+  CHECK(reader.read_more().error().code == Errc::kInvalid);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,114 @@
+// What others may have written is read by one reader and one parser, both bounded.
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/bounded_json.h"
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/sha256.h"
+#include "common/untrusted_file.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+std::string nested(std::size_t depth, char open = '[', char close = ']') {
+  return std::string(depth, open) + std::string(depth, close);
+}
+
+std::string object_of_members(std::size_t count) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}\"k{}\":0", i == 0 ? "" : ",", i);
+  return text + "}";
+}
+
+}  // namespace
+
+TEST_CASE("JSON deeper than 64 is no JSON, whatever it is made of") {
+  CHECK(parse_json(nested(64)).is_array());
+  CHECK(parse_json(nested(65)).is_discarded());
+  CHECK(parse_json(nested(100'000)).is_discarded());
+  CHECK(parse_json(std::string(100'000, '[')).is_discarded());
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  CHECK(parse_json(objects).is_discarded());
+  CHECK(parse_json<nlohmann::json>(objects, limits_of_trees()).is_discarded());
+}
+
+TEST_CASE("brackets and commas inside strings count for nothing") {
+  const auto value = parse_json("[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, ',') + "\\\\\"]");
+  REQUIRE(value.is_array());
+  CHECK(value.size() == 1);
+  CHECK(parse_json("[\"\\\\\"," + nested(70) + "]").is_discarded());
+}
+
+TEST_CASE("an object has at most 256 members, a tree and a text as many values as its reader allows") {
+  CHECK(parse_json(object_of_members(256)).size() == 256);
+  CHECK(parse_json(object_of_members(257)).is_discarded());
+  CHECK(parse_json<nlohmann::json>(object_of_members(5000), limits_of_trees()).size() == 5000);
+  CHECK(parse_json("[1,2,3]", {.values = 4}).size() == 3);
+  CHECK(parse_json("[1,2,3]", {.values = 3}).is_discarded());
+}
+
+TEST_CASE("text that ends inside a string or a bracket is no JSON and no fault") {
+  for (const char* text : {"", "[", "{", "\"", "\"\\", "{\"a\":\"", "]", "}]", "[}", "nul", "[1,", "\xff"})
+    CHECK(parse_json(text).is_discarded());
+}
+
+TEST_CASE("a line of a record that is nested too deep is a damaged one") {
+  const std::string body = "{\"event\":\"result\",\"a\":" + nested(100'000);
+  // A line with a checksum that fits: its writer may be anybody.
+  const std::string honest = to_checked_line({{"event", "ended"}});
+  nlohmann::ordered_json small{{"event", "result"}, {"a", 0}};
+  std::string line = to_checked_line(small);
+  CHECK(parse_checked_lines(line + honest).objects.size() == 2);
+  CHECK(parse_checked_lines(checked_line_of_text(body) + honest).objects.size() == 1);
+  CHECK(parse_checked_lines(checked_line_of_text(body) + honest).damaged_lines == 1);
+}
+
+TEST_CASE("nothing but a regular file is opened, and nobody is waited for") {
+  const TemporaryDirectory folder;
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  REQUIRE(::mkdir((folder / "folder").c_str(), 0700) == 0);
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_un address {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, (folder / "socket").c_str(), sizeof address.sun_path - 1);
+  REQUIRE(::bind(listener, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) == 0);
+  for (const char* name : {"fifo", "folder", "socket"}) {
+    CAPTURE(name);
+    CHECK(open_untrusted(folder / name, Links::kFollow).error().code == Errc::kInvalid);
+    CHECK(read_untrusted(folder / name, 100, Links::kRefuse).error().code == Errc::kInvalid);
+    CHECK(sha256_of_file(folder / name).error().code == Errc::kInvalid);
+  }
+  CHECK(read_file("/dev/zero", 100).error().code == Errc::kInvalid);
+  CHECK(read_file("/proc/self/status", 1U << 16U).has_value());
+  ::close(listener);
+}
+
+TEST_CASE("a link under a name of dlrun's own is refused, one under the user's is followed") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder / "private", "secret").has_value());
+  std::filesystem::create_symlink(folder / "private", folder / "claim");
+  CHECK(read_untrusted(folder / "claim", 100, Links::kRefuse).error().code == Errc::kInvalid);
+  CHECK(read_untrusted(folder / "claim", 100, Links::kFollow).value_or("") == "secret");
+  CHECK(read_untrusted(folder / "none", 100, Links::kRefuse).error().code == Errc::kNotFound);
+}
+
+TEST_CASE("a sparse file beyond the limit is refused by its size, not read") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder / "a", "").has_value());
+  REQUIRE(::truncate((folder / "a").c_str(), off_t{1} << 41) == 0);
+  CHECK(read_file(folder / "a", 1U << 20U).error().code == Errc::kInvalid);
+}
