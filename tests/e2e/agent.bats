@@ -143,9 +143,9 @@ job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAIL
 @test "a job that is cancelled before its step can start is cancelled, not failed, though srun's word comes first" {
     mkdir "$dir/first"
     # shellcheck disable=SC2016 # the job's own
-    printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; exec /usr/bin/srun "$@"\n' >"$dir/first/srun"
+    printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; exec %q/srun "$@"\n' "$slurm_bin" >"$dir/first/srun"
     chmod 755 "$dir/first/srun"
-    sbatch_options=(--export="ALL,PATH=$dir/first:/usr/bin:/bin")
+    sbatch_options=(--export="ALL,PATH=$dir/first:$slurm_bin:/usr/bin:/bin")
     lead_job '' '' true
     wait_until 20 test -e "$dir/ready"
     "$testbed/fault" pause n1 # so that lead's TERM does not come

@@ -42,7 +42,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
         echo "$preset: $output"
         [ "$status" -eq 0 ]
     done
-    [ ! -e "$dir/runs/.agents" ]
+    [ -z "$(find "$dir/runs" -maxdepth 1 -name ".agents*")" ]
     run grep -l dlrun-agent "$dir"/runs/*/job.sh
     [ "$status" -ne 0 ]
 }
@@ -96,7 +96,9 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
     choose() { bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' - "$BATS_TEST_TMPDIR/choose"; }
     first=$(choose)
     [ "$(choose)" = "$first" ]
-    exec {lock}>>"/tmp/dlrun-port-$first"
+    locks=/tmp/dlrun-ports-$UID
+    (umask 077 && mkdir -p "$locks")
+    exec {lock}>>"$locks/$first"
     flock --nonblock "$lock"
     second=$(choose)
     [ "$second" != "$first" ]
@@ -107,6 +109,6 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
     wait_until 20 grep up "$BATS_TEST_TMPDIR/up"
     third=$(choose)
     kill "$server"
-    rm -f "/tmp/dlrun-port-$first" "/tmp/dlrun-port-$second"
+    rm -f "$locks/$first" "$locks/$second"
     [ "$third" = "$second" ]
 }

@@ -69,8 +69,8 @@ key() { dl status last --json | jq -r "$1"; }
     grep -q '^+# edited' "$path/tree.patch"
     [ "$(jq -r .state "$path/submission.json")" = submitted ]
     # The programs that it starts with are those of the hash that it names.
-    tools=$dir/runs/.agents/$(jq -r .tools "$path/provenance.json")
-    grep -Fq "/.agents/${tools##*/}/dlrun-agent" "$path/job.sh"
+    tools=$dir/runs/.agents-$(id -u "$DLRUN_TESTBED_USER")/$(jq -r .tools "$path/provenance.json")
+    grep -Fq "/.agents-$(id -u "$DLRUN_TESTBED_USER")/${tools##*/}/dlrun-agent" "$path/job.sh"
     cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
 }
 
@@ -234,7 +234,7 @@ key() { dl status last --json | jq -r "$1"; }
     as_user bash -c "cat >'$dir/bin/squeue'" <<SH
 #!/bin/bash
 echo >>"$dir/asked"
-exec /usr/bin/squeue "\$@"
+exec $slurm_bin/squeue "\$@"
 SH
     as_user chmod +x "$dir/bin/squeue"
     waiting
@@ -359,7 +359,8 @@ YAML
     outer=$(dl status outer --json | jq -r .job)
     run grep -E "^(SLURM_JOB_ID|SLURM_JOBID|DLRUN_JOB)=$outer\$" "$dir/environment"
     [ "$status" -eq 1 ]
-    run grep -E '^(PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_STEP_ID|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT)=' "$dir/environment"
+    # A batch script of Slurm 26.05 has a step id of its own, which is negative.
+    run grep -E '^(PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_STEP_ID|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT)=([^-]|$)' "$dir/environment"
     [ "$status" -eq 1 ]
 }
 
@@ -407,11 +408,15 @@ YAML
     run dl check hello.yaml --runs "$dir/hello.yaml/runs"
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
-    install -d -m 700 -o nobody "$dir/shared/.agents"
+    install -d -m 700 -o nobody "$dir/shared/.agents" "$dir/shared/.agents-$(id -u nobody)"
+    run dl check hello.yaml --runs shared # another user's agents lock nobody out
+    [[ $status -eq 0 && $output == *valid* ]]
+    own=.agents-$(id -u "$DLRUN_TESTBED_USER")
+    install -d -m 700 -o nobody "$dir/shared/$own"
     run dl check hello.yaml --runs shared
-    [[ $status -eq 2 && $output == *"shared/.agents: is not a directory of yours"* ]]
+    [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours"* ]]
     run dl submit hello.yaml --runs shared
-    [[ $status -eq 2 && $output == *"shared/.agents: is not a directory of yours; choose another runs directory with --runs"* ]]
+    [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours; choose another runs directory with --runs"* ]]
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true && dlrun submit hello.yaml --runs masked' - "$dir"
     wait_until 60 no_jobs
     [ "$(stat -c %A "$dir/masked.yaml" "$dir/masked" | cut -c 2-4 | tr '\n' ' ')" = "rw- rwx " ]
@@ -422,6 +427,24 @@ YAML
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml >&-' - "$dir"
     [[ $status -eq 1 && $output == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
     wait_until 60 no_jobs
+}
+
+@test "a standard error that is full, closed or unread costs the words alone: submit keeps its journal, and run its code" {
+    for stream in '2>/dev/full' '2>&-' '2> >(true)'; do
+        run as_user bash -c "cd '$dir' && dlrun status nope $stream"
+        [[ $status -eq 6 && $output == "" ]]
+        run as_user bash -c "cd '$dir' && dlrun submit hello.yaml --json $stream"
+        [ "$status" -eq 0 ]
+        [ "$(jq -r .job "$(jq -r .path <<<"$output")/submission.json")" = "$(jq -r .job <<<"$output")" ]
+        run as_user bash -c "cd '$dir' && dlrun run hello.yaml $stream"
+        [[ $status -eq 0 && $output == *"rank "* ]]
+    done
+    wait_until 60 no_jobs
+}
+
+@test "a reader that goes early is no fault: the exit code is that of SIGPIPE, and nothing is said" {
+    run as_user bash -c 'cd "$1" && { dlrun schema; echo "ended with $?" >&2; } | true' - "$dir"
+    [ "$output" = "ended with 141" ]
 }
 
 @test "explain, schema, completion and man say on a login node what the installed dlrun takes" {

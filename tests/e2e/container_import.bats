@@ -6,15 +6,19 @@ load helpers
 load containers
 
 setup_file() {
-    containers_are_there
-    [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]] || skip "an installed enroot imports from registries, which the testbed cannot reach"
+    [[ ${DLRUN_TESTBED_CONTAINERS:-} == stand-in ]] || return 0
     make_root "$BATS_FILE_TMPDIR/root"
     registry=$DLRUN_TESTBED_DIR/containers/registry
     make_image "$BATS_FILE_TMPDIR/root" "$registry/reg.example+team+tiny+1.sqsh"
     export registry
 }
 
+# bats runs on after a skip of setup_file.
 setup() {
+    containers_are_there
+    if [[ $BATS_TEST_DESCRIPTION != *unreachable* && $DLRUN_TESTBED_CONTAINERS != stand-in ]]; then
+        skip "an installed enroot imports from registries, which the testbed cannot reach"
+    fi
     dir=$(fresh_dir)
     cat >"$dir/job.yaml" <<YAML
 name: boxed
@@ -88,4 +92,12 @@ name='reg.example#team/tiny:1'
     run dl check job.yaml --set "container.image=$name"
     [ "$status" -eq 2 ]
     [[ $output == *"dlrun container import $name"* ]]
+}
+
+@test "a registry that is unreachable from here is told as that, and ends with 4" {
+    run dl container import unreachable.invalid#team/tiny:1
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ $output == *"the registry of docker://unreachable.invalid#team/tiny:1 cannot be reached from here: curl: (6)"* ]]
+    [ -z "$(find "$dir/images" -name '*.sqsh')" ]
 }

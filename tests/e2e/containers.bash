@@ -13,7 +13,10 @@
 #   make_mpi_root DIR        that of the file with mpi_ring and all that Open MPI wants
 #   rings_on_two_nodes       that as an image, and 2 nodes x 2 ranks of mpi_ring in it
 #   copy_program FILE DIR    a program of this machine with the libraries that it is linked with, into a root
-#   containers_are_there     says with what the tests run; fails where there is nothing, skips where the kernel lets nobody make a container
+#   containers_are_there     fails where there is nothing, skips where the kernel lets nobody make a container; for setup, not for setup_file
+#   on_node NODE COMMAND...  runs it as the user on a node
+#   make_imported_root DIR   a root of the file's as enroot makes one of a registry's image: /etc/rc goes to the work directory /work, then runs the
+#                            entry point, which exports IN_BOTH=entry-point and says that it ran
 
 containers_are_there() {
     [[ -n ${DLRUN_TESTBED_CONTAINERS:-} ]] || {
@@ -21,7 +24,6 @@ containers_are_there() {
         return 1
     }
     as_user unshare --user --map-root-user true || skip "users may not make namespaces here"
-    echo "# pyxis and enroot: $DLRUN_TESTBED_CONTAINERS" >&3
 }
 
 make_root() {
@@ -72,6 +74,23 @@ rings_on_two_nodes() {
     [[ $output != *"Operation not permitted"* ]]
 }
 
+make_imported_root() {
+    cp -a "$BATS_FILE_TMPDIR/root" "$1"
+    mkdir -p "$1/work"
+    printf '#!/bin/sh\necho the entry point ran\nexport IN_BOTH=entry-point\nexec "$@"\n' >"$1/bin/entry"
+    chmod +x "$1/bin/entry"
+    printf '%s\n' 'cd /work && unset OLDPWD || exit 1' 'if [ -s /etc/rc.local ]; then' '    . /etc/rc.local' 'fi' \
+        "exec '/bin/entry' \"\$@\"" >"$1/etc/rc"
+    echo '# sourced by /etc/rc' >"$1/etc/rc.local"
+}
+
+on_node() {
+    local node=$1
+    shift
+    "$testbed/on_node" "$node" setpriv --reuid="$DLRUN_TESTBED_USER" --regid="$DLRUN_TESTBED_USER" --clear-groups \
+        env HOME="$DLRUN_TESTBED_HOME" "$@"
+}
+
 copy_program() {
     local library
     install -D "$1" "$2/${1##*/}"
@@ -79,7 +98,7 @@ copy_program() {
 }
 
 setup_file() {
-    containers_are_there
+    echo "# pyxis and enroot: ${DLRUN_TESTBED_CONTAINERS:-none}" >&3
     images=$(BATS_TEST_DESCRIPTION=images fresh_dir)
     make_root "$BATS_FILE_TMPDIR/root"
     make_image "$BATS_FILE_TMPDIR/root" "$images/tiny.sqsh"
@@ -87,6 +106,7 @@ setup_file() {
 }
 
 boxed_job() {
+    containers_are_there # here, since bats does not heed a skip of setup_file
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
     as_user tee "$dir/data/file" <<<from-data >/dev/null
@@ -106,10 +126,9 @@ printed() {
     for line in "$@"; do grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }; done
 }
 
-is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
 attach_enters_the_image() {
-    dl submit job.yaml --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=['$dir/data:/data']"
-    wait_until 60 is_running
+    dl submit job.yaml --set "launch.command=[sh, -c, 'touch /data/began; until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=['$dir/data:/data']"
+    wait_until 60 test -e "$dir/data/began"
     run dl attach last -- cat /etc/os-release /data/file </dev/null
     echo "$output"
     [[ $status == 0 && $output == *ID=dlrun-test*from-data* ]] || return 1

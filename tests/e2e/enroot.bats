@@ -8,13 +8,6 @@ load secrets
 
 setup() { boxed_job enroot 2 2; }
 
-# as the user on a node
-on_node() {
-    local node=$1
-    shift
-    "$testbed/on_node" "$node" setpriv --reuid="$DLRUN_TESTBED_USER" --regid="$DLRUN_TESTBED_USER" --clear-groups \
-        env HOME="$DLRUN_TESTBED_HOME" "$@"
-}
 containers_of() { on_node "$1" enroot list; }
 no_container_is_left() {
     local node
@@ -22,10 +15,8 @@ no_container_is_left() {
 }
 
 @test "ranks on two nodes see the image, Slurm's variables and each other's run, and no container is left" {
-    # The step that holds the containers takes none of the job's GPUs. (An installed enroot wants NVIDIA's tool for them.)
-    gpus=2
-    [[ -z $(type -P enroot) || -n $(type -P nvidia-container-cli) ]] || gpus=null
-    run dl submit job.yaml --watch --set "resources.gpus_per_node=$gpus" --set 'launch.command=[sh, -c, "cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID"]'
+    # The step that holds the containers takes none of the job's GPUs.
+    run dl submit job.yaml --watch --set resources.gpus_per_node=2 --set 'launch.command=[sh, -c, "cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID"]'
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(dl logs last | grep -c '^ID=dlrun-test')" -eq 4 ]

@@ -26,6 +26,17 @@ load_testbed() {
 }
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
+# Before a file brings up a testbed of its own: of the other one nothing stays but which Slurm it is.
+forget_testbed() {
+    local slurm=${DLRUN_TESTBED_SLURM:-}
+    unset "${!DLRUN_TESTBED_@}"
+    [[ -z $slurm ]] || export DLRUN_TESTBED_SLURM=$slurm
+}
+
+# Where the testbed's Slurm has its commands, for wrappers of them.
+# shellcheck disable=SC2034 # the tests'
+slurm_bin=${DLRUN_TESTBED_SLURM:-/usr}/bin
+
 # shellcheck disable=SC2034 # bats's own
 BATS_TEST_RETRIES=${DLRUN_TEST_RETRIES:-0}
 

@@ -264,7 +264,8 @@ def check_directives(keys, every_one, failures):
                 elif key in SLURMS_OWN:
                     pass
                 elif key == "resources.gres":  # a list to sbatch, which writes before each what it is
-                    if arrived != ",".join("gres:" + one for one in text.split(",")).encode():
+                    # "gres:", since 23.11 "gres/"
+                    if arrived not in (",".join(kind + one for one in text.split(",")).encode() for kind in ("gres:", "gres/")):
                         failures.add(key, text, f"sbatch read {arrived[:120]!r}")
                 elif not is_meant(key, text, arrived):
                     failures.add(key, text, f"sbatch read {arrived[:120]!r}")
@@ -429,6 +430,17 @@ def check_jobs(failures, more=(), step=2):
     return len(expected)
 
 
+def leads_words(index):
+    """The words that bash makes of the script's array of lead's own options, each ended by a NUL byte."""
+    with open(f"w{index}.sh", encoding="ascii") as wrapper:
+        script = wrapper.read().split("bash ")[-1].strip()
+    with open(script, "rb") as text:
+        array = re.search(rb"^dlrun_lead=\(\n.*?^\)$", text.read(), re.M | re.S)
+    if not array:
+        return b""
+    return subprocess.run(["bash", "-s"], input=array.group() + b"\nprintf '%s\\0' \"${dlrun_lead[@]}\"\n", capture_output=True, check=True).stdout
+
+
 def check_prologue(pairs, failures):
     """Keys that are neither directives nor the program's: what bash hands on in a job, to a recorder."""
     os.makedirs("bin", exist_ok=True)
@@ -459,6 +471,7 @@ def check_prologue(pairs, failures):
             continue  # true is a flag, or nothing; a number is rendered as one
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
+        words += leads_words(index)
         if not any(is_word(key, text, word) for word in words.split(b"\0")):
             failures.add(key, text, f"not among the words that srun, module and conda got: {words[-200:]!r}")
     return submitted

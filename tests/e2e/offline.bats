@@ -57,10 +57,10 @@ is_state() { [[ $(state) == "$1" ]]; }
 @test "a submission that was accepted but whose reply was lost is found by its token" {
     # sbatch is killed after the controller took the job, as a lost connection or an impatient user would.
     as_user mkdir "$dir/bin"
-    as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
+    as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash
-/usr/bin/sbatch "$@" >/dev/null
-kill -KILL $$
+$slurm_bin/sbatch "\$@" >/dev/null
+kill -KILL \$\$
 SH
     as_user chmod +x "$dir/bin/sbatch"
     run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH dlrun submit hello.yaml' - "$dir"
@@ -71,10 +71,10 @@ SH
 
 @test "dlrun killed between sbatch and the journal: a later command finds the job" {
     as_user mkdir "$dir/bin"
-    as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
+    as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash
-/usr/bin/sbatch "$@" >/dev/null
-kill -KILL $PPID
+$slurm_bin/sbatch "\$@" >/dev/null
+kill -KILL \$PPID
 SH
     as_user chmod +x "$dir/bin/sbatch"
     run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH dlrun submit hello.yaml' - "$dir"

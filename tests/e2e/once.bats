@@ -19,7 +19,7 @@ sbatch-before) kill -KILL \$\$ ;;
 dlrun-before) kill -KILL \$PPID \$\$ ;;
 dlrun-while) kill -KILL \$PPID ; sleep 0.2 ;;
 esac
-answer=\$(/usr/bin/sbatch "\$@")
+answer=\$($slurm_bin/sbatch "\$@")
 code=\$?
 case \$fate in
 sbatch-after) kill -KILL \$\$ ;;

@@ -8,7 +8,7 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.purged
-    unset "${!DLRUN_TESTBED_@}" # its user is its own, too: other files' runs are in the other's list
+    forget_testbed # its user is its own, too: other files' runs are in the other's list
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # what a run that was killed has left
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --conf MinJobAge=2

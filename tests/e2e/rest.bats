@@ -9,7 +9,7 @@ load secrets
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.rest
-    unset "${!DLRUN_TESTBED_@}" # its user is its own, too: other files' runs are in the other's list
+    forget_testbed # its user is its own, too: other files' runs are in the other's list
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # what a run that was killed has left
     "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
@@ -34,6 +34,7 @@ environment: {vars: {PATH: /usr/bin:/bin}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
     rm -rf "$dir"/{go,runs,proxy,token} # what a test that failed has left, too
+    list_servers
 }
 
 teardown() {
@@ -51,6 +52,16 @@ stop_proxy() {
     [[ -z ${proxy-} ]] || kill "$proxy" 2>/dev/null || true
     proxy=
     rm -f "$dir/proxy" "$dir"/proxy.{held,log}
+}
+
+# list_servers [URL...]: the user's configuration lists the testbed's server, the proxy and these.
+list_servers() {
+    # shellcheck disable=SC2016 # the inner shell's
+    as_user bash -c 'mkdir -p ~/.config/dlrun/sites && exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
+        for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do echo "  - {url: $url}"; done &&
+        for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:2}"; do
+            for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token}"; done
+        done' - "$dir" "$@"
 }
 
 via() { echo "submit.via=$1"; }
@@ -256,6 +267,7 @@ tls() {
     proxy=$!
     wait_until 30 test -s "$dir/proxy"
     url=https://127.0.0.1:$(<"$dir/proxy")
+    list_servers "$url"
 }
 # As on a machine that trusts the test's authority alone.
 dl_trusting() {

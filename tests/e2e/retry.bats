@@ -154,7 +154,28 @@ YAML
             [ -z "$(event ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
         done
         [ "$(wc -l <"$dir/saved-preempt")" -eq 2 ]
+        wait_until 60 no_jobs # a third start would come within seconds
+        for partition in preempt preempt-now; do [ "$(event claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]; done
     done
+}
+
+@test "a run that completes in its preemption's grace time is not run again, though Slurm from 24.05 on queues its job again" {
+    as_user tee "$dir/done.json" <<<'{"step": 5, "steps": 5}' >/dev/null
+    spec <<'YAML'
+name: done
+resources: {nodes: 1, tasks_per_node: 1, time: 5m, partition: preempt, exclusive: true}
+launch:
+  preset: plain
+  command: [bash, -c, 'trap "cp done.json \$DLRUN_PROGRESS; exit 0" USR1; trap "" TERM; echo up >>ups; while :; do sleep 0.1 & wait $!; done']
+checkpoint: {signal_before: 60s}
+retry: {max: 2, on: [preemption]}
+YAML
+    dl submit exp.yaml
+    wait_until 30 test -e "$dir/ups"
+    as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
+    wait_until 60 no_jobs
+    [ "$(json | jq -c '[.state, .detail, .restarts]')" = '["completed","the rank ended with 0",[]]' ]
+    [ "$(<"$dir/ups")" = up ]
 }
 
 # staging NAME TRACKER RESOURCES RETRY: a run with a secret that is in its setup until Slurm ends it; started again it says its secret

@@ -179,8 +179,8 @@ hostile_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
-[[ \$1 != --test-only ]] || exec /usr/bin/sbatch "\$@"
-answer=\$(/usr/bin/sbatch "\$@") || exit
+[[ \$1 != --test-only ]] || exec $slurm_bin/sbatch "\$@"
+answer=\$($slurm_bin/sbatch "\$@") || exit
 echo "\$answer" >>$dir/jobs
 [[ ! -e $dir/kill ]] || kill -KILL \$PPID
 [[ -e $dir/lost ]] || { touch $dir/lost; echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }
@@ -258,7 +258,7 @@ if [[ \$1 != --test-only ]] && echo x >>$dir/calls && ((\$(wc -l <$dir/calls) ==
     echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" >&2
     exit 1
 fi
-exec /usr/bin/sbatch "\$@"
+exec $slurm_bin/sbatch "\$@"
 SH
     as_user chmod 755 "$dir/bin/sbatch"
     run submit_ten

@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# A run that hangs: before it is ended, where its ranks stand is saved and shown. What is read and grouped is in
+# tests/unit/agent_autopsy_test.cc.
+# timeout: 240
+
+load helpers
+
+setup() { dir=$(fresh_dir); }
+json() { dl status "$1" --json 2>/dev/null; }
+
+@test "8 ranks of a torch program, one of which waits on a lock: status names it and shows its stack beside the others' in one screen" {
+    as_user tee "$dir/train.py" >/dev/null <<'PY'
+import os, threading, torch, torch.distributed as dist
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+lock = threading.Lock()
+
+
+def load_next_batch():
+    lock.acquire()
+    lock.acquire()  # nobody releases it
+
+
+def synchronize(gradients):
+    dist.all_reduce(gradients)
+
+
+gradients = torch.ones(4)
+synchronize(gradients)
+print("step 0", gradients[0].item(), flush=True)
+if dist.get_rank() == 5:
+    load_next_batch()
+synchronize(gradients)
+PY
+    as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
+name: hangs
+resources: {nodes: 2, tasks_per_node: 4, cpus_per_task: 1, time: 10m}
+launch: {preset: torch, command: [/usr/bin/python3, train.py]}
+health: {hang_after: 15s}
+YAML
+    run dl submit exp.yaml --watch
+    echo "$output"
+    [ "$status" -eq 5 ]
+    run dl status hangs
+    echo "$output"
+    [ "${#lines[@]}" -le 24 ]
+    [[ $output == *"rank 5 (n2) stands elsewhere than the other 7 ranks"* ]]
+    [[ $output == *"rank 5 (n2)"*"ranks 0-4, 6-7 (n1, n2)"* ]]
+    [[ $output == *"load_next_batch (train.py:10)"* ]]
+    [[ $output == *"all_reduce (distributed_c10d.py:"* && $output == *"synchronize (train.py:14)"* ]]
+    [[ $output == *"rank 5 on n2 is at load_next_batch (train.py:10), the others at all_reduce (distributed_c10d.py:"* ]]
+    [ "$(json hangs | jq -r '[.state, .autopsy.odd, .autopsy.groups[0].ranks] | join(" ")')" = "failed 1 5" ]
+    folder=$(json hangs | jq -r .path)/autopsy/attempt-0
+    for rank in 0 1 2 3 4 5 6 7; do
+        grep -q '^process [0-9]*: /usr/bin/python3 train.py' "$folder/rank-000$rank.txt"
+        grep -q 'native stacks' "$folder/rank-000$rank.txt"
+    done
+    grep -q 'line 10 in load_next_batch' "$folder/rank-0005.txt"
+}
+
+@test "without a debugger the kernel's word is told; a stopped program is looked at, too; the run starts again" {
+    as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
+name: plain
+resources: {nodes: 1, tasks_per_node: 3, cpus_per_task: 1, time: 10m}
+launch:
+  command:
+    - bash
+    - -c
+    - '[[ $DLRUN_ATTEMPT == 1 ]] || { [[ $DLRUN_RANK != 1 ]] || kill -STOP $$; exec sleep 300; }'
+environment: {setup: 'mkdir -p bin && ln -sf /bin/* bin/ && ln -sf /usr/bin/{srun,scontrol,env} bin/ && rm -f bin/gdb && PATH=$PWD/bin'}
+health: {hang_after: 5s}
+retry: {max: 1, on: [hang]}
+YAML
+    run dl submit exp.yaml --watch
+    echo "$output"
+    run dl status plain
+    echo "$output"
+    [ "$(json plain | jq -c '[.state, .attempt, .restarts[0].cause]')" = '["completed",1,"hang"]' ]
+    [ "$(json plain | jq -r '.autopsy | [.attempt, .odd, .groups[0].ranks] | join(" ")')" = "0 1 1" ]
+    [[ $(json plain | jq -r '.autopsy.groups[0].frames[0]') == "is stopped"* ]]
+    [[ $(json plain | jq -r '.autopsy.groups[1].frames[0]') == sleeps* ]]
+    grep -q 'neither py-spy nor gdb is in PATH here' "$(json plain | jq -r .path)/autopsy/attempt-0/rank-0001.txt"
+}

@@ -1,0 +1,206 @@
+#!/usr/bin/env bats
+# What went wrong with the real pyxis and enroot, and NVIDIA's hooks in them. The testbed's stand-ins do as these do.
+# timeout: 400
+
+load helpers
+load containers
+
+setup() { boxed_job pyxis 1 1; }
+
+runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
+containers_of() { on_node "$1" env PATH="$PATH" enroot list; }
+no_container_is_left() { ! { containers_of n1 && containers_of n2; } | grep ^dlrun-; }
+has_a_container() { containers_of n1 | grep -q ^dlrun-; }
+
+@test "an MPI job's session, its step without MPI, and a shell beside its ranks start: their steps have no PMIx" {
+    for runtime in pyxis enroot; do
+        runtime $runtime
+        run dl interactive job.yaml --set launch.preset=mpi -- cat /etc/os-release
+        echo "$output"
+        [[ $status == 0 && $output == *ID=dlrun-test* ]]
+        run dl submit job.yaml --watch --set launch.preset=mpi --set launch.mpi=none
+        echo "$output"
+        [[ $status == 0 && $output == *ID=dlrun-test* ]]
+        sed -i 's/preset: plain/preset: mpi/' "$dir/job.yaml"
+        attach_enters_the_image
+        sed -i 's/preset: mpi/preset: plain/' "$dir/job.yaml"
+        rm "$dir/data/go" "$dir/data/began"
+    done
+}
+
+@test "a mount flag that enroot does not know is refused, for enroot would mount read-write" {
+    run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" --container-mounts="$dir/data:/d:readonly" touch /d/written
+    echo "$output"
+    [ -e "$dir/data/written" ]
+    run dl check job.yaml --set "container.mounts=['$dir/data:/d:readonly']"
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"'readonly' is not a mount flag; expected one of ro rw"* ]]
+}
+
+@test "a shell beside the ranks leaves the image alone that the job saves" {
+    dl submit job.yaml --set "container.save=$dir/saved/out.sqsh" --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" \
+        --set "container.mounts=['$dir/data:/data']"
+    is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
+    wait_until 60 is_running
+    run dl attach last -- true </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -d "$dir/saved" ] # the job made it
+    [ ! -e "$dir/saved/out.sqsh" ]
+    as_user touch "$dir/data/go"
+    dl wait last
+    wait_until 30 test -s "$dir/saved/out.sqsh"
+}
+
+# A session that ignores what can be ignored.
+start_session() {
+    as_user bash -c 'cd "$1" && exec dlrun interactive job.yaml -- sh -c "trap : TERM; echo started; sleep 300; sleep 300"' - "$dir" </dev/null >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
+    session=$!
+    wait_until 60 grep -q started "$BATS_TEST_TMPDIR/session"
+    has_a_container
+    job=$(squeue -h -u "$DLRUN_TESTBED_USER" -o %A)
+}
+
+@test "enroot: whatever ends a session, its container goes" {
+    runtime enroot
+    for how in cancel hangup kill; do
+        echo "$how"
+        start_session
+        case $how in
+        cancel) scancel "$job" ;;
+        hangup) pkill -HUP -u "$DLRUN_TESTBED_USER" salloc ;;
+        kill) pgrep -u "$DLRUN_TESTBED_USER" -f '^[^ ]*bash [^ ]*/session.sh' | xargs kill -9 ;;
+        esac
+        wait_until 60 no_container_is_left
+        scancel -f -u "$DLRUN_TESTBED_USER"
+        wait "$session" || true
+        wait_until 60 no_jobs
+    done
+}
+
+@test "enroot: a session removes what an earlier job left on the node" {
+    runtime enroot
+    on_node n1 env PATH="$PATH" enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
+    run dl interactive job.yaml --set resources.nodelist=n1 -- cat /etc/os-release
+    [ "$status" -eq 0 ]
+    wait_until 30 no_container_is_left
+}
+
+@test "enroot: nodes that share the folder of containers make a named one once, and none removes another's" {
+    runtime enroot
+    as_user mkdir "$dir/shared"
+    head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large" # unpacked for long enough that all are at it
+    cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
+    cp "$BATS_TEST_TMPDIR/large" "$BATS_TEST_TMPDIR/root/large"
+    make_image "$BATS_TEST_TMPDIR/root" "$dir/large.sqsh"
+    for again in first second; do
+        run dl submit job.yaml --watch --set resources.nodes=4 --set container.name=shared --set "container.image=$dir/large.sqsh" \
+            --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
+        echo "$again: $output"
+        [ "$status" -eq 0 ]
+        [ "$(dl logs last | grep -c '^\(.*: \)\?ID=dlrun-test')" -eq 4 ]
+    done
+    # What a job was at when it was killed is made anew.
+    as_user rm "$dir/shared/shared/etc/os-release"
+    as_user touch "$dir/shared/.dlrun-making-shared"
+    run dl submit job.yaml --watch --set container.name=shared --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
+    echo "$output"
+    [[ $status == 0 && $output == *ID=dlrun-test* ]]
+}
+
+# shellcheck disable=SC2030
+@test "the image says which parts of NVIDIA's driver it wants, else it gets CUDA's; a job without GPUs wants none" {
+    cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
+    printf 'NVIDIA_VISIBLE_DEVICES=all\nNVIDIA_DRIVER_CAPABILITIES=compute,video\n' >>"$BATS_TEST_TMPDIR/root/etc/environment"
+    make_image "$BATS_TEST_TMPDIR/root" "$dir/nvidia.sqsh"
+    for runtime in pyxis enroot; do
+        runtime $runtime
+        run inside 'cat /.nvidia' --set resources.gpus_per_node=1 --set "container.image=$dir/nvidia.sqsh"
+        echo "$output"
+        [[ $output == *"--device=all --compute --video "* ]]
+        run inside 'cat /.nvidia' --set resources.gpus_per_node=1
+        [[ $output == *"--device=all --compute --utility "* ]]
+        run inside 'ls /.nvidia || echo none' --set "container.image=$dir/nvidia.sqsh"
+        echo "$output"
+        [[ $output == *none* ]]
+    done
+}
+
+# fails_for CAUSE WORDS [ARGUMENTS]: the job fails once, though it may start again, and says why in the tool's words.
+# shellcheck disable=SC2031 # run sets output and status in this test, not in another one's subshell
+fails_for() {
+    local cause=$1 words=$2
+    shift 2
+    run dl submit job.yaml --watch --set retry.max=3 --set 'retry.on=[failure, node_failure]' "$@"
+    echo "$output"
+    [ "$status" -eq 5 ] || return 1
+    run dl status last
+    echo "$output"
+    [[ $output == *"$words"* && $output == *"container"* ]] || return 1
+    run dl status last --json
+    [ "$(jq -c '[.state, .attempt]' <<<"$output")" = '["failed",0]' ] || return 1
+    grep -q "\"cause\":\"$cause\"" "$(jq -r .path <<<"$output")/events.jsonl"
+}
+
+@test "an image that is none, or is not there, is the run's cause in the tool's words, and no restart is spent on it" {
+    echo nonsense >"$dir/bad.sqsh"
+    chmod a+r "$dir/bad.sqsh"
+    for runtime in pyxis enroot; do
+        runtime $runtime
+        fails_for image "Invalid image format: $dir/bad.sqsh" --set "container.image=$dir/bad.sqsh"
+        fails_for image "No such file or directory: $dir/none.sqsh" --set "container.image=$dir/none.sqsh"
+    done
+    run dl check job.yaml --set "container.image=$dir/bad.sqsh"
+    [[ $output == *"no container can be made of '$dir/bad.sqsh': it is not a squashfs file"* ]]
+    runtime apptainer
+    cp "$dir/bad.sqsh" "$dir/bad.sif"
+    fails_for image "could not open image $dir/bad.sif" --set "container.image=$dir/bad.sif"
+}
+
+@test "a container that does not start is the run's cause, and no restart is spent on it" {
+    make_imported_root "$BATS_TEST_TMPDIR/root"
+    echo 'exit 7' >"$BATS_TEST_TMPDIR/root/etc/rc"
+    make_image "$BATS_TEST_TMPDIR/root" "$dir/entry.sqsh"
+    fails_for container "container start failed with error code: 7" --set "container.image=$dir/entry.sqsh" --set container.entrypoint=true
+    fails_for container "couldn't chdir to /none" --set container.workdir=/none
+    runtime enroot
+    fails_for container "failed to mount: /dev/none" --set "container.mounts=['/dev/none:/none']"
+}
+
+@test "a container that could not be saved is told, and several nodes are refused one file" {
+    as_user mkdir "$dir/closed"
+    run dl submit job.yaml --watch --set "container.save=$dir/closed/out.sqsh" --set "container.mounts=['$dir:$dir']" \
+        --set "launch.command=[/bin/busybox, chmod, '500', '$dir/closed']"
+    echo "$output"
+    run dl status last --json
+    grep -q 'failed to export container .* to .*/closed/out.sqsh' "$(jq -r .path <<<"$output")/events.jsonl"
+    as_user chmod 700 "$dir/closed"
+    run dl check job.yaml --set resources.nodes=2 --set "container.save=$dir/out.sqsh"
+    [ "$status" -eq 2 ]
+    [[ $output == *"each of the 2 nodes would write"* ]]
+}
+
+@test "the image's work directory holds with and without its entry point, whose variables do not beat the job's" {
+    make_imported_root "$BATS_TEST_TMPDIR/root"
+    make_image "$BATS_TEST_TMPDIR/root" "$dir/imported.sqsh"
+    for runtime in pyxis enroot; do
+        runtime $runtime
+        run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" --set resources.tasks_per_node=2
+        echo "$output"
+        printed /work image
+        [[ $output != *"the entry point ran"* ]]
+        run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" --set container.entrypoint=true --set environment.vars.IN_BOTH=job
+        echo "$output"
+        printed /work job
+    done
+    [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"the entry point ran"* ]]
+}
+
+@test "enroot: a container that could be made says nothing about its files" {
+    runtime enroot
+    run dl submit job.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) != *inodes* ]]
+}

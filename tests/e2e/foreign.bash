@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# A second user of the cluster who prepares run directories for others to look at. For the end-to-end tests that have hostile directories.
+#
+#   make_attacker                 a user of the testbed's, whom `down` removes; sets attacker
+#   as_attacker COMMAND...        runs it as that user, in a clean environment
+#   attacker_dir                  prints a new directory of the attacker's that everybody can read
+#   hostile_file PATH <CONTENT    a file of the attacker's, readable by all, with the folders above it
+#   hostile_run PATH [TOKEN]      what the run directory of a submitted job has, of the attacker's; its files are written over afterwards
+#   start_listener                the attacker's server; sets listener_port and listener_socket. stop_listener ends it
+#   requests                      prints what the listener got, a line for each connection; nothing is what is wanted
+#   commands_on RUN               every command of README's table that takes a run, tried by the victim on RUN. Each ends within 5 s (top and the
+#                                 like have no terminal here), by itself, and prints no raw control character. Sets said to all that they printed
+#   state_of PATH                 prints a hash of all that lies there, names, owners, modes and times among it
+#
+# dir is the victim's directory, as for dl.
+
+# shellcheck disable=SC2154 # testbed and dir are the test's
+make_attacker() {
+    attacker=mallory${DLRUN_TESTBED_USER#dlrun}
+    getent passwd "$attacker" >/dev/null ||
+        useradd --create-home --home-dir "$DLRUN_TESTBED_DIR/home/$attacker" --shell /bin/bash --user-group \
+            --comment "dlrun-testbed in $DLRUN_TESTBED_DIR" --key MAIL_DIR=/dev/null "$attacker"
+    chmod 755 "$DLRUN_TESTBED_DIR/home/$attacker"
+}
+
+as_attacker() {
+    env -i HOME="$DLRUN_TESTBED_DIR/home/$attacker" USER="$attacker" PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 \
+        setpriv --reuid="$attacker" --regid="$attacker" --init-groups --inh-caps=-all "$@"
+}
+
+attacker_dir() { as_attacker bash -c 'made=$(mktemp -d "$HOME/XXXXXX") && chmod 755 "$made" && echo "$made"'; }
+
+# shellcheck disable=SC2016 # $1 is the inner shell's
+hostile_file() { as_attacker bash -c 'umask 022 && mkdir -p "${1%/*}" && rm -f "$1" && cat >"$1"' - "$1"; }
+
+hostile_run() {
+    hostile_file "$1/submission.json" <<JSON
+{"token":"${2:-$(printf 'a%.0s' {1..32})}","state":"submitted","cluster":"","job":"1","argv":["sbatch","--parsable"],"time":"2026-01-01T00:00:00.000Z"}
+JSON
+    hostile_file "$1/job.sh" <<'SH'
+#!/bin/bash
+#SBATCH --job-name=mnist
+touch "$HOME/canary-script"
+SH
+}
+
+start_listener() {
+    local at
+    at=$(attacker_dir)
+    requests_file=$at/requests
+    # shellcheck disable=SC2034 # the test's
+    listener_socket=$at/socket
+    as_attacker python3 - "$at" 3>&- <<'PY' &
+import selectors, socket, sys
+at = sys.argv[1]
+servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+servers[1].bind(at + "/socket")
+servers[1].listen()
+waiting = selectors.DefaultSelector()
+for server in servers:
+    waiting.register(server, selectors.EVENT_READ)
+open(at + "/requests", "w").close()
+import os
+os.chmod(at + "/socket", 0o777)
+open(at + "/port.new", "w").write(str(servers[0].getsockname()[1]))
+os.rename(at + "/port.new", at + "/port")
+while True:
+    for key, _ in waiting.select():
+        peer, _ = key.fileobj.accept()
+        peer.settimeout(1)
+        try:
+            got = peer.recv(65536)
+        except OSError:
+            got = b""
+        with open(at + "/requests", "a") as file:
+            file.write(repr(got) + "\n")
+        peer.close()
+PY
+    listener=$!
+    wait_until 20 test -s "$at/port"
+    # shellcheck disable=SC2034 # the test's
+    listener_port=$(<"$at/port")
+}
+stop_listener() {
+    [[ -z ${listener-} ]] || kill "$listener" 2>/dev/null || true
+    listener=
+}
+requests() { cat "$requests_file"; }
+
+state_of() { (cd "$1" && find . -printf '%p %u %m %T@ %l\n' -type f -exec sha256sum {} + | sort | sha256sum); }
+
+commands_on() {
+    local run=$1 words took code text
+    said=
+    for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
+        "diff" "attach --dry-run" "attach -- true" "resubmit" "resubmit --force" "cancel" "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
+        [[ $words == ls* ]] || words+=" $run"
+        took=${EPOCHREALTIME/./} code=0
+        # shellcheck disable=SC2086 # the words of a command
+        text=$(timeout -k 1 20 "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" $words 2>&1 </dev/null | tr -d '\0') || code=$?
+        took=$(((${EPOCHREALTIME/./} - took) / 1000))
+        said+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
+        ((code < 124 && took < 5000)) || { printf '%s' "$said" >&2 && return 1; }
+        if LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' <<<"$text"; then echo "dlrun $words printed raw control characters" >&2 && return 1; fi
+    done
+}

@@ -1,0 +1,264 @@
+#!/usr/bin/env bats
+# Runs, specs, repositories and folders of another user: they are looked at, and nothing in them is obeyed. docs/security.md has the promises.
+# timeout: 900
+
+load helpers
+load foreign
+
+setup_file() {
+    make_attacker
+    export attacker
+}
+
+setup() {
+    dir=$(fresh_dir)
+    as_user bash -c 'umask 077 && cd "$1" && echo secretword >token && echo "BEGIN PRIVATE KEY" >key' - "$dir"
+    cat >"$dir/hello.yaml" <<'YAML'
+name: mnist
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [sleep, 300]}
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
+    there=$(attacker_dir)
+    start_listener
+    server=http://127.0.0.1:$listener_port
+}
+
+teardown() {
+    stop_listener
+    [[ -z ${victim_process-} ]] || kill "$victim_process" 2>/dev/null || true
+    end_test
+}
+
+index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
+jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -o '%i %T' | sort; }
+
+# nothing_was_done: after the commands, of the hostile directory RUN.
+nothing_was_done() {
+    [ -z "$(requests)" ] || { requests >&2 && return 1; }
+    [ "$(state_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
+    [[ $(index) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
+    [ "$(jobs_of_victim)" = "$jobs" ] || { echo "the victim's jobs were: $jobs; they are: $(jobs_of_victim)" >&2 && return 1; }
+    [[ $said != *"PRIVATE KEY"* && $said != *secretword* ]] || { printf '%s' "$said" >&2 && return 1; }
+    [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
+}
+
+# try RUN: every command on it; then nothing was done.
+try() {
+    before=$(state_of "$1") jobs=$(jobs_of_victim)
+    commands_on "$1"
+    nothing_was_done "$1"
+}
+
+@test "a run that names a server and a token file of the viewer's: nothing is sent, and the run is shown as its owner's" {
+    for url in "$server" "unix:$listener_socket"; do
+        for state in intent submitted; do
+            hostile=$there/mnist-20990101-000000-00${state:0:1}${url:0:1}
+            hostile_run "$hostile"
+            hostile_file "$hostile/submission.json" <<JSON
+{"token":"$(printf 'b%.0s' {1..32})","state":"$state","cluster":"","job":"$([[ $state == intent ]] || echo 42)","server":{"url":"$url","token_file":"$dir/token"},"argv":[],"time":""}
+JSON
+            try "$hostile"
+            [[ $said == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
+        done
+    done
+    # The same files as the victim's own: the configuration lists no such server.
+    as_user cp -r "$hostile" "$dir/copied"
+    for words in status top report cancel wait; do
+        run timeout 4 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun "$2" ./copied' - "$dir" "$words"
+    done
+    run dl status ./copied
+    [[ $output == *"your configuration does not list it"* ]]
+    [ -z "$(requests)" ]
+}
+
+@test "a job id that is an option, a list, a path or another's task reaches no command of Slurm's" {
+    mkdir -p "$dir/bin" && for name in scancel squeue sacct scontrol srun sbatch; do
+        printf '#!/bin/sh\necho "%s $*" >>%s\nexit 1\n' "$name" "$dir/calls" >"$dir/bin/$name" && chmod 755 "$dir/bin/$name"
+    done
+    touch "$dir/calls" && chmod 666 "$dir/calls"
+    for job in --me "-u $DLRUN_TESTBED_USER" 1,2 '1;2' ../1 '*'; do
+        hostile=$there/job-20990101-000000-0001
+        hostile_run "$hostile"
+        for file in submission.json claim; do
+            printf '{"token":"t","state":"submitted","cluster":"","job":"%s","log":""}' "$job" | hostile_file "$hostile/$file"
+        done
+        try "$hostile"
+        as_user cp -r "$hostile" "$dir/own" # as the victim's own it is damaged, and no more
+        for words in status cancel resubmit attach; do
+            local command=() && [[ $words != attach ]] || command=(-- true)
+            run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./own "${@:3}"' - "$dir" "$words" "${command[@]}"
+            [ "$status" -ne 0 ]
+            [[ $output == *"is damaged"* ]]
+        done
+        rm -rf "$dir/own"
+    done
+    [ ! -s "$dir/calls" ]
+}
+
+@test "a foreign run on this machine that names a process of the viewer's: the process lives" {
+    as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" 3>&- &
+    wait_until 20 test -s "$dir/pid"
+    victim_process=$(<"$dir/pid")
+    id=$(hostname):$victim_process:$(awk '{ print $22 }' "/proc/$victim_process/stat")
+    hostile=$there/here-20990101-000000-0001
+    hostile_run "$hostile"
+    hostile_file "$hostile/submission.json" <<JSON
+{"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
+JSON
+    try "$hostile"
+    as_user cp -r "$hostile" "$dir/own" # copied, as the victim's own: the process has no token of it
+    run dl cancel ./own
+    [ "$status" -eq 6 ]
+    [[ $output == *"left alone"* ]]
+    kill -0 "$victim_process"
+}
+
+@test "a foreign run of the name of an own one: the name, its start, its job and last go on to mean the own one" {
+    own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
+    job=$(dl status "$own" --json | jq -r .job)
+    hostile=$there/mnist-20990101-000000-0001
+    hostile_run "$hostile"
+    printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" | hostile_file "$hostile/submission.json"
+    as_attacker touch -d 2099-01-01 "$hostile"/* "$hostile"
+    try "$hostile"
+    [[ $said == *"$hostile"* || $said == *"${hostile##*/}"* ]]
+    for name in mnist last "$job" "${own%??}"; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done
+    # In its folder the bare name of the directory is none; a path is.
+    run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$there" "${hostile##*/}"
+    [ "$status" -eq 6 ]
+    run as_user bash -c 'cd "$1" && exec dlrun status "./$2"' - "$there" "${hostile##*/}"
+    [ "$status" -eq 0 ]
+    # What an earlier version of dlrun has let into the index means nothing either.
+    as_user bash -c 'printf "{\"id\":\"%s\",\"name\":\"mnist\",\"path\":\"%s\",\"created\":\"2099-01-01T00:00:00.000Z\"}" "$1" "$2" >"$HOME/.local/state/dlrun/runs/$1"' - \
+        "${hostile##*/}" "$hostile"
+    for name in mnist last; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done
+    run dl resubmit "${hostile##*/}"
+    [ "$status" -ne 0 ]
+    [ "$(jobs_of_victim | wc -l)" -eq 1 ]
+    as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
+}
+
+@test "a foreign sweep whose points go on as the viewer's own runs: these are not cancelled, submitted again or changed" {
+    own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
+    hostile=$there/lr-20990101-000000-0001
+    hostile_run "$hostile"
+    hostile_file "$hostile/sweep.json" <<<'{"keys":["train.lr"],"arrays":1,"points":[{"array":0,"task":0,"values":["0.1"]},{"array":0,"task":1,"values":["0.2"]}]}'
+    for point in 0 1; do hostile_file "$hostile/array-0/$point/submission.json" <<<"{\"task\":$point}"; done
+    hostile_run "$hostile/array-0"
+    hostile_file "$hostile/array-0/0/resubmitted" <<<"$own"
+    as_attacker ln -s "$own" "$hostile/array-0/2"
+    for path in "$hostile" "$hostile/0" "$hostile/array-0/1"; do
+        before=$(state_of "$hostile") jobs=$(jobs_of_victim)
+        commands_on "$path"
+        nothing_was_done "$hostile"
+    done
+    [ ! -e "$own/cancelled" ]
+}
+
+@test "logs: a claim, a pattern or a link that names a private file of the viewer's is not quoted" {
+    hostile=$there/log-20990101-000000-0001
+    hostile_run "$hostile"
+    hostile_file "$hostile/claim" <<<"{\"cluster\":\"c\",\"job\":\"1\",\"token\":\"\",\"log\":\"$dir/key\"}"
+    hostile_file "$hostile/submission.json" <<<"{\"token\":\"t\",\"state\":\"submitted\",\"cluster\":\"\",\"job\":\"1\",\"output\":\"$dir/key\"}"
+    as_attacker bash -c 'mkdir -p "$1/logs/attempt-0" && ln -s "$2" "$1/logs/attempt-0/rank-0000.log" && mkfifo "$1/logs/attempt-0/rank-0001.log"' - "$hostile" "$dir/key"
+    try "$hostile"
+    as_attacker rm "$hostile/submission.json"
+    try "$hostile"
+    [[ $said == *"it is not shown"* ]]
+}
+
+@test "a spec that names a server: check, render, explain, submit and interactive send nothing; listed by a site file it is asked" {
+    hostile_file "$there/exp.yaml" <<YAML
+name: exp
+resources: {nodes: 1, time: 5m}
+launch: {preset: plain, command: ["true"]}
+submit: {via: slurmrestd, url: "$server", token_file: $dir/token}
+YAML
+    for words in check render explain "submit --dry-run" "submit --test-only" submit "check --json" "interactive --dry-run"; do
+        read -ra list <<<"$words"
+        run dl "${list[0]}" "$there/exp.yaml" "${list[@]:1}" --runs "$dir/runs"
+        [[ $output != *secretword* ]]
+    done
+    run dl submit "$there/exp.yaml" --runs "$dir/runs"
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"your configuration does not list it"* && $output == *"exp.yaml:4:"* ]]
+    [ -z "$(requests)" ]
+    [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
+    as_user bash -c 'mkdir -p "$1/config/sites" && echo "slurmrestd: [{url: \"$2\", token_file: $1/token}]" >"$1/config/sites/mine.yaml"' - "$dir" "$server"
+    run as_user env DLRUN_CONFIG="$dir/config" dlrun check "$there/exp.yaml" --runs "$dir/runs"
+    [ -n "$(requests)" ]
+}
+
+@test "base: of a private file that a spec names nothing is printed" {
+    printf 'name: exp\nbase: %s/key\n' "$dir" | hostile_file "$there/exp.yaml"
+    for words in check render explain "submit --dry-run" run; do
+        read -ra list <<<"$words"
+        run dl "${list[0]}" "$there/exp.yaml" "${list[@]:1}"
+        [ "$status" -ne 0 ]
+        [[ $output == *"a base's text is not shown"* && $output != *"PRIVATE KEY"* ]]
+    done
+}
+
+@test "a repository that names programs: none is started, whoever owns it, with safe.directory as wide as it can be" {
+    as_attacker bash -ec 'cd "$1" && git init -q . && git config user.email m@example.org && git config user.name m
+        for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.process filter.x.smudge diff.x.textconv diff.x.command; do
+            git config "$key" "touch /tmp/canary-$USER; cat"; done
+        printf "* filter=x diff=x\n" >.gitattributes
+        printf "#!/bin/sh\ntouch /tmp/canary-%s\n" "$USER" >.git/hooks/post-index-change && chmod +x .git/hooks/post-index-change
+        git -c core.fsmonitor=false -c filter.x.clean= -c filter.x.process= add . && git -c core.fsmonitor=false -c filter.x.clean= -c filter.x.process= commit -qm first
+        printf "name: exp\nresources: {nodes: 1, time: 5m}\nlaunch: {preset: plain, command: [\"true\"]}\n" >exp.yaml && chmod -R a+rX .' - "$there"
+    rm -f "/tmp/canary-$attacker"
+    as_user cp -r "$there" "$dir/copied"
+    as_user git config --file "$dir/gitconfig" safe.directory '*'
+    for place in "$there" "$dir/copied"; do
+        for words in check render explain "submit --dry-run" "submit --test-only" submit "submit --set code.snapshot=true" run "run --set code.snapshot=true"; do
+            read -ra list <<<"$words"
+            run as_user env GIT_CONFIG_GLOBAL="$dir/gitconfig" DLRUN_RUNS="$dir/runs" dlrun "${list[0]}" "$place/exp.yaml" "${list[@]:1}"
+            echo "$words: $output"
+            [ ! -e "/tmp/canary-$attacker" ]
+        done
+    done
+    [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ] # git was asked, all the same
+}
+
+@test "a runs folder that others may write: it is warned about, and agents that somebody else put there are not executed" {
+    shared=$dir/shared
+    install -d -m 777 "$shared"
+    as_user chmod 755 "$dir"
+    run dl submit hello.yaml --runs "$shared" --set resources.begin=2037-01-02T03:04:05
+    [ "$status" -eq 0 ]
+    [[ $output == *"others may rename and replace what lies there"*"chmod +t"* ]]
+    dl render hello.yaml --runs "$shared" -o "$dir/job.sh"
+    agents=$shared/.agents-$(id -u "$DLRUN_TESTBED_USER")
+    [ -n "$(find "$agents" -name dlrun-agent -perm -100)" ]
+    as_attacker bash -ec 'mv "$1" "$1.away" && mkdir -p "$2" && printf "#!/bin/sh\ntouch /tmp/canary-%s\n" "$USER" >"$2/dlrun-agent" && chmod -R 755 "$1"' - \
+        "$agents" "$agents/$(basename "$agents"/*)"
+    rm -f "/tmp/canary-$attacker"
+    run as_user bash "$dir/job.sh"
+    [ "$status" -eq 126 ]
+    [[ $output == *"belongs to another user"* ]]
+    run dl submit hello.yaml --runs "$shared"
+    [ "$status" -eq 2 ]
+    [[ $output == *"is not a directory of yours"* ]]
+    [ ! -e "/tmp/canary-$attacker" ]
+    chmod 1777 "$shared"
+    rm -rf "$agents"
+    run dl submit hello.yaml --runs "$shared" --set resources.begin=2037-01-02T03:04:05
+    [ "$status" -eq 0 ]
+    [[ $output != *"others may rename"* ]]
+}
+
+@test "a predictable name in /tmp that somebody else has taken is neither written nor waited for" {
+    as_user rm -rf "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
+    as_attacker ln -s "$dir" "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
+    chmod 755 "$dir"
+    dl render hello.yaml --set launch.agent=false --set launch.preset=torch | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$dir/choose"
+    before=$(state_of "$dir")
+    run as_user bash -ec '. "$1"; echo "port $dlrun_port in $dlrun_locks"' - "$dir/choose"
+    rm "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
+    [ "$status" -eq 0 ]
+    [[ $output == *"port "* && $output != *dlrun-ports-* ]]
+    [ "$(state_of "$dir")" = "$before" ]
+}

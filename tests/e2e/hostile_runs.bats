@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# Run directories that were written to do harm (hostile_runs.py), another user's and, with the same content, one's own: a job
+# can write into its own run. Every command on each: none crashes, none takes more than 5 s or 200 MiB, none prints what
+# controls a terminal, shows a private file, sends a token, signals a process or touches a job.
+# timeout: 1500
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    install -m 755 "$BATS_TEST_DIRNAME/hostile_runs.py" "$dir"
+    as_user bash -c 'umask 077 && echo "a-word-that-is-private-$RANDOM" >"$1/private"' - "$dir"
+    as_user bash -c 'exec sleep 1200' 3>&- &
+    wait_until 5 victim_is_there
+}
+
+teardown() {
+    kill "$(victim)" || true
+    end_test
+}
+
+victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
+victim_is_there() { victim >/dev/null; }
+# As dlrun names a job of this machine: HOST:PID:START.
+victim_identity() {
+    local pid
+    pid=$(victim)
+    echo "$(as_user hostname):$pid:$(sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f20)"
+}
+
+make_runs() { # make_runs FOLDER OWNER
+    "$dir/hostile_runs.py" make "$dir/$1" --private "$dir/private" --process "$(victim_identity)" --suffix "$1"
+    chown -hR "$2" "$dir/$1"
+}
+
+# What every folder is held to; the caller's job and process are to outlive it. DLRUN_TEST_ONLY=KIND: these alone.
+check_runs() { # check_runs FOLDER [--own]
+    local job
+    job=$(as_user sbatch --parsable --hold --output=/dev/null --wrap 'sleep 600')
+    run as_user bash -c 'cd "$1" && exec ./hostile_runs.py check "$1/$2" --private "$1/private" "${@:3}"' - "$dir" "$@" ${DLRUN_TEST_ONLY:+--only "$DLRUN_TEST_ONLY"}
+    echo "$output" | tail -n 300
+    victim_is_there
+    [ "$(job_state "$job")" = PENDING ]
+    [ "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" = "$job" ] # nothing was submitted, either
+    [ "$status" -eq 0 ]
+}
+
+@test "another user's hostile run is only looked at: in bounds, without a raw control character, and it enters no index" {
+    make_runs foreign nobody
+    check_runs foreign
+    [ -z "$(as_user bash -c 'grep -rl foreign "$HOME/.local/state/dlrun/runs"')" ]
+}
+
+@test "a run that its own job has made hostile does no harm, either" {
+    make_runs own "$DLRUN_TESTBED_USER:"
+    check_runs own --own
+}

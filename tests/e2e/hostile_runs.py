@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+"""Run directories that somebody wrote to do harm, and what each command of dlrun does with them.
+
+  hostile_runs.py make FOLDER --private FILE --process HOST:PID:START   makes one run of each kind in FOLDER
+  hostile_runs.py check FOLDER... --private FILE [--own] [--only KIND]             calls every command on each, and prints what is wrong
+
+`make` needs no rights of its own: whoever calls it owns the runs, or chowns them. `check` runs as the user that is attacked.
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+import zlib
+from pathlib import Path
+
+LONGEST_SECONDS = 5
+MOST_MEMORY_MIB = 200
+MOST_OUTPUT = 32 << 20
+PORT = 48123  # of the server that hostile runs name; `check` listens there
+
+# Clipboard (OSC 52), title, clear screen, C1's CSI in both encodings, bidirectional override, zero width, a forged line, NUL.
+NASTY = "x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\nforged: yes\x00\x7fend"
+
+
+def checked(event):
+    """A line of events.jsonl, with its checksum."""
+    text = json.dumps(event, separators=(",", ":"), ensure_ascii=False)
+    body = text[:-1]
+    crc = zlib.crc32(body.encode("utf-8", "surrogateescape"))
+    return body + ',"crc":"%08x"}\n' % crc
+
+
+def events(text=NASTY, progress=None, result=None, ended=True):
+    t = "2026-01-02T03:04:05.678Z"
+    lines = [
+        {"t": t, "event": "claimed", "attempt": 0, "job": text, "cluster": text, "host": text, "pid": 1, "again": False},
+        {"t": t, "event": "started", "attempt": 0, "ranks": 2, "lead": text, "argv": [text]},
+        {"t": t, "event": "joined", "attempt": 0, "ranks": 2, "hosts": text, "seconds": 1.5},
+        {"t": t, "event": "progress", "attempt": 0, **(progress or {"epoch": 1, "epochs": 2, "step": 3, "steps": 4, "loss": 0.5, text: text})},
+        {"t": t, "event": "warning", "attempt": 0, "message": text, "rank": 1, "host": text},
+        {"t": t, "event": "samples", "attempt": 0, "ranks": 2, "cpu": [1, 1, 1], "slow_ranks": 1, "slow": [{"rank": 1, "host": text, "lag": 3, "work_ms": 5}]},
+        {"t": t, "event": "rank_failed", "attempt": 0, "rank": 1, "host": text, "pid": 1, "code": 3, "signal": text, "error": text},
+        {"t": t, "event": "restarting", "attempt": 0, "cause": text, "left": 1, "by": text, "exclude": text},
+        {"t": t, "event": text, "attempt": 0, "message": text},
+        {"t": t, "event": "result", "attempt": 0, **(result or {text: text, "test_accuracy": 0.5, "nested": {text: [text]}})},
+    ]
+    if ended:
+        lines.append({"t": t, "event": "attempt_end", "attempt": 0, "code": 3, "reason": text, "cause": text, "first_failed": {"rank": 1, "host": text, "code": 3, "signal": text}, "seconds": 2})
+        lines.append({"t": t, "event": "ended", "attempt": 0, "state": "failed", "code": 3, "message": text})
+    return "".join(checked(line) for line in lines)
+
+
+def submission(**more):
+    return {"token": "ab" * 16, "state": "submitted", "cluster": "", "job": "424242", "argv": ["sbatch"], "time": "2026-01-02T03:04:05.678Z", **more}
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogateescape")
+    elif not isinstance(content, bytes):
+        content = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    path.write_bytes(content)
+
+
+SCRIPT = "#!/bin/bash\n#SBATCH --job-name=hostile\necho hello\n"
+SPEC = "name: hostile\nlaunch:\n  command: [echo, hello]\n"
+
+
+def ordinary(run):
+    """What each kind starts from: a run that failed."""
+    write(run / "submission.json", submission())
+    write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16, "log": str(run / "slurm-424242.out")})
+    write(run / "attempt", "0\n")
+    write(run / "events.jsonl", events("plain"))
+    write(run / "job.sh", SCRIPT)
+    write(run / "spec.yaml", SPEC)
+    write(run / "resolved.yaml", SPEC)
+    write(run / "plan.json", {"name": "hostile"})
+    write(run / "provenance.json", {"time": "2026-01-02T03:04:05.678Z", "git": {"commit": "abc"}, "directory": "/tmp"})
+    write(run / "surroundings.json", {"attempt": 0, "time": "x", "slurm": "x", "cluster": "x", "partition": "x", "nodes": ["n1"], "modules": [], "conda": None, "venv": None})
+    write(run / "ranks.json", ranks("n1"))
+    write(run / "metrics.jsonl", '{"time":"2026-01-02T03:04:05.678Z","attempt":0,"epoch":1,"step":1,"loss":0.5}\n')
+    write(run / "slurm-424242.out", "a line\n")
+    write(run / "logs/attempt-0/rank-0000.log", "a line\n")
+    write(run / "logs/attempt-0/rank-0001.log", "its last words\n")
+
+
+FILES = ["submission.json", "claim", "attempt", "events.jsonl", "job.sh", "spec.yaml", "resolved.yaml", "plan.json", "provenance.json", "surroundings.json", "ranks.json", "metrics.jsonl", "slurm-424242.out", "logs/attempt-0/rank-0000.log", "logs/attempt-0/rank-0001.log"]
+
+
+def ranks(node):
+    return {"time": "2026-01-02T03:04:05.678Z", "attempt": 0, "ranks": 2, "nodes": [node, node], "columns": ["rank", "node", "cpu", "rss_bytes", "step", "work_ms", "lag", "slow", "age_s"], "rows": [[0, 0, 1.0, 1 << 20, 3, 5, 0, False, 1], [1, 1, 1.0, 1 << 20, 3, 5, 2, True, 1]]}
+
+
+def escapes(run, arguments):
+    write(run / "submission.json", submission(cluster=NASTY, job="1" + NASTY, message=NASTY, output=NASTY, argv=[NASTY], time=NASTY))
+    write(run / "claim", {"cluster": NASTY, "job": NASTY, "token": "ab" * 16, "log": "/" + NASTY})
+    write(run / "events.jsonl", events())
+    write(run / "provenance.json", {"time": NASTY, "git": {"commit": NASTY, "branch": NASTY}, "directory": NASTY, "user": NASTY, "host": NASTY, "argv": [NASTY], "repeats": NASTY})
+    write(run / "surroundings.json", {"attempt": 0, "time": NASTY, "slurm": NASTY, "cluster": NASTY, "partition": NASTY, "nodes": [NASTY], "modules": [NASTY], "conda": {"prefix": NASTY, "packages": [NASTY]}, "venv": None})
+    write(run / "ranks.json", ranks(NASTY))
+    write(run / "metrics.jsonl", json.dumps({"time": NASTY, "attempt": 0, "epoch": 1, "step": 1, "loss": 0.5, "precision": NASTY}) + "\n")
+    write(run / "job.sh", SCRIPT + "# " + NASTY + "\n")
+    write(run / "spec.yaml", "name: " + NASTY + "\n")
+    write(run / "resolved.yaml", "name: " + NASTY + "\n")
+    for log in FILES[-3:]:
+        write(run / log, (NASTY + "\n").encode() * 20 + b"\x9b2J\x90 raw C1\xff\xfe\n\x1b[31")
+
+
+def escapes_pending(run, arguments):
+    """The same in a state that has not ended: words of Slurm's side and of the run's."""
+    escapes(run, arguments)
+    write(run / "events.jsonl", events(ended=False))
+    (run / "claim").unlink()
+
+
+def escapes_refused(run, arguments):
+    escapes(run, arguments)
+    write(run / "submission.json", submission(state="refused", job="", message=NASTY))
+    (run / "claim").unlink()
+    (run / "events.jsonl").unlink()
+
+
+def deep(run, arguments):
+    nest = "[" * 100_000 + "]" * 100_000
+    objects = '{"a":' * 100_000 + "1" + "}" * 100_000
+    for number, name in enumerate(["submission.json", "claim", "provenance.json", "surroundings.json", "ranks.json", "plan.json"]):
+        write(run / name, '{"state":"submitted","a":%s}' % (nest if number % 2 else objects))
+    write(run / "metrics.jsonl", ('{"loss":%s}\n' % nest) * 3)
+    write(run / "resolved.yaml", "[" * 50_000)
+    write(run / "spec.yaml", "{a: " * 50_000)
+
+
+def deep_events(run, arguments):
+    """Only the record is deep: the rest is read first."""
+    for key in ("result", "progress", "samples", "ended"):
+        body = '{"t":"2026-01-02T03:04:05.678Z","event":"%s","attempt":0,"state":"failed","code":1,"message":"x","x":%s' % (key, "[" * 100_000 + "]" * 100_000)
+        line = body + ',"crc":"%08x"}\n' % zlib.crc32(body.encode())
+        with open(run / "events.jsonl", "a") as file:
+            file.write(line)
+
+
+def wide_progress(run, arguments):
+    """Many large fields in what the program reports, again and again."""
+    fields = {"field%d" % i: "y" * 1000 for i in range(200)}
+    write(run / "events.jsonl", events("plain") + "".join(checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": i, **fields}) for i in range(100)))
+
+
+def fifos(run, arguments):
+    for name in FILES:
+        (run / name).unlink()
+        os.mkfifo(run / name, 0o644)
+
+
+def fifo_logs(run, arguments):
+    for name in FILES[-3:] + ["job.sh", "resolved.yaml", "spec.yaml", "metrics.jsonl", "ranks.json"]:
+        (run / name).unlink()
+        os.mkfifo(run / name, 0o644)
+
+
+def directories(run, arguments):
+    for name in FILES:
+        (run / name).unlink()
+        (run / name).mkdir()
+
+
+def sparse(run, arguments):
+    for name in ["events.jsonl", "metrics.jsonl", "ranks.json", "resolved.yaml", "provenance.json", "slurm-424242.out", "logs/attempt-0/rank-0001.log"]:
+        with open(run / name, "ab") as file:
+            file.truncate(2 << 30)
+
+
+def many_events(run, arguments):
+    line = checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": 1, "steps": 10, "note": "z" * 100})
+    with open(run / "events.jsonl", "a") as file:
+        for _ in range(64):
+            file.write(line * (1 << 13))
+
+
+def links(run, arguments):
+    """To a file that only the attacked user may read: nothing of it may be shown."""
+    for name in FILES:
+        (run / name).unlink()
+        (run / name).symlink_to(arguments.private)
+
+
+def odd_links(run, arguments):
+    targets = ["/", "/dev/zero", "loop", "/dev/tty", "/proc/self/mem"]
+    for number, name in enumerate(FILES):
+        (run / name).unlink()
+        (run / name).symlink_to(targets[number % len(targets)])
+    (run / "loop").symlink_to("loop")
+
+
+def claimed_log(run, arguments):
+    """The journal and the claim name a private file as the run's log."""
+    write(run / "submission.json", submission(output=arguments.private))
+    write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16, "log": arguments.private})
+    (run / "events.jsonl").unlink()
+
+
+def job_me(run, arguments):
+    """Whose job id is an option of scancel and squeue."""
+    write(run / "submission.json", submission(job="--me"))
+    (run / "claim").unlink()
+    (run / "events.jsonl").unlink()
+
+
+def job_list(run, arguments):
+    write(run / "submission.json", submission(job="1,2,3 --me", cluster="--me"))
+    (run / "claim").unlink()
+    (run / "events.jsonl").unlink()
+
+
+def local_process(run, arguments):
+    """Whose job on this machine is a process of the attacked user's."""
+    write(run / "submission.json", submission(cluster="local", job=arguments.process))
+    write(run / "claim", {"cluster": "local", "job": arguments.process, "token": "ab" * 16})
+    write(run / "events.jsonl", events("plain", ended=False))
+
+
+def server(run, arguments):
+    """Who wants a token file of the attacked user's sent to a server of the attacker's."""
+    write(run / "submission.json", submission(server={"url": "http://127.0.0.1:%d" % PORT, "token_file": arguments.private}))
+    (run / "claim").unlink()
+    (run / "events.jsonl").unlink()
+
+
+def spec_base(run, arguments):
+    """A spec that inherits from a private file: no message may quote that."""
+    for name in ("spec.yaml", "resolved.yaml"):
+        write(run / name, SPEC + "base: %s\n" % arguments.private)
+
+
+def sweep_of(run, points, keys=("train.lr",), arrays=1):
+    for name in FILES:
+        (run / name).unlink(missing_ok=True)
+    write(run / "spec.yaml", SPEC)
+    write(run / "sweep.json", {"keys": list(keys), "arrays": arrays, "max_parallel": 2, "points": points})
+
+
+def many_arrays(run, arguments):
+    sweep_of(run, [{"array": 0, "task": 0, "values": ["0.1"]}], arrays=(1 << 63) - 1)
+
+
+def far_points(run, arguments):
+    sweep_of(run, [{"array": (1 << 63) - 2, "task": (1 << 63) - 1, "values": ["0.1"]}] * 3, arrays=(1 << 63) - 1)
+
+
+def many_points(run, arguments):
+    sweep_of(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(1_000_000)])
+
+
+def nasty_sweep(run, arguments):
+    sweep_of(run, [{"array": 0, "task": n, "values": [NASTY, NASTY]} for n in range(3)], keys=(NASTY, "train.lr"))
+    write(run / "array-0/submission.json", submission(job="1" + NASTY, cluster=NASTY))
+    for n in range(3):
+        point = run / "array-0" / str(n)
+        point.mkdir()
+        escapes(point, arguments)
+        write(point / "submission.json", {"task": n})
+    write(run / "array-0/2/resubmitted", str(run / "array-0/1") + NASTY)
+
+
+def ring(run, arguments):
+    """Points that were submitted again as each other, and as the sweep itself."""
+    sweep_of(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(3)])
+    for n in range(3):
+        point = run / "array-0" / str(n)
+        ordinary(point)
+        write(point / "submission.json", {"task": n})
+        write(point / "resubmitted", str(run / "array-0" / str((n + 1) % 3)) if n < 2 else str(run))
+    write(run / "array-0/submission.json", submission())
+
+
+KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep, deep_events, wide_progress, fifos, fifo_logs, directories, sparse, many_events, links, odd_links, claimed_log, job_me, job_list, spec_base, local_process, server, many_arrays, far_points, many_points, nasty_sweep, ring)}
+
+# An id that is nasty in itself: a directory's name may hold anything but NUL and a slash.
+NASTY_NAME = "escapes_name-" + NASTY.replace("\x00", "").replace("/", "")
+
+
+def make(arguments):
+    folder = Path(arguments.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, fill in KINDS.items():
+        run = folder / ("%s-%s" % (kind, arguments.suffix))
+        ordinary(run)
+        fill(run, arguments)
+    run = folder / NASTY_NAME
+    ordinary(run)
+    escapes(run, arguments)
+    for path in [folder, *folder.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+# ------------------------------------------------------------------------------------------------------------------ check
+
+# RUN stands for the run's path. The second value: on a terminal, too.
+COMMANDS = [
+    (["status", "RUN"], True),
+    (["status", "RUN", "--json"], False),
+    (["top", "RUN", "--once"], True),
+    (["top", "RUN", "--json"], False),
+    (["logs", "RUN"], True),
+    (["logs", "RUN", "--rank", "1", "-n", "5"], True),
+    (["report", "RUN", "-o", "report-of-hostile.html"], True),
+    (["sweep", "RUN"], True),
+    (["sweep", "RUN", "--json"], False),
+    (["diff", "RUN"], True),
+    (["cancel", "RUN"], True),
+    (["attach", "RUN", "--", "true"], True),
+    (["resubmit", "RUN"], True),
+    (["check", "RUN/resolved.yaml"], True),
+    (["explain", "RUN/resolved.yaml"], True),
+    (["render", "RUN/spec.yaml"], True),
+    (["run", "RUN/spec.yaml", "--dry-run"], False),
+    (["submit", "RUN/job.sh", "--dry-run"], True),
+    (["interactive", "RUN/spec.yaml", "--dry-run"], False),
+    (["container", "list"], False),
+]
+OF_FOLDER = [
+    (["ls", "--runs", "FOLDER", "--all"], True),
+    (["ls", "--all"], True),
+    (["ls", "--all", "--json"], False),
+    (["status", "last"], True),
+]
+
+REPORT = "report-of-hostile.html"
+
+# What the printer itself puts on a terminal: colours, and for logs the start of a line that is written anew.
+LAYOUT = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\r\n")
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def call(words, on_terminal):
+    """(status, output, seconds, MiB); status None: it did not end in time."""
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    if on_terminal:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    else:
+        ours, theirs = os.pipe()
+    began = time.monotonic()
+    with open(os.devnull) as nothing:
+        child = subprocess.Popen(["dlrun", *words], stdin=nothing, stdout=theirs, stderr=theirs, env=environment, start_new_session=True, preexec_fn=limits)
+    os.close(theirs)
+    output, is_open = bytearray(), True
+    while is_open and time.monotonic() - began < LONGEST_SECONDS * 2:
+        if select.select([ours], [], [], 0.1)[0]:
+            try:
+                piece = os.read(ours, 1 << 16)
+            except OSError:  # a pseudoterminal that nobody has open any more
+                piece = b""
+            is_open = bool(piece) and len(output) < MOST_OUTPUT
+            output += piece
+    if is_open:
+        os.killpg(child.pid, signal.SIGKILL)
+    os.close(ours)
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.monotonic() - began
+    child.returncode = 0
+    return None if is_open else os.waitstatus_to_exitcode(status), bytes(output), seconds, usage.ru_maxrss / 1024
+
+
+class Listener:
+    """The attacker's server: keeps what it is sent."""
+
+    def __init__(self):
+        self.heard = b""
+        self.socket = socket.create_server(("127.0.0.1", PORT))
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            peer, _ = self.socket.accept()
+            with peer:
+                peer.settimeout(2)
+                try:
+                    self.heard += peer.recv(1 << 16)
+                    peer.sendall(b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n")
+                except OSError:
+                    pass
+
+
+def control_in(output):
+    """What controls a terminal, or is not UTF-8, as a sentence; nothing where all is text."""
+    try:
+        text = output.decode()
+    except UnicodeDecodeError as error:
+        return "no UTF-8: %r" % output[max(error.start - 40, 0) : error.start + 40]
+    found = CONTROLS.search(text)
+    return "raw control character %r in %r" % (found.group(), text[max(found.start() - 40, 0) : found.start() + 40]) if found else ""
+
+
+def faults_of(words, on_terminal, private):
+    report = Path(REPORT)
+    report.unlink(missing_ok=True)
+    status, output, seconds, mebibytes = call(words, on_terminal)
+    faults = []
+    if status is None:
+        faults.append("did not end in %d s" % (LONGEST_SECONDS * 2))
+    elif status < 0 or status in (134, 136, 139):
+        faults.append("ended by signal or abort: %d" % status)
+    if seconds > LONGEST_SECONDS:
+        faults.append("took %.1f s" % seconds)
+    if mebibytes > MOST_MEMORY_MIB:
+        faults.append("took %.0f MiB" % mebibytes)
+    is_whole_log = words[0] == "logs" and "-n" not in words  # its reader asked for all of it
+    if len(output) >= MOST_OUTPUT and not is_whole_log:
+        faults.append("printed %d MiB" % (len(output) >> 20))
+    page = report.read_bytes() if report.exists() else b""
+    if private in output or private in page:
+        faults.append("shows a private file")
+    # Scripts and logs go into a pipe byte for byte.
+    is_document = not on_terminal and (words[0] == "logs" or words[-1] == "--dry-run")
+    if not is_document and not faults:
+        shown = LAYOUT.sub(b"\n", output) if on_terminal else output
+        faults += [fault for fault in (control_in(shown), control_in(page)) if fault]
+    return faults
+
+
+def is_callers_own_wish(words, is_own):
+    """Who names a link is shown what it leads to. The log of one's own run may lie anywhere: where resources.output says."""
+    return "/links-" in words[1] and not words[1].endswith("-own") and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1]
+
+
+def check(arguments):
+    private = Path(arguments.private).read_bytes().strip()
+    listener = Listener()
+    wrong = calls = 0
+
+    def tell(words, on_terminal):
+        nonlocal wrong, calls
+        calls += 1
+        for fault in faults_of(words, on_terminal, private):
+            if fault == "shows a private file" and is_callers_own_wish(words, arguments.own):
+                continue
+            wrong += 1
+            print("%s%s: %s" % (" ".join(repr(w)[1:-1] for w in words), " (terminal)" if on_terminal else "", fault), flush=True)
+
+    for folder in map(Path, arguments.folder):
+        runs = [run for run in sorted(folder.iterdir()) if not arguments.only or run.name.startswith(arguments.only)]
+        for words, has_terminal in [(c, t) for run in runs for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in OF_FOLDER]:
+            tell(words, False)
+            if has_terminal:
+                tell(words, True)
+            if listener.heard:
+                wrong += 1
+                print("%s: sent to the attacker's server: %r" % (" ".join(words), listener.heard[:200]), flush=True)
+                listener.heard = b""
+    print("%d calls, %d faults" % (calls, wrong))
+    return 1 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("act", choices=["make", "check"])
+    parser.add_argument("folder", nargs="+")
+    parser.add_argument("--private", required=True, help="a file that only the attacked user may read")
+    parser.add_argument("--process", default="nowhere:1:1", help="of a process of the attacked user's: HOST:PID:START")
+    parser.add_argument("--suffix", default="0", help="the end of each run's id")
+    parser.add_argument("--own", action="store_true", help="the runs are the caller's own")
+    parser.add_argument("--only", default="", help="kinds that start with this")
+    arguments = parser.parse_args()
+    if arguments.act == "make":
+        arguments.folder = arguments.folder[0]
+        return make(arguments)
+    return check(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
