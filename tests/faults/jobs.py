@@ -1,0 +1,287 @@
+"""The jobs that faults happen to: their specs, how far they are, how often they were started, and
+the bits that they end with."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from testbed import Failure, T, Testbed, wait_for
+
+Event = dict[str, Any]  # a line of events.jsonl, or the object that `dlrun status --json` prints
+
+COMMON = """\
+name: {name}
+resources: {{nodes: {nodes}, tasks_per_node: {per_node}, cpus_per_task: 1, time: 5m{resources}}}
+health: {{hang_after: {hang_after}}}
+retry: {{max: 3, on: [{causes}]}}
+"""
+TRAINER = """\
+train:
+  data: {{dataset: digits, train_samples: 8000, test_samples: 100}}
+  layers: [conv2d 8 5 stride 2, relu, dropout 0.25, maxpool 2, dense 10]
+  optimizer: {{name: adam}}
+  backend: {backend}
+  batch: 16
+  epochs: 10
+  seed: 5
+checkpoint: {{dir: {checkpoints}, every: 10 steps, keep: 3, signal_before: 60s}}
+"""
+PROGRAM = """\
+launch:
+  preset: {preset}
+  command: [{words}, {programs}/{program}, {folder}, {steps}, {step_ms}, {slow_ms}]
+checkpoint: {{signal_before: 60s}}
+"""
+
+
+@dataclass(frozen=True)
+class JobType:
+    """One kind of job. steps: that rank 0's progress counts to."""
+
+    name: str
+    text: str
+    nodes: int
+    per_node: int
+    steps: int
+    words: dict[str, str]
+    hang_after: int = 6
+
+    @property
+    def ranks(self) -> int:
+        return self.nodes * self.per_node
+
+    @property
+    def is_trainer(self) -> bool:
+        return self.text is TRAINER
+
+
+TYPES = {
+    kind.name: kind
+    for kind in (
+        JobType("trainer-shm", TRAINER, 1, 2, 2500, {"backend": "shm"}),
+        JobType("trainer-gloo", TRAINER, 2, 1, 2500, {"backend": "gloo"}),
+        JobType(
+            "plain",
+            PROGRAM,
+            2,
+            2,
+            80,
+            {"preset": "plain", "program": "plain.py", "words": "python3, -I, -S", "step_ms": "25"},
+        ),
+        JobType(
+            "torch",
+            PROGRAM,
+            2,
+            1,
+            60,
+            {"preset": "torch", "program": "torch_ddp.py", "words": "python3", "step_ms": "25"},
+            hang_after=30,
+        ),
+    )
+}
+
+
+class Job:
+    """A run of one type in a folder of its own. runs, checkpoints: folders elsewhere for these."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        kind: JobType,
+        name: str,
+        resources: str = "",
+        causes: str = "",
+        slow_ms: int = 0,
+        runs: pathlib.Path | None = None,
+        checkpoints: pathlib.Path | None = None,
+    ) -> None:
+        self.testbed, self.type, self.name = testbed, kind, name
+        self.folder = testbed.home / name
+        self.folder.mkdir()
+        for part in (self.folder, self.folder / "work"):
+            part.mkdir(exist_ok=True)
+            self.give_to_user(part)
+        self.runs = runs or self.folder / "runs"
+        self.checkpoints_at = checkpoints
+        for folder in (self.runs, checkpoints):
+            if folder:
+                folder.mkdir(exist_ok=True)
+                self.give_to_user(folder)
+        text = (COMMON + kind.text).format(
+            name=name,
+            nodes=kind.nodes,
+            per_node=kind.per_node,
+            resources=resources,
+            hang_after=kind.hang_after,
+            causes=causes or "failure, hang, node_failure, preemption, timeout",
+            checkpoints=checkpoints or "ckpt",
+            programs=testbed.home / "programs",
+            folder=self.folder / "work",
+            steps=kind.steps,
+            slow_ms=slow_ms,
+            **kind.words,
+        )
+        (self.folder / "exp.yaml").write_text(text)
+        self._run: pathlib.Path | None = None
+        self.id = ""
+
+    @property
+    def is_submitted(self) -> bool:
+        return self._run is not None
+
+    @property
+    def run(self) -> pathlib.Path:
+        """The run's directory."""
+        if self._run is None:
+            raise Failure(f"{self.name} is not submitted")
+        return self._run
+
+    @property
+    def checkpoints(self) -> pathlib.Path:
+        return self.checkpoints_at or self.run / "ckpt"
+
+    def give_to_user(self, path: pathlib.Path) -> None:
+        os.chown(path, self.testbed.user.pw_uid, self.testbed.user.pw_gid)
+
+    def dlrun(
+        self, *words: str, path: str = "", limit_s: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        return self.testbed.as_user(["dlrun", *words], self.folder, path, limit_s)
+
+    def submit(self) -> None:
+        done = self.dlrun("submit", "exp.yaml", "--runs", str(self.runs), "--json")
+        try:
+            self.take_run(json.loads(done.stdout)["path"])
+        except (ValueError, KeyError) as error:
+            raise Failure(f"dlrun submit: exit {done.returncode}: {done.stderr} {error}") from None
+
+    def take_run(self, directory: str) -> None:
+        self._run = pathlib.Path(directory)
+        self.id = self.run.name
+
+    # What its record says.
+
+    def events(self) -> list[Event]:
+        """Whole lines only: lead may be writing the last one."""
+        try:
+            text = (self.run / "events.jsonl").read_bytes()
+        except OSError:
+            return []
+        found = []
+        for line in text[: text.rfind(b"\n") + 1].splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                pass
+        return found
+
+    def has_event(self, name: str, attempt: int | None = None) -> bool:
+        return any(
+            event["event"] == name and attempt in (None, event["attempt"])
+            for event in self.events()
+        )
+
+    def has_ended(self) -> bool:
+        return self.has_event("ended")
+
+    def status(self) -> Event:
+        done = self.dlrun("status", self.id, "--json")
+        try:
+            status: Event = json.loads(done.stdout)
+        except ValueError:
+            raise Failure(
+                f"dlrun status {self.id}: exit {done.returncode}: {done.stderr}"
+            ) from None
+        return status
+
+    def log(self, attempt: int, rank: int) -> str:
+        try:
+            return (self.run / "logs" / f"attempt-{attempt}" / f"rank-{rank:04}.log").read_text(
+                errors="replace"
+            )
+        except OSError:
+            return ""
+
+    # How far it is, and what it has left.
+
+    def checkpoint_names(self) -> list[str]:
+        """Of the trainer's committed checkpoints, the oldest first."""
+        try:
+            return sorted(
+                name for name in os.listdir(self.checkpoints) if re.fullmatch(r"step-\d+", name)
+            )
+        except OSError:
+            return []
+
+    def steps_done(self) -> int:
+        """The step of the newest saved state."""
+        if self.type.is_trainer:
+            return max((int(name[5:]) for name in self.checkpoint_names()), default=0)
+        try:
+            if self.type.name == "plain":
+                return int(json.loads((self.folder / "work" / "state-0").read_text())["step"])
+            saved = self.folder / "work" / "saved.pt"
+            last = [event.get("step", 0) for event in self.events() if event["event"] == "progress"]
+            return int(last[-1]) if last and saved.exists() else 0
+        except (OSError, ValueError):
+            return 0
+
+    def starts(self) -> list[tuple[int, int, str, bool]]:
+        """(attempt, rank, node, another of the rank still ran) for every start of a program."""
+        if self.type.is_trainer:
+            found = []
+            for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):
+                attempt = int(path.parent.name[8:])
+                found += [(attempt, 0, "", False)] * path.read_text(errors="replace").count(
+                    "\nmodel: "
+                )
+            return found
+        try:
+            lines = (self.folder / "work" / "starts").read_text().splitlines()
+        except OSError:
+            return []
+        return [
+            (int(words[0]), int(words[1]), words[3], words[4] != "alone")
+            for words in map(str.split, lines)
+        ]
+
+    def bits(self, result: Event | None) -> dict[str, str] | None:
+        """What the run has computed, to the bit; None where it has not come to its end."""
+        if not self.type.is_trainer:
+            found = {
+                path.name: path.read_text()
+                for path in sorted((self.folder / "work").glob("final-*"))
+                if path.suffix != ".new"
+            }
+            return found if len(found) == self.type.ranks else None
+        if not result:
+            return None
+        found = {
+            key: str(result.get(key))
+            for key in ("parameters", "test_accuracy", "test_loss", "steps")
+        }
+        last = self.checkpoints / f"step-{self.type.steps:08}"
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            try:
+                found[name] = hashlib.sha256((last / name).read_bytes()).hexdigest()
+            except OSError:
+                return None
+        return found
+
+    def resumed_at(self, attempt: int) -> int | None:
+        """The step that this attempt says it went on from; None where it does not say."""
+        if not self.type.is_trainer:
+            return None
+        match = re.search(r"resumed from .* at step (\d+)", self.log(attempt, 0))
+        return int(match[1]) if match else 0
+
+    def wait_until(self, condition: Callable[[], T], limit_s: float) -> T:
+        """As wait_for, and over once the run has ended; what condition() gives at last."""
+        wait_for(lambda: condition() or self.has_ended(), limit_s)
+        return condition()

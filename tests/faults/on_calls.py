@@ -1,0 +1,116 @@
+"""System calls that fail, are interrupted, or take their time: injected by strace."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+
+from kinds import CHEAP, NONE, TRAINERS, Injected, Kind, Scene, Truth, causes, wait_while
+from processes import Process
+from testbed import wait_for
+
+STRACE_S = 1.5  # as long as calls fail
+HIT_S = 8.0  # for the process to make one of the calls
+
+# Calls on files and descriptors of files alone, not those by which processes talk to each other.
+# EINTR only where Linux may give it: it never does so to a futex's FUTEX_WAKE, and glibc aborts on
+# it.
+CALLS = {
+    "EIO": "fsync,fdatasync,pwrite64,rename,renameat,renameat2,ftruncate",
+    "ENOSPC": "fsync,fdatasync,pwrite64,fallocate,ftruncate,mkdir,mkdirat",
+    "ESTALE": "openat,rename,renameat,renameat2,newfstatat,statx,getdents64",
+    "EINTR": "epoll_wait,epoll_pwait,poll,ppoll,read,write,recvfrom,sendto,accept4",
+    "delay": "fsync,fdatasync,openat,write,rename,renameat,renameat2",
+}
+# An agent has one file, its rank's log.
+CALLS_OF_AGENT = CALLS | {"EIO": "write", "ENOSPC": "write", "ESTALE": "write", "delay": "write"}
+
+
+class Tracer:
+    """strace on one process and its threads; ends when told."""
+
+    def __init__(self, process: Process, calls: str, how: str, file: pathlib.Path | None) -> None:
+        self.out = tempfile.NamedTemporaryFile("r", prefix="dlrun-strace-")
+        words = ["strace", "-f", "-qq", "-o", self.out.name, "-p", str(process.pid)]
+        words += ["-P", str(file)] if file else []
+        words += ["-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
+        null = subprocess.DEVNULL
+        self.process = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
+
+    def hits(self) -> list[str]:
+        """The names of the calls that were hit."""
+        text = pathlib.Path(self.out.name).read_text(errors="replace")
+        return [
+            match[1]
+            for line in text.splitlines()
+            if ("(INJECTED)" in line or "(DELAYED)" in line)
+            and (match := re.match(r"\d+ +(?:<\.\.\. )?(\w+)", line))
+        ]
+
+    def end(self) -> list[str]:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        found = self.hits()
+        self.out.close()
+        return found
+
+
+def strace(what: str, error: str) -> Callable[[Scene], Injected]:
+    """Calls of a process fail: one of them, or all for STRACE_S; or take 20 ms to 1 s longer."""
+
+    def inject(scene: Scene) -> Injected:
+        if what == "trainer" and error != "EINTR":
+            scene.rank = 0  # the one that writes
+        process = {
+            "lead": scene.found.known_lead(),
+            "agent": scene.found.agents[scene.rank],
+            "trainer": scene.found.programs[scene.rank],
+        }[what]
+        file = None
+        if what == "agent" and error != "EINTR":
+            file = scene.job.run / "logs" / "attempt-0" / f"rank-{scene.rank:04}.log"
+        how = f"error={error}"
+        is_once = error not in ("delay", "EINTR") and scene.draw.random() < 0.5
+        if is_once:
+            how += f":when={scene.draw.randrange(1, 4)}"
+        elif error == "delay":
+            how = f"delay_enter={scene.draw.randrange(20_000, 1_000_000)}"
+        elif error == "EINTR":
+            how += f":when={scene.draw.randrange(1, 4)}+{scene.draw.randrange(3, 9)}"
+        injected = Injected(rank=scene.rank, node=scene.node, words=f"{what} {process.pid}: {how}")
+        tracer = Tracer(process, (CALLS_OF_AGENT if what == "agent" else CALLS)[error], how, file)
+        wait_for(
+            lambda: tracer.hits() or scene.job.has_ended() or tracer.process.poll() is not None,
+            HIT_S,
+        )
+        if not is_once:
+            wait_while(scene.job, STRACE_S)
+        hits = tracer.end()
+        injected.landed = bool(hits)
+        injected.words += f" in {', '.join(sorted(set(hits)))} ({len(hits)} times)"
+        return injected
+
+    return inject
+
+
+UNHARMED = Truth(causes=causes(NONE), blames="nobody")
+FAILS = Truth(causes=causes(("failure",), NONE), blames="rank")
+
+
+def _kind(what: str, error: str) -> Kind:
+    # What the trainer saves is lost with the disk; what lead and agents write is a record, or a
+    # copy.
+    truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
+    jobs = TRAINERS if what == "trainer" else CHEAP
+    if what == "agent" and error != "EINTR":
+        jobs = ("plain",)  # every rank of it prints
+    return Kind(f"{error} in {what}", strace(what, error), truth, jobs=jobs, weight=1)
+
+
+KINDS = tuple(_kind(what, error) for what in ("lead", "agent", "trainer") for error in CALLS)

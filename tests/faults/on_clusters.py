@@ -1,0 +1,185 @@
+"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Each has
+its testbed for itself."""
+
+import dataclasses
+import os
+import pathlib
+import signal
+import time
+from collections.abc import Callable
+
+import processes
+from kinds import CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes, wait_while
+from testbed import wait_for
+
+SLOW_MS = 2000  # times 20 steps: Slurm takes a node for lost after 10 to 30 s
+SILENT_S = 90.0  # for somebody to notice that a node is lost, and the run to go on
+
+
+def _target(scene: Scene, daemon: str) -> str:
+    return scene.node if daemon == "slurmd" else daemon
+
+
+def restart(daemon: str, how: str) -> Callable[[Scene], Injected]:
+    """Ends the daemon with KILL or TERM, and starts it again after up to 3 s."""
+
+    def inject(scene: Scene) -> Injected:
+        target, length = _target(scene, daemon), scene.draw.uniform(0.1, 3.0)
+        injected = Injected(
+            rank=scene.rank,
+            node=scene.node,
+            words=f"{daemon} ({target}): {how}, started again after {length:.1f} s",
+        )
+        scene.testbed.fault(how, target)
+        wait_while(scene.job, length)
+        scene.testbed.command("up", "--again")
+        return injected
+
+    return inject
+
+
+def pause(daemon: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
+    def inject(scene: Scene) -> Injected:
+        target, length = _target(scene, daemon), scene.draw.uniform(*seconds)
+        injected = Injected(
+            rank=scene.rank,
+            node=scene.node,
+            words=f"{daemon} ({target}) is stopped for {length:.1f} s",
+        )
+        scene.testbed.fault("pause", target)
+        time.sleep(length)  # also where the run ends meanwhile
+        scene.testbed.fault("resume", target)
+        return injected
+
+    return inject
+
+
+def unplug(seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
+    def inject(scene: Scene) -> Injected:
+        length = scene.draw.uniform(*seconds)
+        injected = Injected(
+            rank=scene.rank, node=scene.node, words=f"{scene.node} is unplugged for {length:.1f} s"
+        )
+        scene.testbed.fault("unplug", scene.node)
+        time.sleep(length)
+        scene.testbed.fault("plug", scene.node)
+        return injected
+
+    return inject
+
+
+def _has_started_again(scene: Scene) -> bool:
+    return scene.job.has_event("started", 1) or scene.job.has_ended()
+
+
+def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
+    """Until the run goes on elsewhere (heals), or has ended.
+
+    Where its lead is on that node, lead sees the other nodes fall silent, and that is what it says.
+    """
+
+    def inject(scene: Scene) -> Injected:
+        until = "goes on" if heals else "has ended"
+        words = f"{scene.node} is unplugged until the run {until}"
+        injected = Injected(rank=scene.rank, node=scene.node, words=words)
+        lead = scene.found.known_lead()
+        if lead.node == scene.node:
+            injected.truth = dataclasses.replace(LOST, blames="anybody")
+            injected.words += ", lead is there"
+        scene.testbed.fault("unplug", scene.node)
+        wait_for(lambda: _has_started_again(scene) if heals else scene.job.has_ended(), SILENT_S)
+        scene.testbed.fault("plug", scene.node)
+        return injected
+
+    return inject
+
+
+def _processes_of_node(groups: pathlib.Path, node: str) -> list[int]:
+    pids = []
+    for file in (groups / node).rglob("cgroup.procs"):
+        try:
+            pids += [int(pid) for pid in file.read_text().split()]
+        except OSError:
+            pass
+    return pids
+
+
+def lose_node(scene: Scene) -> Injected:
+    """As when its power goes: slurmd and all processes of the node at once, and nobody starts it
+    again before the run has noticed."""
+    injected = Injected(
+        rank=scene.rank, node=scene.node, words=f"all processes of {scene.node} are killed"
+    )
+    scene.testbed.fault("unplug", scene.node)  # first: no process can say that another has died
+    while pids := _processes_of_node(scene.testbed.groups, scene.node):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+    wait_for(lambda: _has_started_again(scene), SILENT_S)
+    scene.testbed.fault("plug", scene.node)
+    return injected
+
+
+UNHARMED = Truth(causes=causes(NONE), blames="nobody")
+# A controller that is killed forgets what it has not saved, every few seconds; the nodes then kill
+# such a job at once, and nobody knows what became of it but that it is gone.
+FORGOTTEN = Truth(
+    causes=causes(NONE),
+    blames="nobody",
+    states=frozenset({"completed", "unknown"}),
+    details=("Slurm no longer knows", "ended with 0"),
+    resubmits=True,
+)
+LOST = Truth(causes=causes(("node_failure",)), blames="node")
+# Slurm's own slurmstepd waits on a node for the controller; that comes back to it in its own time.
+SLURM_CLEANS_S = 60.0
+
+KINDS = (
+    Kind("kill slurmd, start it again", restart("slurmd", "kill"), UNHARMED, lane="cluster"),
+    Kind("restart slurmd", restart("slurmd", "stop"), UNHARMED, lane="cluster"),
+    Kind("pause slurmd", pause("slurmd", (0.3, 4.0)), UNHARMED, lane="cluster"),
+    Kind("kill slurmctld, start it again", restart("slurmctld", "kill"), FORGOTTEN, lane="cluster"),
+    Kind("restart slurmctld", restart("slurmctld", "stop"), UNHARMED, lane="cluster"),
+    Kind("pause slurmctld", pause("slurmctld", (0.3, 6.0)), UNHARMED, lane="cluster"),
+    Kind("kill munged, start it again", restart("munged", "kill"), UNHARMED, lane="cluster"),
+    Kind("pause munged", pause("munged", (0.3, 4.0)), UNHARMED, lane="cluster"),
+    Kind("unplug a node for a moment", unplug((0.2, 2.5)), UNHARMED, lane="cluster"),
+    Kind(
+        "unplug a node for good",
+        unplug_until(heals=False),
+        LOST,
+        jobs=("plain",),
+        lane="cluster",
+        weight=1,
+        slow_ms=SLOW_MS,
+        is_long=True,
+        leftover_s=SLURM_CLEANS_S,
+        bound_s=150,
+    ),
+    Kind(
+        "unplug a node until the run goes on",
+        unplug_until(heals=True),
+        LOST,
+        jobs=("plain",),
+        lane="cluster",
+        weight=1,
+        slow_ms=SLOW_MS,
+        is_long=True,
+        leftover_s=SLURM_CLEANS_S,
+        bound_s=150,
+    ),
+    Kind(
+        "lose a node",
+        lose_node,
+        LOST,
+        jobs=("plain",),
+        lane="cluster",
+        weight=1,
+        slow_ms=SLOW_MS,
+        is_long=True,
+        bound_s=150,
+    ),
+)

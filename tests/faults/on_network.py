@@ -1,0 +1,58 @@
+"""Strangers at lead's door while the ranks join."""
+
+import select
+import socket
+import time
+
+from kinds import ALL, NONE, Injected, Kind, Scene, Truth, causes
+
+FLOOD_S = 2.0
+AT_A_TIME = 300
+
+
+def flood(scene: Scene) -> Injected:
+    """Strangers from the login node who say nothing, or nonsense; each again once it is closed."""
+    started = next(event for event in scene.job.events() if event["event"] == "started")
+    host, port = started["lead"].split(",")[0].rsplit(":", 1)
+    nonsense = [b"", b"GET / HTTP/1.0\r\n\r\n", b"DLRUN1\n" + bytes(32), scene.draw.randbytes(400)]
+    waiting = select.poll()
+    strangers: dict[int, socket.socket] = {}
+    opened = 0
+    injected = Injected()
+    until = time.monotonic() + FLOOD_S
+    while time.monotonic() < until and not scene.job.has_ended():
+        while len(strangers) < AT_A_TIME:
+            stranger = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            stranger.setblocking(False)
+            stranger.connect_ex((host, int(port)))
+            strangers[stranger.fileno()] = stranger
+            waiting.register(stranger, select.POLLIN | select.POLLOUT)
+            opened += 1
+        for number, ready in waiting.poll(20):
+            stranger = strangers[number]
+            try:
+                if ready & select.POLLOUT:
+                    stranger.send(nonsense[opened % len(nonsense)])
+                    waiting.modify(stranger, select.POLLIN)
+                elif not stranger.recv(4096):
+                    raise ConnectionError
+            except OSError:
+                waiting.unregister(stranger)
+                stranger.close()
+                del strangers[number]
+    for stranger in strangers.values():
+        stranger.close()
+    injected.words = f"strangers at {host}:{port}: {opened} connections"
+    return injected
+
+
+KINDS = (
+    Kind(
+        "foreign flood while joining",
+        flood,
+        Truth(causes=causes(NONE), blames="nobody"),
+        jobs=ALL,
+        weight=3,
+        early=True,
+    ),
+)

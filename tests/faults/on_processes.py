@@ -1,0 +1,136 @@
+"""Faults of processes: killed, stopped for good, stopped for a while."""
+
+import signal
+from collections.abc import Callable
+
+import processes
+from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, causes, wait_while
+
+# A process that is stopped for so long is missed by nobody, and for longer than its lease.
+SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
+
+
+def victim(scene: Scene, what: str) -> processes.Process | None:
+    found = scene.found
+    return {
+        "program": found.programs.get(scene.rank),
+        "agent": found.agents.get(scene.rank),
+        "guard": found.guards.get(scene.rank),
+        "lead": found.lead,
+        "srun": found.srun,
+        "slurmstepd": found.stepds.get(scene.node),
+    }[what]
+
+
+def kill(what: str) -> Callable[[Scene], Injected]:
+    def inject(scene: Scene) -> Injected:
+        process = victim(scene, what)
+        injected = Injected(
+            rank=scene.rank,
+            node=scene.node,
+            words=f"SIGKILL of {what} {process.pid if process else '?'}",
+        )
+        injected.landed = process is not None and processes.send(process, signal.SIGKILL)
+        return injected
+
+    return inject
+
+
+def stop(what: str) -> Callable[[Scene], Injected]:
+    """For good. What is stopped still when the run is over is dlrun's leftover, and seen as one."""
+
+    def inject(scene: Scene) -> Injected:
+        process = victim(scene, what)
+        injected = Injected(
+            rank=scene.rank,
+            node=scene.node,
+            words=f"SIGSTOP of {what} {process.pid if process else '?'}",
+        )
+        injected.landed = process is not None and processes.send(process, signal.SIGSTOP)
+        return injected
+
+    return inject
+
+
+def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
+    def inject(scene: Scene) -> Injected:
+        process = victim(scene, what)
+        length = scene.draw.uniform(*seconds)
+        injected = Injected(
+            rank=scene.rank,
+            node=scene.node,
+            words=f"SIGSTOP of {what} {process.pid if process else '?'} for {length:.1f} s",
+        )
+        injected.landed = process is not None and processes.send(process, signal.SIGSTOP)
+        if process and injected.landed:
+            wait_while(scene.job, length)
+            processes.send(process, signal.SIGCONT)
+        return injected
+
+    return inject
+
+
+# A run whose ranks have all ended with 0 is over; lead leaves a step that does not end so long to
+# Slurm, then ends it (kStepLinger).
+STEP_LINGERS_S = 100.0
+
+KILLED = frozenset({"SIGKILL", "137"})
+UNHARMED = Truth(causes=causes(NONE), blames="nobody")
+
+KINDS = (
+    Kind("kill program", kill("program"), Truth(ends=KILLED), jobs=ALL, weight=6),
+    Kind("kill agent", kill("agent"), Truth(ends=KILLED), jobs=ALL, weight=4),
+    Kind("kill guard", kill("guard"), Truth(ends=KILLED), weight=4),
+    # Nobody is there any more to start it again; Slurm says that the job failed.
+    Kind(
+        "kill lead",
+        kill("lead"),
+        Truth(causes=causes(NONE), blames="nobody", states=frozenset({"failed"}), resubmits=True),
+        weight=3,
+    ),
+    Kind("kill srun", kill("srun"), Truth(blames="nobody"), weight=3),
+    Kind(
+        "kill slurmstepd",
+        kill("slurmstepd"),
+        # Its ranks live on, and may come to their end.
+        Truth(causes=causes(("failure",), ("node_failure",), NONE), blames="node"),
+        weight=3,
+        is_long=True,
+        leftover_s=STEP_LINGERS_S,
+    ),
+    Kind(
+        "stop program",
+        stop("program"),
+        Truth(causes=causes(("hang",)), ends=frozenset({"79"})),
+        jobs=CHEAP,
+        weight=4,
+    ),
+    Kind(
+        "stop agent",
+        stop("agent"),
+        Truth(causes=causes(("hang",), ("node_failure",), ("failure",))),
+        weight=3,
+        bound_s=90,
+        is_long=True,
+    ),
+    Kind(
+        "stop guard",
+        stop("guard"),
+        UNHARMED,
+        is_long=True,
+        leftover_s=STEP_LINGERS_S,
+    ),
+    Kind("pause lead", pause("lead", SHORT_S), UNHARMED, weight=2),
+    Kind("pause srun", pause("srun", SHORT_S), UNHARMED, weight=2),
+    Kind("pause agent", pause("agent", SHORT_S), UNHARMED, weight=2),
+    Kind("pause slurmstepd", pause("slurmstepd", SHORT_S), UNHARMED, weight=2),
+    Kind(
+        "pause lead beyond its lease",
+        pause("lead", LONG_S),
+        Truth(causes=causes(NONE, ("failure",)), blames="nobody"),
+        weight=2,
+        bound_s=90,
+        slow_ms=1500,
+        is_open=True,
+    ),
+)

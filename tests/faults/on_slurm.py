@@ -1,0 +1,192 @@
+"""What Slurm and people do to jobs: requeue, preemption, the time limit; and submissions whose
+reply is lost."""
+
+import random
+import time
+from collections.abc import Callable
+
+from jobs import Job
+from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes
+from testbed import Failure, wait_for
+
+
+def _job_id(scene: Scene) -> str:
+    return str(next(event["job"] for event in scene.job.events() if event["event"] == "claimed"))
+
+
+def requeue(scene: Scene) -> Injected:
+    injected = Injected(rank=scene.rank, node=scene.node, words="scontrol requeue")
+    scene.testbed.as_root("scontrol", "requeue", _job_id(scene))
+    return injected
+
+
+def preempt(scene: Scene) -> Injected:
+    """A job of a partition with a higher priority wants a node of this one."""
+    injected = Injected(
+        rank=scene.rank, node=scene.node, words=f"a job in batch takes {scene.node}"
+    )
+    scene.testbed.as_user(
+        [
+            "sbatch",
+            "-w",
+            scene.node,
+            "--exclusive",
+            "-t",
+            "1",
+            "-o",
+            "/dev/null",
+            "--wrap",
+            "sleep 0.5",
+        ],
+        scene.job.folder,
+    )
+    wait_for(lambda: scene.job.has_event("claimed", 1) or scene.job.has_ended(), 60)
+    return injected
+
+
+def reach_limit(scene: Scene) -> Injected:
+    injected = Injected(rank=scene.rank, node=scene.node, words="its time limit is now")
+    scene.testbed.as_root("scontrol", "update", f"JobId={_job_id(scene)}", "EndTime=now+1")
+    return injected
+
+
+def warn(scene: Scene) -> Injected:
+    """The signal that Slurm sends ahead of a time limit, and the limit near."""
+    injected = Injected(rank=scene.rank, node=scene.node, words="USR1 ahead of the time limit")
+    scene.testbed.as_root("scontrol", "update", f"JobId={_job_id(scene)}", "EndTime=now+60")
+    scene.testbed.as_root("scancel", "--batch", "-s", "USR1", _job_id(scene))
+    return injected
+
+
+# sbatch as it is called here: its fate is in its first line. PPID is dlrun.
+SBATCH = """\
+#!/bin/bash
+fate=$(cat {folder}/fate)
+case $fate in
+sbatch-before) kill -KILL $$ ;;
+dlrun-before) kill -KILL $PPID $$ ;;
+dlrun-while) kill -KILL $PPID; sleep 0.2 ;;
+esac
+answer=$(/usr/bin/sbatch "$@")
+code=$?
+case $fate in
+sbatch-after) kill -KILL $$ ;;
+dlrun-after) kill -KILL $PPID ;;
+reply-lost)
+    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+    exit 1
+    ;;
+esac
+echo "$answer"
+exit $code
+"""
+FATES = (
+    "sbatch-before",
+    "sbatch-after",
+    "dlrun-before",
+    "dlrun-while",
+    "dlrun-after",
+    "reply-lost",
+)
+
+
+def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
+    """Submits as a person would: again where the status says that nothing was submitted."""
+
+    def submit(job: Job, draw: random.Random) -> str:
+        fate = draw.choice(fates)
+        folder = job.folder / "bin"
+        folder.mkdir()
+        (folder / "sbatch").write_text(SBATCH.format(folder=job.folder))
+        (folder / "sbatch").chmod(0o755)
+        folder.chmod(0o755)
+        (job.folder / "fate").write_text(fate)
+        (job.folder / "fate").chmod(0o644)
+        for _ in range(3):
+            job.dlrun("submit", "exp.yaml", "--runs", str(job.runs), "--json", path=str(folder))
+            (job.folder / "fate").write_text("none")
+
+            def is_clear() -> bool:
+                found = sorted(job.runs.glob(f"{job.name}-*"))
+                if not found:
+                    return True
+                job.take_run(str(found[-1]))
+                return "being submitted" not in (job.status()["detail"] or "")
+
+            if not wait_for(is_clear, 30, every_s=0.2):
+                raise Failure("dlrun status: it is being submitted for 30 s")
+            if job.run and job.status()["state"] != "not_submitted":
+                return fate
+        raise Failure("submitted three times, and not submitted")
+
+    return submit
+
+
+def _nothing(scene: Scene) -> Injected:
+    raise AssertionError("the fault is the submission's")
+
+
+UNHARMED = Truth(causes=causes(NONE), blames="nobody")
+PREEMPTED = Truth(causes=causes(("preemption",), NONE), blames="anybody")
+
+KINDS = (
+    # Of a requeue that somebody asked for nothing is taken from the budget: no restart is counted.
+    Kind("requeue", requeue, UNHARMED, jobs=ALL, weight=6),
+    Kind(
+        "preemption with grace",
+        preempt,
+        PREEMPTED,
+        lane="cluster",
+        resources=", partition: preempt, exclusive: true",
+        bound_s=90,
+        slow_ms=600,
+    ),
+    Kind(
+        "preemption without grace",
+        preempt,
+        PREEMPTED,
+        lane="cluster",
+        resources=", partition: preempt-now, exclusive: true",
+        bound_s=90,
+    ),
+    Kind(
+        "time limit",
+        reach_limit,
+        Truth(
+            causes=causes(NONE),
+            blames="nobody",
+            states=frozenset({"timeout"}),
+            details=("time limit",),
+            resubmits=True,
+        ),
+        jobs=("plain",),
+        weight=2,
+        causes="failure",
+        slow_ms=4000,
+        is_long=True,
+        bound_s=90,
+    ),
+    Kind(
+        "warning of the time limit",
+        warn,
+        Truth(causes=causes(("timeout",), NONE), blames="anybody"),
+        weight=3,
+    ),
+    Kind(
+        "lost reply of sbatch",
+        _nothing,
+        UNHARMED,
+        jobs=("plain",),
+        weight=2,
+        submit=submit_with(("reply-lost",)),
+    ),
+    Kind(
+        "sbatch or dlrun killed at submission",
+        _nothing,
+        UNHARMED,
+        jobs=("plain",),
+        weight=3,
+        submit=submit_with(FATES[:-1]),
+        is_open=True,
+    ),
+)

@@ -1,0 +1,109 @@
+"""Faults of storage: full disks, and damaged checkpoints."""
+
+import pathlib
+import signal
+from collections.abc import Callable
+
+import processes
+from kinds import (
+    CHEAP,
+    NONE,
+    TRAINERS,
+    Injected,
+    Kind,
+    Scene,
+    Truth,
+    attempt_has_ended,
+    causes,
+)
+from testbed import wait_for
+
+
+def _fill(file: pathlib.Path) -> None:
+    """To the last byte."""
+    with open(file, "wb", buffering=0) as out:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while out.write(b"\0" * size) == size:
+                    pass
+            except OSError:
+                pass
+
+
+def fill_disk(scene: Scene) -> Injected:
+    """Until an attempt has ended, or for 2 s."""
+    disk = (scene.job.checkpoints_at or scene.job.runs).parent
+    injected = Injected(rank=0, node=scene.found.programs[0].node, words=f"{disk} is full")
+    _fill(disk / "filler")
+    wait_for(lambda: attempt_has_ended(scene.job), 2.0, every_s=0.005)
+    (disk / "filler").unlink()
+    return injected
+
+
+def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
+    """A rank is killed, and before the next attempt reads it the newest checkpoint is damaged: lead
+    is stopped for that long."""
+
+    def inject(scene: Scene) -> Injected:
+        lead, program = scene.found.known_lead(), scene.found.programs[scene.rank]
+        injected = Injected(rank=scene.rank, node=scene.node)
+        processes.send(lead, signal.SIGSTOP)
+        try:
+            injected.landed = processes.send(program, signal.SIGKILL)
+            wait_for(
+                lambda: not any(
+                    processes.parent_and_name(one.pid)[2] not in "ZX"
+                    for one in scene.found.programs.values()
+                ),
+                5,
+            )
+            names = scene.job.checkpoint_names()
+            if not names:
+                injected.words = "SIGKILL of program, before there is a checkpoint"
+                return injected
+            files = sorted(
+                path
+                for path in (scene.job.checkpoints / names[-1]).iterdir()
+                if path.is_file() and path.stat().st_size > 0
+            )
+            file = scene.draw.choice(files)
+            size = file.stat().st_size
+            at = scene.draw.randrange(size)
+            with open(file, "r+b") as damaged:
+                if how == "torn":
+                    damaged.truncate(at)
+                else:
+                    damaged.seek(at)
+                    byte = damaged.read(1)[0]
+                    damaged.seek(at)
+                    damaged.write(bytes([byte ^ 1 << scene.draw.randrange(8)]))
+            injected.words = (
+                f"SIGKILL of program; {names[-1]}/{file.name} {how} at byte {at} of {size}"
+            )
+        finally:
+            processes.send(lead, signal.SIGCONT)
+        return injected
+
+    return inject
+
+
+FULL = Truth(
+    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NONE),
+    blames="node",
+    ends=frozenset({"74"}),
+)
+KILLED = Truth(ends=frozenset({"SIGKILL", "137"}))
+
+KINDS = (
+    Kind(
+        "disk full: checkpoints",
+        fill_disk,
+        FULL,
+        jobs=("trainer-shm", "trainer-gloo"),
+        weight=4,
+        disk="checkpoints",
+    ),
+    Kind("disk full: the run's folder", fill_disk, FULL, jobs=CHEAP, weight=3, disk="run"),
+    Kind("checkpoint torn", damage_checkpoint("torn"), KILLED, jobs=TRAINERS, weight=5),
+    Kind("checkpoint flipped", damage_checkpoint("flipped"), KILLED, jobs=TRAINERS, weight=5),
+)

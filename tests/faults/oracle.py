@@ -1,0 +1,139 @@
+"""What is true of a fault, and whether dlrun has said it: compares a run's record and `dlrun status
+--json` with what was done to it."""
+
+import glob
+import os
+import pathlib
+from collections import Counter
+from datetime import datetime
+
+import processes
+from jobs import Event, Job
+from kinds import Injected, Truth
+from testbed import Testbed, wait_for
+
+
+def seconds_of(event: Event) -> float:
+    """The clock's seconds of an event."""
+    return datetime.fromisoformat(event["t"].replace("Z", "+00:00")).timestamp()
+
+
+def bad_ends(events: list[Event]) -> list[Event]:
+    return [
+        event for event in events if event["event"] == "attempt_end" and event["reason"] != "ok"
+    ]
+
+
+def verdict_s(events: list[Event], injected: Injected) -> float | None:
+    """From the fault to the first word that something has ended because of it; None where nothing
+    has."""
+    later = [
+        seconds_of(event) - injected.at
+        for event in bad_ends(events)
+        if seconds_of(event) >= injected.at - 0.05
+    ]
+    return max(0.0, min(later)) if later else None
+
+
+def _untrue_blame(end: Event, injected: Injected, truth: Truth, nodes: dict[int, str]) -> list[str]:
+    first = end.get("first_failed")
+    lost = end.get("lost_nodes", [])
+    if lost and truth.blames == "node":
+        return [f"{', '.join(lost)} lost, it was {injected.node}"] * (lost != [injected.node])
+    if not first:
+        return ["nobody is named" for _ in range(truth.blames in ("rank", "node"))]
+    told = f"rank {first['rank']} on {first['host']} ({first['signal'] or first['code']})"
+    if truth.blames == "anybody":
+        return []
+    if truth.blames == "nobody":
+        return [f"{told} is blamed, though no rank failed of itself"]
+    wrong = []
+    if truth.blames == "rank" and first["rank"] != injected.rank:
+        wrong.append(f"{told} is blamed, it was rank {injected.rank}")
+    if first["host"] != injected.node:
+        wrong.append(f"{told} is blamed, it was on {injected.node}")
+    if nodes.get(first["rank"], first["host"]) != first["host"]:
+        wrong.append(f"{told}: that rank was on {nodes[first['rank']]}")
+    if truth.ends and not {first["signal"], str(first["code"])} & truth.ends:
+        wrong.append(f"{told}, expected {' or '.join(sorted(truth.ends))}")
+    return wrong
+
+
+def untrue(
+    status: Event, events: list[Event], injected: Injected, truth: Truth, nodes: dict[int, str]
+) -> list[str]:
+    """What was said and is not so. nodes: where the ranks of the first attempt were."""
+    wrong = []
+    told = tuple(restart["cause"] for restart in status["restarts"])
+    if told not in truth.causes:
+        expected = " or ".join(str(list(one)) for one in sorted(truth.causes))
+        wrong.append(f"restarts {list(told)}, expected {expected}")
+    if status["state"] not in truth.states:
+        expected = " or ".join(sorted(truth.states))
+        wrong.append(f"state {status['state']} ({status['detail']}), expected {expected}")
+    elif truth.details and not any(word in (status["detail"] or "") for word in truth.details):
+        wrong.append(f"detail {status['detail']!r}, expected one with {' or '.join(truth.details)}")
+    if told:  # whom the first end that led to a restart names
+        for end in bad_ends(events)[:1]:
+            wrong += _untrue_blame(end, injected, truth, nodes)
+    return wrong
+
+
+def duplicates(job: Job, attempt: int | None) -> list[str]:
+    """Starts of programs that should not have been: two of one rank in an attempt, or of attempts
+    that the record does not know."""
+    starts = job.starts()
+    twice = [
+        f"rank {rank} was started {count} times in attempt {number}"
+        for (number, rank), count in Counter(
+            (number, rank) for number, rank, _, _ in starts
+        ).items()
+        if count > 1
+    ]
+    strange = [
+        f"attempt {number} of rank {rank} is not on the record"
+        for number, rank, _, _ in starts
+        if attempt is None or number > attempt
+    ]
+    overlaps = [
+        f"rank {rank} of attempt {number} on {node}: an earlier one still ran"
+        for number, rank, node, overlaps in starts
+        if overlaps
+    ]
+    return twice + strange + overlaps
+
+
+def _job_groups(testbed: Testbed, run_ids: set[str]) -> list[str]:
+    """Processes that are left in the control groups of these jobs."""
+    left = []
+    for name in run_ids:
+        for file in glob.glob(
+            f"{testbed.groups}/n*/slurm*/uid_*/job_{name}/**/cgroup.procs", recursive=True
+        ):
+            try:
+                pids = pathlib.Path(file).read_text().split()
+            except OSError:
+                continue
+            left += [f"{processes.parent_and_name(int(pid))[1]} ({pid}) in {file}" for pid in pids]
+    return left
+
+
+def leftovers(
+    testbed: Testbed, runs: list[pathlib.Path], ids: set[str], limit_s: float
+) -> list[str]:
+    """Processes of runs that are over, and files in /dev/shm; waits for them to go first.
+
+    None of the jobs has a file there, so that those of others that still run are not in the way.
+    """
+
+    def left() -> list[str]:
+        found = [
+            f"{name} ({pid}, {os.path.basename(run)})"
+            for run in runs
+            for pid, name in processes.find(run).all
+        ]
+        files = [f"/dev/shm/{name} on {node}" for node, name in testbed.files_in_memory()]
+        return found + _job_groups(testbed, ids) + files
+
+    wait_for(lambda: not left(), limit_s, every_s=0.1)
+    return left()

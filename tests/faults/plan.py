@@ -1,0 +1,51 @@
+"""Which faults a campaign has: drawn from its seed, so that the same seed has the same faults
+whatever came of them."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs import TYPES
+from kinds import Kind
+
+
+@dataclass(frozen=True)
+class Planned:
+    """progress: the part of the job's steps after which it happens; delay_s: and so long after
+    that. seed: of what else is drawn."""
+
+    number: int
+    kind: str
+    job: str
+    rank: int
+    progress: float
+    delay_s: float
+    seed: int
+
+
+def draw(kinds: Sequence[Kind], count: int, seed: int) -> list[Planned]:
+    """The first faults are one of each kind; then kinds come as often as their weights say."""
+    chance = random.Random(seed)
+    first = list(kinds)
+    chance.shuffle(first)
+    planned = []
+    for number in range(count):
+        kind = (
+            first[number]
+            if number < len(first)
+            else chance.choices(kinds, [kind.weight for kind in kinds])[0]
+        )
+        weights = [1 if name == "torch" else 4 for name in kind.jobs]
+        job = chance.choices(kind.jobs, weights)[0]
+        planned.append(
+            Planned(
+                number,
+                kind.name,
+                job,
+                chance.randrange(TYPES[job].ranks),
+                chance.uniform(0.0, 0.7),
+                chance.uniform(0.0, 0.05),
+                chance.randrange(1 << 31),
+            )
+        )
+    return planned

@@ -1,0 +1,132 @@
+"""The processes of a run, by what they are: program, agent and guard of each rank, lead, srun, and
+the slurmstepd of each step."""
+
+import os
+import pathlib
+import signal
+from dataclasses import dataclass, field
+
+from testbed import Failure
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    node: str
+    rank: int | None
+
+
+@dataclass
+class Processes:
+    """Of one run at one moment. programs, agents and guards by rank; stepds (of the ranks' step) by
+    node."""
+
+    programs: dict[int, Process] = field(default_factory=dict)
+    agents: dict[int, Process] = field(default_factory=dict)
+    guards: dict[int, Process] = field(default_factory=dict)
+    stepds: dict[str, Process] = field(default_factory=dict)
+    batch_stepd: Process | None = None
+    lead: Process | None = None
+    srun: Process | None = None
+    all: list[tuple[int, str]] = field(
+        default_factory=list
+    )  # every process of the run, with its name
+
+    def known_lead(self) -> Process:
+        if self.lead is None:
+            raise Failure("lead is not found")
+        return self.lead
+
+
+@dataclass(frozen=True)
+class _Seen:
+    pid: int
+    parent: int
+    name: str
+    words: list[str]
+    env: dict[str, str]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def parent_and_name(pid: int) -> tuple[int, str, str]:
+    """Its parent, its name and its state's letter; (0, "", "X") where there is no such process."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0, "", "X"
+    name = text[text.index("(") + 1 : text.rindex(")")]
+    rest = text[text.rindex(")") + 2 :].split()
+    return int(rest[1]), name, rest[0]
+
+
+def _look(pid: int, mark: bytes) -> _Seen | None:
+    environment = _environment(pid)
+    if mark not in environment:
+        return None
+    parent, name, state = parent_and_name(pid)
+    if state in "ZX":
+        return None
+    try:
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        return None
+    env = dict(
+        item.split("=", 1)
+        for item in environment.decode(errors="replace").split("\0")
+        if "=" in item
+    )
+    return _Seen(pid, parent, name, words, env)
+
+
+def find(run: pathlib.Path) -> Processes:
+    """Looks through /proc for what carries the run's directory in its environment."""
+    mark = b"DLRUN_RUN=" + str(run).encode() + b"\0"
+    seen = {
+        pid: found
+        for entry in os.listdir("/proc")
+        if entry.isdigit() and (found := _look(pid := int(entry), mark))
+    }
+    processes = Processes(all=[(one.pid, one.name) for one in seen.values()])
+    for one in seen.values():
+        rank = (
+            int(one.env["SLURM_PROCID"])
+            if one.env.get("SLURM_STEP_ID", "").isdigit() and "SLURM_PROCID" in one.env
+            else None
+        )
+        process = Process(one.pid, one.env.get("SLURMD_NODENAME", ""), rank)
+        parent = seen.get(one.parent)
+        if one.name == "dlrun-agent" and one.words[1:2] == ["lead"]:
+            if parent is None:  # its helpers are its children
+                processes.lead = process
+                processes.batch_stepd = _stepd(one.parent, process.node)
+        elif one.name == "srun" and parent and parent.name == "dlrun-agent":
+            processes.srun = process
+        elif rank is not None and one.name == "dlrun-agent" and one.words[1:2] == ["rank"]:
+            if parent and parent.name == "dlrun-agent":
+                processes.agents[rank] = process
+            else:
+                processes.guards[rank] = process
+                if stepd := _stepd(one.parent, process.node):
+                    processes.stepds[process.node] = stepd
+        elif rank is not None and parent and parent.name == "dlrun-agent":
+            processes.programs[rank] = process
+    return processes
+
+
+def _stepd(pid: int, node: str) -> Process | None:
+    return Process(pid, node, None) if parent_and_name(pid)[1] == "slurmstepd" else None
+
+
+def send(process: Process, number: signal.Signals) -> bool:
+    """False where it is gone already."""
+    try:
+        os.kill(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,256 @@
+"""One fault from its job's submission to the judgement: what the campaign repeats."""
+
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import time
+from dataclasses import asdict, dataclass, field
+
+import oracle
+import processes
+import table
+from jobs import TYPES, Event, Job
+from kinds import Injected, Kind, Scene, Truth
+from plan import Planned
+from testbed import Failure, Testbed, wait_for
+
+START_S = 60.0  # for a job to start and come to its moment
+TRIES = 4  # a fault whose job is over before it happens is tried again, earlier each time
+
+
+@dataclass
+class Outcome:
+    """One line of the results. landed: the fault has happened. recovered: the run, or its
+    resubmission where that is what has to be done, has come to its end."""
+
+    number: int
+    kind: str
+    job: str
+    words: str = ""
+    landed: bool = False
+    state: str = ""
+    restarts: list[str] = field(default_factory=list)
+    verdict_s: float | None = None
+    seconds: float = 0.0
+    recovered: bool = False
+    resubmitted: bool = False
+    resumed: bool = False
+    resumed_at: int | None = None
+    has_same_bits: bool | None = None
+    hung: bool = False
+    untrue: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
+    error: str = ""
+    commit: str = ""
+    took_s: float = 0.0  # with the job before the fault, and the testbed's mending after it
+
+    @property
+    def is_good(self) -> bool:
+        return table.is_good(asdict(self))
+
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class References:
+    """The bits of undisturbed runs, by job type, for all testbeds of a campaign."""
+
+    def __init__(self) -> None:
+        self.bits: dict[str, dict[str, str]] = {}
+
+    def learn(self, testbed: Testbed, name: str) -> None:
+        job = Job(testbed, TYPES[name], f"undisturbed-{name}")
+        job.submit()
+        wait_for(job.has_ended, 120)
+        status = job.status()
+        bits = job.bits(status["result"])
+        if status["state"] != "completed" or status["restarts"] or not bits:
+            told = f"{status['state']}: {status['detail']} {status['restarts']}"
+            raise Failure(f"the undisturbed {name} ended {told}")
+        self.bits[name] = bits
+
+
+def _all_have_started(job: Job) -> processes.Processes | None:
+    found = processes.find(job.run)
+    is_whole = (
+        len(found.programs) == job.type.ranks == len(found.agents) == len(found.guards)
+        and found.lead
+        and found.srun
+    )
+    return found if is_whole else None
+
+
+def _wait_for_moment(
+    job: Job, planned: Planned, kind: Kind, attempt: int
+) -> processes.Processes | None:
+    """The processes at the fault's moment; None where the run was over before."""
+    if kind.early:
+        wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
+        return processes.find(job.run)
+    found = job.wait_until(lambda: _all_have_started(job), START_S)
+    wanted = int(planned.progress * job.type.steps) // (attempt + 1)
+    wait_for(lambda: job.steps_done() >= wanted or job.has_ended(), START_S, every_s=0.005)
+    time.sleep(planned.delay_s)
+    return found if found and not job.has_ended() else None
+
+
+def _submit(testbed: Testbed, planned: Planned, kind: Kind, attempt: int) -> Job:
+    disk = testbed.take_disk() if kind.disk else None
+    name = f"f{planned.number}" + (f"-{attempt}" if attempt else "")
+    return Job(
+        testbed,
+        TYPES[planned.job],
+        name,
+        kind.resources,
+        kind.causes,
+        kind.slow_ms,
+        disk / "runs" if disk and kind.disk == "run" else None,
+        disk / "ckpt" if disk and kind.disk == "checkpoints" else None,
+    )
+
+
+def _is_known_over(job: Job) -> bool:
+    return job.has_ended() or job.status()["state"] in (
+        "completed",
+        "failed",
+        "cancelled",
+        "timeout",
+        "unknown",
+    )
+
+
+def _wait_for_end(job: Job, limit_s: float) -> bool:
+    """Until the run's record has an end, or Slurm says so (asked seldom: it costs a process)."""
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        if wait_for(
+            job.has_ended, min(2.0, max(0.0, until - time.monotonic())), every_s=0.03
+        ) or _is_known_over(job):
+            return True
+    return False
+
+
+def _resubmit(job: Job, outcome: Outcome) -> Event | None:
+    """What the user does about a run that cannot come back by itself. The status of the new run."""
+    before = job.id
+    done = job.dlrun("resubmit", job.id, "--json")
+    try:
+        job.take_run(json.loads(done.stdout)["path"])
+    except (ValueError, KeyError):
+        outcome.error = f"dlrun resubmit {before}: exit {done.returncode}: {done.stderr}"
+        return None
+    outcome.resubmitted = True
+    _wait_for_end(job, START_S)
+    return job.status()
+
+
+def _judge(
+    job: Job,
+    kind: Kind,
+    injected: Injected,
+    found: processes.Processes,
+    bits: dict[str, str],
+    outcome: Outcome,
+) -> None:
+    truth = injected.truth or kind.truth
+    outcome.hung = not _wait_for_end(job, kind.bound_s - (time.time() - injected.at))
+    outcome.seconds = round(time.time() - injected.at, 3)
+    status, events = job.status(), job.events()
+    outcome.state, outcome.restarts = status["state"], [
+        restart["cause"] for restart in status["restarts"]
+    ]
+    delay = oracle.verdict_s(events, injected)
+    outcome.verdict_s = None if delay is None else round(delay, 3)
+    outcome.untrue = oracle.untrue(
+        status, events, injected, truth, {rank: one.node for rank, one in found.programs.items()}
+    )
+    outcome.resumed = status["state"] == "completed" and bool(status["attempt"])
+    if outcome.resumed:
+        outcome.resumed_at = job.resumed_at(status["attempt"])
+    outcome.duplicates = oracle.duplicates(job, status["attempt"])
+    runs, ids = [job.run], {status["job"] or ""}
+    if (
+        truth.resubmits
+        and not outcome.hung
+        and status["state"] in truth.states
+        and status["state"] != "completed"
+    ):
+        status = _resubmit(job, outcome) or status
+        runs.append(job.run)
+        ids.add(status["job"] or "")
+    outcome.recovered = status["state"] == "completed"
+    if outcome.recovered:
+        outcome.has_same_bits = job.bits(status["result"]) == bits
+    outcome.leftovers = oracle.leftovers(job.testbed, runs, ids, kind.leftover_s)
+
+
+def _keep(job: Job, outcome: Outcome, keep: pathlib.Path) -> None:
+    """What is needed to understand a fault that went wrong."""
+    to = keep / f"{outcome.number}-{outcome.kind.replace(' ', '-')}"
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(
+        job.folder,
+        to,
+        ignore=shutil.ignore_patterns("*.safetensors", ".agents", "*.new"),
+        dirs_exist_ok=True,
+    )
+    if job.is_submitted and not job.run.is_relative_to(job.folder):
+        shutil.copytree(
+            job.run, to / "run", ignore=shutil.ignore_patterns("*.safetensors"), dirs_exist_ok=True
+        )
+    (to / "outcome.json").write_text(outcome.line() + "\n")
+    (to / "slurmctld.log").write_text(
+        "\n".join(
+            (job.testbed.state / "log" / "slurmctld.log")
+            .read_text(errors="replace")
+            .splitlines()[-200:]
+        )
+    )
+
+
+def _end(job: Job, kind: Kind, outcome: Outcome) -> None:
+    job.testbed.as_root("scancel", "-f", "-n", job.name)
+    if outcome.hung or outcome.leftovers:
+        for pid, _ in processes.find(job.run).all if job.is_submitted else []:
+            subprocess.run(["kill", "-KILL", str(pid)], stderr=subprocess.DEVNULL)
+    if kind.disk:
+        job.testbed.give_disk_back((job.checkpoints_at or job.runs).parent)
+
+
+def play(
+    testbed: Testbed, planned: Planned, kind: Kind, bits: dict[str, str], keep: pathlib.Path
+) -> Outcome:
+    """Submits the job, does the fault, judges. Never throws for what dlrun does."""
+    for attempt in range(TRIES):
+        outcome = Outcome(planned.number, kind.name, planned.job)
+        job = _submit(testbed, planned, kind, attempt)
+        draw = random.Random(planned.seed)
+        try:
+            if kind.submit:
+                outcome.words = kind.submit(job, draw)
+                injected = Injected(words=outcome.words)
+                found = processes.Processes()
+            else:
+                job.submit()
+                at = _wait_for_moment(job, planned, kind, attempt)
+                if at is None:
+                    injected, found = Injected(landed=False), processes.Processes()
+                else:
+                    found = at
+                    injected = kind.inject(Scene(testbed, job, planned.rank, draw, found))
+            outcome.words, outcome.landed = injected.words, injected.landed
+            if injected.landed:
+                _judge(job, kind, injected, found, bits, outcome)
+        except (Failure, OSError, subprocess.SubprocessError) as error:
+            outcome.error = f"{type(error).__name__}: {error}"
+        if outcome.landed and not outcome.is_good:
+            _keep(job, outcome, keep)
+        _end(job, kind, outcome)
+        if outcome.is_good:
+            shutil.rmtree(job.folder, ignore_errors=True)
+        if outcome.landed or outcome.error:
+            break
+    return outcome

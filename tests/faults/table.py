@@ -1,0 +1,96 @@
+"""bench/results/faults.md: the outcomes of a campaign by kind."""
+
+import datetime
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from jobs import Event
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "bench"))
+import machine  # noqa: E402  the benchmarks' own words for the machine
+
+HEAD = """\
+| fault | count | recovered | resumed to the bit | hangs | untrue verdicts | duplicates \
+| leftovers | verdict s, median | max |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+LEGEND = """
+**recovered**: the run came to its end, with the result of an undisturbed one; where nobody is left
+who could start it again (lead was killed) or it may not start again (its time limit), after one
+`dlrun resubmit`. **resumed to the bit**: of the runs that started again, those whose result has the
+bits of an undisturbed run. **hang**: not at its end within the kind's bound. **untrue**: state,
+causes, rank, node or signal in `dlrun status --json` and on the record are not what was done.
+**duplicates**: a rank's program was started twice in an attempt, or while an earlier one ran.
+**leftovers**: processes of the run, or of its job's control groups, 8 s after its end. **verdict**:
+from the fault to the end of the attempt on the record; empty where nothing had to end.
+"""
+
+
+def is_good(outcome: Event) -> bool:
+    wrong = ("hung", "untrue", "duplicates", "leftovers", "error")
+    return (
+        bool(outcome["recovered"])
+        and outcome["has_same_bits"] is not False
+        and not any(outcome[what] for what in wrong)
+    )
+
+
+def _row(name: str, outcomes: Sequence[Event]) -> str:
+    resumed = [one for one in outcomes if one["resumed"]]
+    verdicts = [one["verdict_s"] for one in outcomes if one["verdict_s"] is not None]
+    cells = [
+        name,
+        len(outcomes),
+        sum(bool(one["recovered"]) for one in outcomes),
+        f"{sum(one['has_same_bits'] is True for one in resumed)} of {len(resumed)}",
+        *(sum(bool(one[what]) for one in outcomes) for what in ("hung", "untrue", "duplicates")),
+        sum(bool(one["leftovers"]) for one in outcomes),
+        f"{statistics.median(verdicts):.2f}" if verdicts else "",
+        f"{max(verdicts):.2f}" if verdicts else "",
+    ]
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def commit() -> str:
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done.stdout.strip() or "no commit"
+
+
+def rows(outcomes: Sequence[Event]) -> str:
+    kinds: dict[str, list[Event]] = {}
+    for one in outcomes:
+        kinds.setdefault(one["kind"], []).append(one)
+    all_rows = [_row(name, kinds[name]) for name in sorted(kinds)]
+    return HEAD + "".join(all_rows) + _row("**all**", outcomes)
+
+
+def _what_went_wrong(outcomes: Sequence[Event]) -> str:
+    lines = []
+    for one in outcomes:
+        if is_good(one):
+            continue
+        found = [*one["untrue"], *one["duplicates"], *one["leftovers"][:1]]
+        found += ["not at its end in time"] * bool(one["hung"])
+        found += ["other bits"] * (one["has_same_bits"] is False)
+        found += [one["error"]] * bool(one["error"])
+        found += ["not recovered"] * (not one["recovered"])
+        lines.append(f"- #{one['number']} {one['kind']}, {one['job']}: {'; '.join(found)}\n")
+    return "\nWhat went wrong:\n\n" + "".join(lines) if lines else ""
+
+
+def page(outcomes: Sequence[Event], seed: int, testbeds: int) -> str:
+    """The whole of faults.md."""
+    commits = ", then ".join(dict.fromkeys(str(one["commit"]) for one in outcomes))
+    seconds = sum(one["took_s"] for one in outcomes)
+    count, kinds = len(outcomes), len({one["kind"] for one in outcomes})
+    return (
+        "# Faults, and what becomes of the jobs that they happen to\n\n"
+        f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
+        f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours of them on {testbeds} testbeds. "
+        f"{machine.machine()}.\n{LEGEND}\n{rows(outcomes)}{_what_went_wrong(outcomes)}"
+    )

@@ -1,0 +1,207 @@
+"""A testbed of the campaign's own: brought up, installed into, broken and mended
+(tests/testbed)."""
+
+import os
+import pathlib
+import pwd
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+HERE = pathlib.Path(__file__).resolve().parent
+COMMANDS = HERE.parent / "testbed"
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+DISKS = 4  # small file systems, made before the nodes, so that every node sees them
+DISK_BYTES = 96 << 20
+
+
+T = TypeVar("T")
+
+
+class Failure(Exception):
+    """The harness itself could not go on; no fault of dlrun's."""
+
+
+def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) -> T | None:
+    """What condition() gives once that is something; None after limit_s."""
+    until = time.monotonic() + limit_s
+    while not (found := condition()):
+        if time.monotonic() > until:
+            return None
+        time.sleep(every_s)
+    return found
+
+
+class Testbed:
+    """One Slurm cluster. Commands of several threads may run at once; mend() only while no job
+    runs."""
+
+    def __init__(self, state: pathlib.Path, build: pathlib.Path) -> None:
+        self.state, self.build = state, build
+        self.disks = [pathlib.Path(f"{state}.disks") / str(number) for number in range(DISKS)]
+        self.free_disks = list(self.disks)
+        self.lock = threading.Lock()
+        self.env: dict[str, str] = {}
+        self.path = os.environ["PATH"]
+
+    def command(self, name: str, *words: str, limit_s: float = 120) -> str:
+        """A command of tests/testbed; its standard output."""
+        done = subprocess.run(
+            [str(COMMANDS / name), *words],
+            env=os.environ | {"DLRUN_TESTBED_DIR": str(self.state)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+        )
+        if done.returncode != 0:
+            told = done.stderr.strip() or done.stdout.strip()
+            raise Failure(f"testbed: {name} {' '.join(words)}: exit {done.returncode}: {told}")
+        return done.stdout
+
+    def up(self) -> None:
+        self.down()
+        for disk in self.disks:
+            disk.mkdir(parents=True, exist_ok=True)
+            subprocess.run(
+                [
+                    "mount",
+                    "-t",
+                    "tmpfs",
+                    "-o",
+                    f"mode=1777,size={DISK_BYTES}",
+                    "dlrun-faults",
+                    str(disk),
+                ],
+                check=True,
+            )
+        self.command("up")
+        prefix = self.state / "prefix"
+        subprocess.run(
+            ["cmake", "--install", str(self.build), "--prefix", str(prefix)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        subprocess.run(["chmod", "-R", "a+rX", str(prefix)], check=True)
+        for line in self.command("env").splitlines():
+            name, _, value = line.removeprefix("export ").partition("=")
+            if name != "PATH":
+                self.env[name] = value.replace("\\", "")
+        bridge = re.search(r"^bridge=(\S+)$", (self.state / "settings").read_text(), re.MULTILINE)
+        if not bridge:
+            raise Failure(f"{self.state}/settings names no bridge")
+        # Its control groups. The hierarchy is one for the whole machine: other testbeds' groups are
+        # in it, too.
+        self.groups = self.state / "freezer" / bridge[1]
+        self.user = pwd.getpwnam(self.env["DLRUN_TESTBED_USER"])
+        self.home = pathlib.Path(self.env["DLRUN_TESTBED_HOME"])
+        self.nodes = self.env["DLRUN_TESTBED_NODES"].split()
+        programs = self.home / "programs"
+        programs.mkdir()
+        for source in (HERE / "programs").glob("*.py"):
+            (programs / source.name).write_bytes(source.read_bytes())
+            (programs / source.name).chmod(0o644)
+        programs.chmod(0o755)
+
+    def down(self) -> None:
+        self.command("down")
+        for disk in self.disks:
+            if os.path.ismount(disk):
+                subprocess.run(["umount", "--lazy", str(disk)], check=True)
+            if disk.exists():
+                disk.rmdir()
+        if self.disks[0].parent.exists():
+            self.disks[0].parent.rmdir()
+
+    def mend(self) -> None:
+        """Starts again what has died, plugs in and resumes what a fault has left, and waits until
+        all nodes can be used."""
+        for node in self.nodes:
+            self.command("fault", "plug", node)
+        for daemon in ("munged", "slurmctld", *self.nodes):
+            if pid := self.daemon(daemon):
+                try:
+                    os.kill(pid, 18)  # CONT
+                except ProcessLookupError:
+                    pass
+        self.command("up", "--again")
+
+    def fault(self, what: str, target: str) -> None:
+        self.command("fault", what, target)
+
+    def daemon(self, name: str) -> int | None:
+        """The process id of munged, slurmctld or a node's slurmd; None where it does not run."""
+        file = self.state / "pids" / (f"slurmd-{name}" if re.fullmatch(r"n\d+", name) else name)
+        try:
+            pid = int(file.read_text().split()[0])
+        except (OSError, IndexError):
+            return None
+        return pid if os.path.exists(f"/proc/{pid}") else None
+
+    def as_user(
+        self, words: Sequence[str], folder: pathlib.Path, path: str = "", limit_s: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command as the testbed's ordinary user. path: folders that come first in its
+        PATH."""
+        env = self.env | {
+            "HOME": str(self.home),
+            "USER": self.user.pw_name,
+            "LOGNAME": self.user.pw_name,
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+            "PATH": ":".join([*([path] if path else []), f"{self.state}/prefix/bin", SYSTEM_PATH]),
+        }
+        return subprocess.run(
+            list(words),
+            cwd=folder,
+            env=env,
+            user=self.user.pw_uid,
+            group=self.user.pw_gid,
+            extra_groups=[],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+        )
+
+    def as_root(self, *words: str, limit_s: float = 30) -> str:
+        """Runs a command of Slurm's as root; its output, whatever its exit code."""
+        done = subprocess.run(
+            list(words),
+            env={"PATH": self.path} | self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+        )
+        return done.stdout
+
+    def take_disk(self) -> pathlib.Path:
+        """A small file system, empty, for one job."""
+        while True:
+            with self.lock:
+                if self.free_disks:
+                    disk = self.free_disks.pop()
+                    break
+            time.sleep(0.1)
+        subprocess.run(["find", str(disk), "-mindepth", "1", "-delete"], check=True)
+        return disk
+
+    def give_disk_back(self, disk: pathlib.Path) -> None:
+        with self.lock:
+            self.free_disks.append(disk)
+
+    def files_in_memory(self) -> list[tuple[str, str]]:
+        """What lies in the nodes' /dev/shm: (node, name)."""
+        found = []
+        for node in self.nodes:
+            try:
+                found += [
+                    (node, name) for name in os.listdir(f"/proc/{self.daemon(node)}/root/dev/shm")
+                ]
+            except OSError:
+                pass  # its slurmd does not run
+        return found
