@@ -1,12 +1,13 @@
-// What dlrun's communicator costs over the library under it: all-reduce of float32 through each, in the same process,
-// in turns.
+// What dlrun's communicator costs over the library under it: all-reduce of float32 through each, in
+// the same process, in turns.
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
-// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of gloo::allreduce, of the gloo and
-// shm backends, of arrays that lie in memory of all ranks (without the writing of them, which private ones need, too,
-// and with it), and the ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to in place, medians of the rounds'. Their
-// ranks meet through a store in a folder of rank 0's temporary directory: one machine only.
+// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of
+// gloo::allreduce, of the gloo and shm backends, of arrays that lie in memory of all ranks (without
+// the writing of them, which private ones need, too, and with it), and the ratios mpi to MPI, gloo
+// to Gloo, MPI to shm and MPI to in place, medians of the rounds'. Their ranks meet through a store
+// in a folder of rank 0's temporary directory: one machine only.
 
 #include <algorithm>
 #include <array>
@@ -68,18 +69,20 @@ Result<std::string> shared_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
-/// What the trainer does on one node (parallel/sharded_step.cc): every rank has its array where all ranks read it, sums
-/// its own part of all of them, and the sum is one array for all.
+/// What the trainer does on one node (parallel/sharded_step.cc): every rank has its array where all
+/// ranks read it, sums its own part of all of them, and the sum is one array for all.
 class InPlace {
  public:
   static Result<InPlace> make(Communicator& comm, std::size_t count) {
-    auto memory = comm.share((static_cast<std::size_t>(comm.size()) + 1) * whole_pages(count) * sizeof(float));
+    auto memory = comm.share((static_cast<std::size_t>(comm.size()) + 1) * whole_pages(count) *
+                             sizeof(float));
     if (!memory) return tl::unexpected(memory.error());
     if (*memory == nullptr) return fail(Errc::kIo, "no room for {} floats of each rank", count);
     return InPlace(comm, count, std::move(*memory));
   }
 
-  /// As a backward pass does before each call. Other ranks have read it: the write takes it back from their caches.
+  /// As a backward pass does before each call. Other ranks have read it: the write takes it back
+  /// from their caches.
   void write_own() { std::fill_n(array(comm_.rank()), count_, 1.0F); }
 
   Result<> all_reduce() {
@@ -93,7 +96,8 @@ class InPlace {
     for (std::size_t at = begin; at < end; at += kPiece) {
       const std::size_t n = std::min(kPiece, end - at);
       combine(ReduceOp::kSum, sum + at, array(0) + at, array(1) + at, n);
-      for (int rank = 2; rank < comm_.size(); ++rank) combine(ReduceOp::kSum, sum + at, sum + at, array(rank) + at, n);
+      for (int rank = 2; rank < comm_.size(); ++rank)
+        combine(ReduceOp::kSum, sum + at, sum + at, array(rank) + at, n);
     }
     return comm_.barrier();
   }
@@ -110,7 +114,8 @@ class InPlace {
 
   /// A rank's, and behind them the sum.
   [[nodiscard]] float* array(int rank) const {
-    return reinterpret_cast<float*>(memory_.get()) + static_cast<std::size_t>(rank) * whole_pages(count_);
+    return reinterpret_cast<float*>(memory_.get()) +
+           static_cast<std::size_t>(rank) * whole_pages(count_);
   }
 
   Communicator& comm_;
@@ -139,7 +144,8 @@ class RawGloo {
   void all_reduce(std::vector<float>& values) {
     gloo::AllreduceOptions options(context_);
     options.setOutput(values.data(), values.size());
-    options.setReduceFunction(static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+    options.setReduceFunction(
+        static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
     options.setTag(next_tag_++);
     gloo::allreduce(options);
   }
@@ -159,7 +165,8 @@ struct Rounds {
   /// The median of the rounds' ratios: what disturbs a round disturbs both.
   [[nodiscard]] double ratio(Way a, Way b) const {
     std::vector<double> ratios;
-    for (std::size_t round = 0; round < us[a].size(); ++round) ratios.push_back(us[a][round] / us[b][round]);
+    for (std::size_t round = 0; round < us[a].size(); ++round)
+      ratios.push_back(us[a][round] / us[b][round]);
     return median(std::move(ratios));
   }
 };
@@ -168,7 +175,8 @@ Result<> run() {
   CommunicatorOptions options;
   const auto world = read_world(Env::of_process(), WorldReader::kProgram);
   if (!world) return tl::unexpected(world.error());
-  if (world->size < 2) return fail(Errc::kUsage, "one rank has nothing to reduce; start it with mpirun -n 2");
+  if (world->size < 2)
+    return fail(Errc::kUsage, "one rank has nothing to reduce; start it with mpirun -n 2");
   options.world = *world;
   options.checked_calls = 0;
   auto mpi = make_communicator("mpi", options);
@@ -188,7 +196,8 @@ Result<> run() {
 
   if (world->rank == 0)
     std::fputs(
-        fmt::format("{} ranks, microseconds, medians of {} rounds\n\n| bytes | MPI | mpi | Gloo | gloo | shm | in "
+        fmt::format("{} ranks, microseconds, medians of {} rounds\n\n| bytes | MPI | mpi | Gloo | "
+                    "gloo | shm | in "
                     "place | with its write | mpi/MPI | gloo/Gloo | MPI/shm | MPI/in place |\n"
                     "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
                     world->size, kRounds)
@@ -196,7 +205,8 @@ Result<> run() {
         stdout);
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 0.0F);
-    const int repeats = static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
+    const int repeats =
+        static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
     auto in_place = InPlace::make(**shm, values.size());
     if (!in_place) return tl::unexpected(in_place.error());
     Result<> failed;
@@ -215,8 +225,8 @@ Result<> run() {
       for (int half = 0; half < 2; ++half) {
         if ((half == 0) == (round % 2 == 0)) {
           DLRUN_TRY(turn(kMpi, [&] {
-            MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
-                          MPI_COMM_WORLD);
+            MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT,
+                          MPI_SUM, MPI_COMM_WORLD);
           }));
           DLRUN_TRY(turn(kGloo, [&] { raw_gloo->all_reduce(values); }));
         } else {
@@ -239,9 +249,11 @@ Result<> run() {
     }
     if (world->rank == 0) {
       std::string line = fmt::format("| {} |", bytes);
-      for (int way = 0; way < kWays; ++way) line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
+      for (int way = 0; way < kWays; ++way)
+        line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
       line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
-                          rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm), rounds.ratio(kMpi, kInPlace));
+                          rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm),
+                          rounds.ratio(kMpi, kInPlace));
       std::fputs(line.c_str(), stdout);
     }
   }

@@ -1,5 +1,5 @@
-// What one core can do at most, for bench/trainer: prints its fused multiply-adds, in GF/s, and the rate at which it
-// reads four arrays and writes three of them back, as Adam does, in GB/s.
+// What one core can do at most, for bench/trainer: prints its fused multiply-adds, in GF/s, and the
+// rate at which it reads four arrays and writes three of them back, as Adam does, in GB/s.
 //
 // usage: bench_floor PARAMETERS
 
@@ -15,7 +15,8 @@
 namespace {
 
 constexpr std::size_t kLanes = 16;
-constexpr std::size_t kChains = 12;  // more than a multiply-add takes cycles, and fewer than there are registers
+constexpr std::size_t kChains =
+    12;  // more than a multiply-add takes cycles, and fewer than there are registers
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));
 using Lanes4 = float __attribute__((vector_size(4 * sizeof(float))));
@@ -23,7 +24,8 @@ using Lanes4 = float __attribute__((vector_size(4 * sizeof(float))));
 template <typename Vector>
 [[gnu::always_inline]] inline float multiply_add_in(std::size_t times) {
   std::array<Vector, kChains> sums{};
-  for (std::size_t chain = 1; chain < kChains; ++chain) sums[chain] += static_cast<float>(chain);  // no two are alike
+  for (std::size_t chain = 1; chain < kChains; ++chain)
+    sums[chain] += static_cast<float>(chain);  // no two are alike
   Vector factor = sums[0] + 0.999F;
   Vector term = sums[0] + 0.001F;
   for (std::size_t i = 0; i < times; ++i) {
@@ -35,7 +37,8 @@ template <typename Vector>
   return all[0];
 }
 
-// A vector is as wide as a register: one that is spread over two would not leave all chains in registers.
+// A vector is as wide as a register: one that is spread over two would not leave all chains in
+// registers.
 [[gnu::target("arch=x86-64-v4")]] float multiply_add_512(std::size_t times) {
   return multiply_add_in<Lanes>(times);
 }
@@ -56,8 +59,8 @@ MultiplyAdd widest() {
   return {multiply_add_128, 4};
 }
 
-EACH_ISA void stream(Lanes* __restrict p, const Lanes* __restrict g, Lanes* __restrict m, Lanes* __restrict v,
-                     std::size_t n) {
+EACH_ISA void stream(Lanes* __restrict p, const Lanes* __restrict g, Lanes* __restrict m,
+                     Lanes* __restrict v, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     m[i] += g[i];
     v[i] += g[i];
@@ -72,7 +75,8 @@ double seconds(int runs, const Work& work) {
   for (int i = 0; i < runs; ++i) {
     const auto start = std::chrono::steady_clock::now();
     work();
-    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    least = std::min(
+        least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return least;
 }
@@ -94,7 +98,9 @@ int main(int argc, char** argv) {
     alignas(sizeof(Lanes)) Lanes values;
   };
   std::vector<Line> p(lines), g(lines), m(lines), v(lines);
-  const double streaming = seconds(100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
-  std::printf("%.1f %.1f\n", static_cast<double>(2 * multiply_add.lanes * kChains * kTimes) / multiplying * 1e-9,
+  const double streaming =
+      seconds(100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
+  std::printf("%.1f %.1f\n",
+              static_cast<double>(2 * multiply_add.lanes * kChains * kTimes) / multiplying * 1e-9,
               static_cast<double>(7 * sizeof(float) * count) / streaming * 1e-9);
 }

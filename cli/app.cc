@@ -37,14 +37,17 @@ constexpr Command kCommands[] = {
 };
 
 constexpr const char* kFooter =
-    "\nRUN is a run's name (the newest of that name), its id or the unique start of one, a Slurm job id, a path, or "
+    "\nRUN is a run's name (the newest of that name), its id or the unique start of one, a Slurm "
+    "job id, a path, or "
     "`last`.\n"
-    "Exit codes: 0 ok, 1 dlrun could not go on (disk full and the like), 2 usage or invalid spec, 3 Slurm refused,\n"
+    "Exit codes: 0 ok, 1 dlrun could not go on (disk full and the like), 2 usage or invalid spec, "
+    "3 Slurm refused,\n"
     "4 the controller does not answer, 5 the run failed, 6 not found, 130 interrupted.";
 
-/// Of the first word before `--` that looks like an option and is none of its command's. The parser names whatever it
-/// has left over, which may be the program behind `--`.
-std::optional<std::string> about_option(const CLI::App& app, const std::vector<std::string>& words) {
+/// Of the first word before `--` that looks like an option and is none of its command's. The parser
+/// names whatever it has left over, which may be the program behind `--`.
+std::optional<std::string> about_option(const CLI::App& app,
+                                        const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   std::string path = "dlrun";
   for (std::size_t at = 1; at < words.size() && words[at] != "--"; ++at) {
@@ -58,10 +61,12 @@ std::optional<std::string> about_option(const CLI::App& app, const std::vector<s
       }
       continue;
     }
-    const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+    const std::string name =
+        word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
     const CLI::Option* option = command->get_option_no_throw(name);
     if (option != nullptr) {
-      if (option->get_items_expected_max() > 0 && name == word) ++at;  // its value, whatever that looks like
+      if (option->get_items_expected_max() > 0 && name == word)
+        ++at;  // its value, whatever that looks like
       continue;
     }
     std::vector<std::string> names;
@@ -76,8 +81,10 @@ std::optional<std::string> about_option(const CLI::App& app, const std::vector<s
   return std::nullopt;
 }
 
-/// The parser's words, but where it names another word than the wrong one, or only says that a command is missing.
-std::string told(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+/// The parser's words, but where it names another word than the wrong one, or only says that a
+/// command is missing.
+std::string told(const CLI::App& app, const CLI::ParseError& error,
+                 const std::vector<std::string>& words) {
   if (!app.get_subcommands().empty()) return about_option(app, words).value_or(error.what());
   if (words.size() < 2 || words[1].empty()) return error.what();
   if (words[1].starts_with('-')) return about_option(app, words).value_or(error.what());
@@ -125,7 +132,8 @@ int exit_code_of(Errc code) {
 }
 
 std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
-  auto app = std::make_unique<CLI::App>("Deep-learning jobs on Slurm clusters, from one YAML file.", "dlrun");
+  auto app = std::make_unique<CLI::App>("Deep-learning jobs on Slurm clusters, from one YAML file.",
+                                        "dlrun");
   app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
   app->require_subcommand(1);
   app->footer(kFooter);
@@ -153,14 +161,16 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
     print_error(cli, told(*app, error, {argv, argv + argc}));
-    print_aside(cli, text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
-                          called.empty() ? "" : " "));
+    print_aside(cli,
+                text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
+                     called.empty() ? "" : " "));
     return kExitUsage;
   }
   Result<int> code = kExitOk;
   try {
     code = action(cli);
-  } catch (const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose
+  } catch (
+      const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose
     code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
   if (!code && !code.error().message.empty()) print_error(cli, code.error().message);

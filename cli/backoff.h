@@ -14,14 +14,15 @@ class Backoff {
   using Clock = std::chrono::steady_clock;
 
   bool is_due() const { return Clock::now() >= next_; }
-  /// An answer that another watcher got will do when it is younger than the time since our own last question: however
-  /// many they are, one question in 30 s in the end, and a lonely watcher's answers are always new.
+  /// An answer that another watcher got will do when it is younger than the time since our own last
+  /// question: however many they are, one question in 30 s in the end, and a lonely watcher's
+  /// answers are always new.
   std::chrono::milliseconds max_age() const { return max_age_; }
   void asked() {
     // Jitter: a hundred watchers that a shell loop started together must not stay together.
     std::uniform_real_distribution<double> spread(0.8, 1.2);
-    next_ = Clock::now() +
-            std::chrono::milliseconds(static_cast<std::int64_t>(static_cast<double>(pause_.count()) * spread(random_)));
+    next_ = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(
+                               static_cast<double>(pause_.count()) * spread(random_)));
     max_age_ = pause_ * 3 / 4;
     pause_ = std::min(pause_ * 2, kLongestPause);
   }

@@ -44,7 +44,8 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
     if (!number || *number < 1 || *number > kMostNodes)
-      return fail(Errc::kUsage, "{}: '{}' is not a number from 1 to {}", option, printable(word), kMostNodes);
+      return fail(Errc::kUsage, "{}: '{}' is not a number from 1 to {}", option, printable(word),
+                  kMostNodes);
     sizes.push_back(static_cast<int>(*number));
   }
   std::sort(sizes.begin(), sizes.end());
@@ -52,17 +53,20 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
   return sizes;
 }
 
-/// The experiment at one size, as a person would call it: one way of submitting and of recording for all.
-Command command_of(const Cli& cli, const ScalingOptions& options, int size, const char* verb, const char* flag) {
+/// The experiment at one size, as a person would call it: one way of submitting and of recording
+/// for all.
+Command command_of(const Cli& cli, const ScalingOptions& options, int size, const char* verb,
+                   const char* flag) {
   Command command;
   command.env = cli.env;
   command.timeout = options.local ? std::chrono::milliseconds(kAtMost) : kAnswerAtMost;
   command.argv = {(cli.bin_dir / "dlrun").string(), verb, options.spec.file, flag};
   if (options.spec.runs) command.argv.insert(command.argv.end(), {"--runs", *options.spec.runs});
-  for (const std::string& set : options.spec.sets) command.argv.insert(command.argv.end(), {"--set", set});
+  for (const std::string& set : options.spec.sets)
+    command.argv.insert(command.argv.end(), {"--set", set});
   if (options.local) {
-    command.argv.insert(command.argv.end(),
-                        {"--set", "resources.nodes=1", "--set", fmt::format("resources.tasks_per_node={}", size)});
+    command.argv.insert(command.argv.end(), {"--set", "resources.nodes=1", "--set",
+                                             fmt::format("resources.tasks_per_node={}", size)});
   } else {
     command.argv.insert(command.argv.end(), {"--set", fmt::format("resources.nodes={}", size)});
   }
@@ -88,7 +92,8 @@ std::string last_line(const std::string& err) {
   return last;
 }
 
-/// What the run's record says; the trainer's own rate for all of its steps, of any other program the last it told.
+/// What the run's record says; the trainer's own rate for all of its steps, of any other program
+/// the last it told.
 std::optional<double> rate_of(const Json& status) {
   for (const char* key : {"result", "progress"}) {
     const auto part = status.find(key);
@@ -103,7 +108,8 @@ std::string size_text(const ScalingOptions& options, int size) {
 }
 
 Error interrupted_by(const Interrupt& interrupt) {
-  return {Errc::kInterrupted, fmt::format("interrupted{}", interrupt.signal() == SIGTERM ? " (SIGTERM)" : "")};
+  return {Errc::kInterrupted,
+          fmt::format("interrupted{}", interrupt.signal() == SIGTERM ? " (SIGTERM)" : "")};
 }
 
 /// What one size came to.
@@ -113,10 +119,12 @@ struct Outcome {
 };
 
 Outcome outcome_of(const IndexEntry& run, const RunStatus& status) {
-  return {status_json(run, status), exit_code_of_end(status) == kExitOk ? "" : end_text(run, status)};
+  return {status_json(run, status),
+          exit_code_of_end(status) == kExitOk ? "" : end_text(run, status)};
 }
 
-Result<Outcome> run_here(const Cli& cli, const ScalingOptions& options, int size, const Interrupt& interrupt) {
+Result<Outcome> run_here(const Cli& cli, const ScalingOptions& options, int size,
+                         const Interrupt& interrupt) {
   Command command = command_of(cli, options, size, "run", "--json");
   command.is_unwanted = [&interrupt] { return interrupt.requested(); };
   const auto finished = run_command(command);
@@ -124,7 +132,8 @@ Result<Outcome> run_here(const Cli& cli, const ScalingOptions& options, int size
   if (interrupt.requested() || finished->exit_code == kExitInterrupted)
     return tl::unexpected(interrupted_by(interrupt));
   if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
-  return Outcome{last_object(finished->out), finished->exit_code == 0 ? "" : last_line(finished->err)};
+  return Outcome{last_object(finished->out),
+                 finished->exit_code == 0 ? "" : last_line(finished->err)};
 }
 
 /// Ends what was submitted and waits for nothing.
@@ -133,16 +142,19 @@ void cancel(const Cli& cli, const IndexEntry& run) {
   command.env = cli.env;
   command.argv = {(cli.bin_dir / "dlrun").string(), "cancel", run.path.string()};
   const auto finished = run_command(command);
-  if (finished && finished->exit_code == 0) return print_note(cli, fmt::format("{} is cancelled", run.id));
+  if (finished && finished->exit_code == 0)
+    return print_note(cli, fmt::format("{} is cancelled", run.id));
   print_warning(cli, fmt::format("`dlrun cancel {}` ends what was submitted: {}", run.id,
                                  finished ? last_line(finished->err) : finished.error().message));
 }
 
-Result<Outcome> run_through_slurm(const Cli& cli, const ScalingOptions& options, int size, const Interrupt& interrupt) {
+Result<Outcome> run_through_slurm(const Cli& cli, const ScalingOptions& options, int size,
+                                  const Interrupt& interrupt) {
   const auto sent = run_command(command_of(cli, options, size, "submit", "--json"));
   if (!sent) return tl::unexpected(sent.error());
   const Json told = last_object(sent->out);
-  const IndexEntry run{json_read::text(told, "run"), json_read::text(told, "name"), json_read::text(told, "path"), ""};
+  const IndexEntry run{json_read::text(told, "run"), json_read::text(told, "name"),
+                       json_read::text(told, "path"), ""};
   const bool has_job = !json_read::text(told, "job").empty();
   if (interrupt.requested() || sent->exit_code == kExitInterrupted) {
     if (has_job) cancel(cli, run);
@@ -161,8 +173,9 @@ Result<Outcome> run_through_slurm(const Cli& cli, const ScalingOptions& options,
   return tl::unexpected(interrupted_by(interrupt));
 }
 
-/// Every size, before the first is submitted: what Slurm would never start would wait for good, and what went before it
-/// would have been computed for nothing. Returns an exit code; what is refused has been told.
+/// Every size, before the first is submitted: what Slurm would never start would wait for good, and
+/// what went before it would have been computed for nothing. Returns an exit code; what is refused
+/// has been told.
 Result<int> try_sizes(const Cli& cli, const ScalingOptions& options, const std::vector<int>& sizes,
                       const Interrupt& interrupt) {
   int code = kExitOk;
@@ -179,10 +192,10 @@ Result<int> try_sizes(const Cli& cli, const ScalingOptions& options, const std::
   return code;
 }
 
-Result<> measure(const Cli& cli, const ScalingOptions& options, int size, const Interrupt& interrupt,
-                 Measured& measured) {
-  const auto outcome =
-      options.local ? run_here(cli, options, size, interrupt) : run_through_slurm(cli, options, size, interrupt);
+Result<> measure(const Cli& cli, const ScalingOptions& options, int size,
+                 const Interrupt& interrupt, Measured& measured) {
+  const auto outcome = options.local ? run_here(cli, options, size, interrupt)
+                                     : run_through_slurm(cli, options, size, interrupt);
   if (!outcome) return tl::unexpected(outcome.error());
   const std::string run = json_read::text(outcome->status, "run");
   const auto rate = rate_of(outcome->status);
@@ -192,14 +205,15 @@ Result<> measure(const Cli& cli, const ScalingOptions& options, int size, const 
     print_note(cli, fmt::format("{}: {:.0f} samples/s ({})", size_text(options, size), *rate, run));
     return {};
   }
-  const std::string reason = outcome->why_not.empty() ? "the program reported no samples a second" : outcome->why_not;
+  const std::string reason =
+      outcome->why_not.empty() ? "the program reported no samples a second" : outcome->why_not;
   measured.left_out.push_back({size, reason});
   print_warning(cli, fmt::format("{} is left out: {}", size_text(options, size), reason));
   return {};
 }
 
-Json json_of(const ScalingOptions& options, const Measured& measured, const std::vector<ScalingModel>& models,
-             const std::vector<ModelledFigure>& modelled) {
+Json json_of(const ScalingOptions& options, const Measured& measured,
+             const std::vector<ScalingModel>& models, const std::vector<ModelledFigure>& modelled) {
   const auto& figures = measured.figures;
   Json json;
   json["spec"] = options.spec.file;
@@ -217,7 +231,8 @@ Json json_of(const ScalingOptions& options, const Measured& measured, const std:
     missing.push_back({{options.local ? "ranks" : "nodes", one.size}, {"reason", one.reason}});
   Json& fits = json["models"] = Json::array();
   for (const ScalingModel& m : models)
-    fits.push_back({{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
+    fits.push_back(
+        {{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
   Json& more = json["modelled"] = Json::array();
   for (const ModelledFigure& f : modelled) {
     more.push_back({{"ranks", f.ranks},
@@ -234,22 +249,30 @@ Json json_of(const ScalingOptions& options, const Measured& measured, const std:
 Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   if (options.spec.file.empty() || options.spec.file == "-")
     return fail(Errc::kUsage,
-                "expected `dlrun bench scaling SPEC --nodes 1,2,4`: a file, since it is read for each size");
+                "expected `dlrun bench scaling SPEC --nodes 1,2,4`: a file, since it is read for "
+                "each size");
   if (options.nodes.has_value() == options.local.has_value())
-    return fail(Errc::kUsage, "give --nodes 1,2,4 (through Slurm), or --local 1,2 (so many ranks on this machine)");
-  const auto sizes = options.nodes ? parse_sizes(*options.nodes, "--nodes") : parse_sizes(*options.local, "--local");
+    return fail(
+        Errc::kUsage,
+        "give --nodes 1,2,4 (through Slurm), or --local 1,2 (so many ranks on this machine)");
+  const auto sizes = options.nodes ? parse_sizes(*options.nodes, "--nodes")
+                                   : parse_sizes(*options.local, "--local");
   if (!sizes) return tl::unexpected(sizes.error());
   const auto prepared = prepare(cli, options.spec, options.local ? Target::kLocal : Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
   const JobSpec& spec = prepared->loaded.spec;
   if (prepared->is_sweep())
-    return fail(Errc::kUsage, "{}: is a sweep; what is measured is one experiment at several sizes", options.spec.file);
-  if (spec.resources.ntasks) {
-    return fail(Errc::kUsage, "{}: resources.ntasks gives every size the same ranks; give resources.tasks_per_node",
+    return fail(Errc::kUsage, "{}: is a sweep; what is measured is one experiment at several sizes",
                 options.spec.file);
+  if (spec.resources.ntasks) {
+    return fail(
+        Errc::kUsage,
+        "{}: resources.ntasks gives every size the same ranks; give resources.tasks_per_node",
+        options.spec.file);
   }
   const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
-  const double batch = is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
+  const double batch =
+      is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
 
   const Interrupt interrupt;
   // One way out for all signals: a shell's loop around it ends with the signal's own code.
@@ -265,23 +288,28 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   }
   Measured measured;
   for (const int size : *sizes) {
-    if (auto done = measure(cli, options, size, interrupt, measured); !done) return failed(done.error());
+    if (auto done = measure(cli, options, size, interrupt, measured); !done)
+      return failed(done.error());
   }
   auto& figures = measured.figures;
-  std::stable_sort(figures.begin(), figures.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+  std::stable_sort(figures.begin(), figures.end(),
+                   [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   const auto models = fit_scaling(figures, batch);
   const auto modelled = continue_scaling(figures, models, batch);
   if (options.json) {
     print_json(json_of(options, measured, models, modelled));
   } else if (!figures.empty()) {
-    print(cli, "{}\n{}", scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each"),
+    print(cli, "{}\n{}",
+          scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each"),
           scaling_bars(figures, modelled));
     print_note(cli,
-               "one run of each size; what is modelled is a ring all-reduce that nothing overlaps, fitted to them");
+               "one run of each size; what is modelled is a ring all-reduce that nothing overlaps, "
+               "fitted to them");
   }
   if (options.svg && !figures.empty()) {
     const std::string title = fmt::format("{}: samples a second", prepared->plan.name);
-    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, scaling_svg(figures, modelled, title)));
+    DLRUN_TRY(
+        write_file_atomic(cli.current_dir / *options.svg, scaling_svg(figures, modelled, title)));
   }
   return figures.empty() ? kExitRunFailed : kExitOk;
 }

@@ -17,8 +17,9 @@ struct ScalingOptions {
   bool json = false;
 };
 
-/// Runs the experiment at each size, one after the other, each as a run of its own, and tells rates, efficiency and
-/// what a model continues them to. A size that fails is left out, with a warning. kExitRunFailed where all of them are.
+/// Runs the experiment at each size, one after the other, each as a run of its own, and tells
+/// rates, efficiency and what a model continues them to. A size that fails is left out, with a
+/// warning. kExitRunFailed where all of them are.
 [[nodiscard]] Result<int> bench_scaling(Cli& cli, const ScalingOptions& options);
 
 }  // namespace dlrun

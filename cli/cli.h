@@ -30,18 +30,20 @@ struct Cli {
 /// dlrun's exit codes. Documented and stable.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFault = 1,        ///< dlrun itself could not go on: a full disk, an I/O error, a fault of its own
-  kExitUsage = 2,        ///< usage, or an invalid spec
+  kExitFault = 1,  ///< dlrun itself could not go on: a full disk, an I/O error, a fault of its own
+  kExitUsage = 2,  ///< usage, or an invalid spec
   kExitRefused = 3,      ///< Slurm said no
   kExitUnavailable = 4,  ///< the controller did not answer
   kExitRunFailed = 5,    ///< the run failed
   kExitNotFound = 6,     ///< no such file, run, job or program
   kExitInterrupted = 130,
-  kExitReaderLeft = 141,  ///< nobody reads standard output any more; as a shell calls an end by SIGPIPE
+  kExitReaderLeft =
+      141,  ///< nobody reads standard output any more; as a shell calls an end by SIGPIPE
 };
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// What a parsed command line does. Returns the exit code; an Error with an empty message was told already.
+/// What a parsed command line does. Returns the exit code; an Error with an empty message was told
+/// already.
 using Action = std::function<Result<int>(Cli&)>;
 
 /// A command: adds itself to the tree, and sets action when it is the one that was called.

@@ -32,21 +32,26 @@ struct Options {
 };
 
 /// The job and node; refused where there is nothing to attach to.
-Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status, const std::string& wanted) {
+Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
+                             const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
-    return fail(Errc::kUsage, "{}: runs on this machine, without Slurm: any shell here is beside it", run.id);
+    return fail(Errc::kUsage,
+                "{}: runs on this machine, without Slurm: any shell here is beside it", run.id);
   }
-  if (status.state != RunState::kRunning || !status.facts.report || status.facts.report->nodes.empty()) {
+  if (status.state != RunState::kRunning || !status.facts.report ||
+      status.facts.report->nodes.empty()) {
     return fail(Errc::kUsage, "{}: is {}; a shell goes beside the ranks of a job that runs", run.id,
                 word(status.state));
   }
   const std::string& list = status.facts.report->nodes;
   const auto nodes = expand_hostlist(list);
-  if (!nodes || nodes->empty()) return fail(Errc::kInternal, "{}: Slurm's node list '{}' is no list", run.id, list);
+  if (!nodes || nodes->empty())
+    return fail(Errc::kInternal, "{}: Slurm's node list '{}' is no list", run.id, list);
   if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
     return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
   }
-  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster, std::nullopt};
+  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
+                     std::nullopt};
 }
 
 /// Slurm's own number of a job, which srun wants of an array's task, too.
@@ -62,7 +67,8 @@ Result<std::string> number_of(const Cli& cli, const JobId& job) {
   for (const auto line : split(done->out, '\n')) {  // with -M a line of its own names the cluster
     if (parse_int(trim(line))) return std::string(trim(line));
   }
-  return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id, trim(done->err));
+  return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id,
+              trim(done->err));
 }
 
 /// Nothing where Slurm does not tell it.
@@ -77,7 +83,8 @@ std::optional<std::int64_t> cpus_of(const Cli& cli, const AttachPoint& point) {
 }
 
 /// Where the job's programs started; else beside the run.
-std::filesystem::path place_of(const IndexEntry& run, const RunStatus& status, const LaunchPlan& plan) {
+std::filesystem::path place_of(const IndexEntry& run, const RunStatus& status,
+                               const LaunchPlan& plan) {
   std::filesystem::path place = plan.folder;
   if (status.facts.submission) {
     constexpr std::string_view kChdir = "--chdir=";
@@ -94,7 +101,8 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
   auto resolved = read_file(run / "resolved.yaml", kLimit);
   if (!resolved && resolved.error().code == Errc::kNotFound) {
-    print_note(cli, "the run's script carries no spec: the shell gets the node's plain environment");
+    print_note(cli,
+               "the run's script carries no spec: the shell gets the node's plain environment");
     return LaunchPlan{};
   }
   if (!resolved) return tl::unexpected(resolved.error());
@@ -103,7 +111,8 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   const auto tools = tools_directory(inputs.runs_dir, cli.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
-  auto prepared = prepare_again(cli, (run / "resolved.yaml").string(), std::move(*resolved), inputs);
+  auto prepared =
+      prepare_again(cli, (run / "resolved.yaml").string(), std::move(*resolved), inputs);
   if (!prepared) return tl::unexpected(prepared.error());
   return std::move(prepared->plan);
 }
@@ -113,11 +122,14 @@ Result<int> attach(Cli& cli, const Options& options) {
   if (!run) return tl::unexpected(run.error());
   DLRUN_TRY(require_own(run->id, run->path, "entered"));
   if (is_sweep(run->path)) {
-    return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0", run->id);
+    return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0",
+                run->id);
   }
   const bool has_terminal = is_input_terminal();
   if (!has_terminal && options.command.empty() && !options.dry_run) {
-    return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
+    return fail(
+        Errc::kUsage,
+        "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
   if (!status) return tl::unexpected(status.error());
@@ -141,16 +153,18 @@ Result<int> attach(Cli& cli, const Options& options) {
   const auto script = folder->path() / "session.sh";
   const auto session = render_attach(*plan, *point, options.command, script.string(), has_terminal);
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
-  auto child = ForegroundProcess::start(session.argv, scrubbed_for_slurm(cli.env, munge_is_available()),
-                                        place_of(*run, *status, *plan), OnSignal::kEnd);
+  auto child =
+      ForegroundProcess::start(session.argv, scrubbed_for_slurm(cli.env, munge_is_available()),
+                               place_of(*run, *status, *plan), OnSignal::kEnd);
   if (!child) return tl::unexpected(child.error());
   const auto end = child->wait();
   if (!end) return tl::unexpected(end.error());
   if (end->interrupted != 0) return kExitInterrupted;
   if (!has_begun(*folder))
-    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})", run->id,
-                end->exit_code);
-  return options.command.empty() ? kExitOk : end->exit_code;  // a shell ends with its last command's code
+    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
+                run->id, end->exit_code);
+  return options.command.empty() ? kExitOk
+                                 : end->exit_code;  // a shell ends with its last command's code
 }
 
 }  // namespace
@@ -158,13 +172,16 @@ Result<int> attach(Cli& cli, const Options& options) {
 void add_attach(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "attach",
-                     "A shell, or a command, whose code is then dlrun's, beside the ranks of a job that runs, in its "
+                     "A shell, or a command, whose code is then dlrun's, beside the ranks of a job "
+                     "that runs, in its "
                      "environment and container");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("--node", options->node, "This node of the job's; else its first").type_name("NAME");
+  command.option("--node", options->node, "This node of the job's; else its first")
+      .type_name("NAME");
   command.option("COMMAND", options->command, "After --: run this instead of a shell");
   command.flag("--dry-run", options->dry_run, "Print what would be done");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
-// dlrun bench collectives: what all-reduce and its companions cost here, backend by backend. dlrun bench scaling:
-// bench_scaling.h.
+// dlrun bench collectives: what all-reduce and its companions cost here, backend by backend. dlrun
+// bench scaling: bench_scaling.h.
 
 #include <unistd.h>
 
@@ -56,14 +56,17 @@ Result<std::vector<int>> parse_workers(const std::string& text) {
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
     if (!number || *number < 1 || *number > kMostWorkers)
-      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word), kMostWorkers);
+      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word),
+                  kMostWorkers);
     workers.push_back(static_cast<int>(*number));
   }
   return workers;
 }
 
-/// One backend at one number of workers on this machine. MPI's ranks are started by mpirun, the others by the trainer.
-Command command_of(const Cli& cli, const Options& options, const std::string& backend, int workers) {
+/// One backend at one number of workers on this machine. MPI's ranks are started by mpirun, the
+/// others by the trainer.
+Command command_of(const Cli& cli, const Options& options, const std::string& backend,
+                   int workers) {
   Command command;
   command.env = cli.env;
   // Of a rank that dlrun itself may run under.
@@ -78,7 +81,8 @@ Command command_of(const Cli& cli, const Options& options, const std::string& ba
                                    "--sizes",
                                    options.sizes};
   if (backend == "mpi") {
-    command.argv = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", fmt::format("{}", workers)};
+    command.argv = {"mpirun", "--oversubscribe",         "--bind-to", "none",
+                    "-n",     fmt::format("{}", workers)};
     if (::geteuid() == 0) command.argv.emplace_back("--allow-run-as-root");
   } else {
     measure.insert(measure.end(), {"--ranks", fmt::format("{}", workers)});
@@ -97,14 +101,15 @@ std::string reason_of(const Finished& finished) {
   return first.empty() ? fmt::format("it ended with {}", finished.exit_code) : std::string(first);
 }
 
-Result<> read_figures(const std::string& text, const std::string& backend, std::vector<CollectiveFigure>& figures) {
+Result<> read_figures(const std::string& text, const std::string& backend,
+                      std::vector<CollectiveFigure>& figures) {
   for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with('{')) continue;
     const Json json = parse_json<Json>(line);
     if (json.is_discarded() || !json.contains("busbw"))
       return fail(Errc::kInternal, "dlrun-trainer collectives said '{}'", printable(line));
-    figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}), json.value("us", 0.0),
-                       json.value("algbw", 0.0), json.value("busbw", 0.0)});
+    figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}),
+                       json.value("us", 0.0), json.value("algbw", 0.0), json.value("busbw", 0.0)});
   }
   return {};
 }
@@ -146,7 +151,8 @@ Result<int> bench(Cli& cli, const Options& options) {
     return bench_scaling(cli, scaling);
   }
   if (options.what != "collectives" || !options.scaling.spec.file.empty())
-    return fail(Errc::kUsage, "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
+    return fail(Errc::kUsage,
+                "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
   const auto workers = parse_workers(options.workers);
   if (!workers) return tl::unexpected(workers.error());
   if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
@@ -156,7 +162,8 @@ Result<int> bench(Cli& cli, const Options& options) {
     for (const std::string_view word : split(options.backends, ',')) {
       const std::string backend(word);
       const auto finished = run_command(command_of(cli, options, backend, count));
-      if (!finished && finished.error().code != Errc::kNotFound) return tl::unexpected(finished.error());
+      if (!finished && finished.error().code != Errc::kNotFound)
+        return tl::unexpected(finished.error());
       if (finished && finished->exit_code == 0) {
         DLRUN_TRY(read_figures(finished->out, backend, figures));
         continue;
@@ -165,21 +172,23 @@ Result<int> bench(Cli& cli, const Options& options) {
       const std::string reason = finished ? reason_of(*finished) : finished.error().message;
       if (finished && finished->exit_code == 64) return fail(Errc::kUsage, "{}", reason);
       left_out.push_back({backend, count, reason});
-      print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(backend), count, reason));
+      print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(backend),
+                                     count, reason));
     }
   }
   if (options.json) {
     print_json(json_of(options, figures, left_out));
   } else if (!figures.empty()) {
     print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
-    print_note(cli,
-               fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as nccl-tests defines them; "
-                           "mpi is the MPI library's own algorithm",
-                           options.operation, host_name(), ::sysconf(_SC_NPROCESSORS_ONLN)));
+    print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
+                                "nccl-tests defines them; "
+                                "mpi is the MPI library's own algorithm",
+                                options.operation, host_name(), ::sysconf(_SC_NPROCESSORS_ONLN)));
   }
   if (options.svg) {
     const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
-    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation, host_name(), processors);
+    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation,
+                                   host_name(), processors);
     DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
   }
   return figures.empty() ? kExitRunFailed : kExitOk;
@@ -189,24 +198,36 @@ Result<int> bench(Cli& cli, const Options& options) {
 
 void add_bench(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "bench", "Measure what collectives cost on this machine, or how an experiment scales");
+  Subcommand command(root, "bench",
+                     "Measure what collectives cost on this machine, or how an experiment scales");
   command.option("VERB", options->what, "collectives, or scaling").required();
   command.option("SPEC", options->scaling.spec.file, "scaling: the experiment");
-  command.option("--nodes", options->scaling.nodes, "scaling: numbers of nodes, each a job (1,2,4)").type_name("LIST");
-  command.option("--local", options->scaling.local, "scaling: without Slurm, numbers of ranks on this machine")
+  command.option("--nodes", options->scaling.nodes, "scaling: numbers of nodes, each a job (1,2,4)")
+      .type_name("LIST");
+  command
+      .option("--local", options->scaling.local,
+              "scaling: without Slurm, numbers of ranks on this machine")
       .type_name("LIST");
   add_set_option(command, options->scaling.spec);
-  command.option("--runs", options->scaling.spec.runs, "scaling: where run directories are made").type_name("DIR");
-  command.option("--backends", options->backends, "Of mpi, gloo, shm and nccl (all; what is not here is left out)")
+  command.option("--runs", options->scaling.spec.runs, "scaling: where run directories are made")
+      .type_name("DIR");
+  command
+      .option("--backends", options->backends,
+              "Of mpi, gloo, shm and nccl (all; what is not here is left out)")
       .type_name("LIST");
   command.option("--workers", options->workers, "Numbers of ranks (2,4,8)").type_name("LIST");
-  command.option("--sizes", options->sizes, "Bytes, as 8,64K,16M; 8..16M: each four times the last (8..16M)")
+  command
+      .option("--sizes", options->sizes,
+              "Bytes, as 8,64K,16M; 8..16M: each four times the last (8..16M)")
       .type_name("LIST");
-  command.option("--operation", options->operation, "all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
+  command
+      .option("--operation", options->operation,
+              "all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
       .type_name("WORD");
   command.option("--svg", options->svg, "Draw it into this file").type_name("FILE");
   command.flag("--json", options->json, "Print JSON");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return bench(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return bench(cli, *options); }; });
 }
 
 }  // namespace dlrun

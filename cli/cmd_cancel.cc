@@ -26,7 +26,8 @@ Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run)
     return kExitOk;
   }
   if (status->job.id.empty())
-    return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id, status->detail);
+    return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
+                status->detail);
   auto done = inspector.executor_of(status->facts).cancel(status->job, token_of(status->facts));
   if (!done) return within(run.id, done.error());
   if (status->job.cluster != kLocalCluster) DLRUN_TRY(mark_cancelled(run.path));
@@ -40,11 +41,14 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
   const auto sweep = read_sweep(run.path);
   if (!sweep) return tl::unexpected(sweep.error());
   std::vector<std::filesystem::path> points;
-  for (const auto& point : sweep->points) points.push_back(current_run_of(point_path(run.path, point)));
+  for (const auto& point : sweep->points)
+    points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
   std::map<std::string, const RunStatus*> jobs;  // an array once for all its points that go on
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() || states[i]->facts.foreign) continue;
+    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||
+        states[i]->facts.foreign)
+      continue;
     const std::string& id = states[i]->job.id;
     jobs.try_emplace(id.substr(0, id.find('_')), &*states[i]);
   }
@@ -54,9 +58,11 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
   }
   for (std::size_t array = 0; array < sweep->arrays; ++array)
     DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
-  for (std::size_t array = 0; array < sweep->arrays; ++array) DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
+  for (std::size_t array = 0; array < sweep->arrays; ++array)
+    DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
   for (const auto& [id, status] : jobs) {
-    auto done = inspector.executor_of(status->facts).cancel({status->job.cluster, id}, token_of(status->facts));
+    auto done = inspector.executor_of(status->facts)
+                    .cancel({status->job.cluster, id}, token_of(status->facts));
     if (!done) return within(run.id, done.error());
     print(cli, "{}: cancelled job {}\n", run.id, id);
   }
@@ -80,7 +86,8 @@ Result<int> cancel(Cli& cli, const Options& options) {
       refuse(own.error());
       continue;
     }
-    const auto one = is_sweep(run->path) ? cancel_sweep(cli, inspector, *run) : cancel_one(cli, inspector, *run);
+    const auto one =
+        is_sweep(run->path) ? cancel_sweep(cli, inspector, *run) : cancel_one(cli, inspector, *run);
     if (!one) refuse(one.error());
   }
   return code;
@@ -92,7 +99,8 @@ void add_cancel(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "cancel", "End runs");
   command.option("RUN", options->runs, kRunHelp).required();
-  command.on_call([options, &action] { action = [options](Cli& cli) { return cancel(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return cancel(cli, *options); }; });
 }
 
 }  // namespace dlrun

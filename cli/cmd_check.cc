@@ -51,8 +51,8 @@ Result<int> check(Cli& cli, const Options& options) {
   const bool has_slurm = prepared->plan.server || find_program("sbatch", cli.env);
   std::optional<SweepPlan> sweep;
   if (prepared->is_sweep()) {
-    const auto size =
-        has_slurm ? max_array_size(cli.env, prepared->plan.clusters.value_or("")) : configured_array_size(cli.env);
+    const auto size = has_slurm ? max_array_size(cli.env, prepared->plan.clusters.value_or(""))
+                                : configured_array_size(cli.env);
     auto planned = prepare_sweep(cli, *prepared, size);
     if (!planned) return tl::unexpected(planned.error());
     sweep = std::move(*planned);
@@ -73,8 +73,8 @@ Result<int> check(Cli& cli, const Options& options) {
   const auto missing = preflight(cli, prepared->loaded);
   print_diagnostics(cli, missing);
   for (const std::string& one : scripts) {
-    const LogFolders logs =
-        find_log_folders({one, prepared->plan.folder, "", &prepared->loaded, prepared->plan.output_given});
+    const LogFolders logs = find_log_folders(
+        {one, prepared->plan.folder, "", &prepared->loaded, prepared->plan.output_given});
     DLRUN_TRY(check_log_folders(cli, logs));
   }
   if (auto place = check_place(cli, prepared->plan.runs_dir); !place) {
@@ -90,8 +90,8 @@ Result<int> check(Cli& cli, const Options& options) {
     SubmitRequest request;
     if (prepared->plan.clusters) request.options = {"--clusters=" + *prepared->plan.clusters};
     if (*dependency) request.options.push_back("--dependency=" + **dependency);
-    const auto exclude = exclude_known_bad(cli, prepared->plan.known_bad, scripts.front(), prepared->plan.clusters,
-                                           !prepared->plan.server);
+    const auto exclude = exclude_known_bad(cli, prepared->plan.known_bad, scripts.front(),
+                                           prepared->plan.clusters, !prepared->plan.server);
     if (exclude) request.options.push_back("--exclude=" + *exclude);
     request.directory = prepared->plan.folder;
     request.env = scrubbed_for_slurm(cli.env, munge_is_available());
@@ -111,7 +111,8 @@ Result<int> check(Cli& cli, const Options& options) {
     json["site"] = prepared->loaded.site.name;
     json["warnings"] = prepared->loaded.warnings.size() + missing.size();
     json["downloads"] = *to_fetch;
-    json["slurm"] = has_slurm ? nlohmann::ordered_json(slurm_says) : nlohmann::ordered_json(nullptr);
+    json["slurm"] =
+        has_slurm ? nlohmann::ordered_json(slurm_says) : nlohmann::ordered_json(nullptr);
     const auto gpus = sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(plan.requested);
     const auto cores = sweep ? sum_of_hours(*sweep, core_hours) : core_hours(plan.requested);
     if (sweep) {
@@ -124,16 +125,18 @@ Result<int> check(Cli& cli, const Options& options) {
     return kExitOk;
   }
   print(cli, "{}: {}\n", prepared->loaded.file, styled(Style::kGreen, "valid"));
-  print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name, prepared->loaded.site.name,
-        prepared->loaded.site.source, plan.runs_dir);
+  print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", plan.name,
+        prepared->loaded.site.name, prepared->loaded.site.source, plan.runs_dir);
   if (sweep) print(cli, "  sweep     {}\n", size_text(*sweep));
-  if (const auto hours = cost(plan.requested); !sweep && !hours.empty()) print(cli, "  cost      {}\n", hours);
-  if (const auto limits = partition_text(prepared->loaded.site, prepared->loaded.spec.resources.partition.value_or(""));
+  if (const auto hours = cost(plan.requested); !sweep && !hours.empty())
+    print(cli, "  cost      {}\n", hours);
+  if (const auto limits = partition_text(prepared->loaded.site,
+                                         prepared->loaded.spec.resources.partition.value_or(""));
       !limits.empty())
     print(cli, "  partition {}\n", limits);
   if (!to_fetch->empty())
-    print(cli, "  data      not there yet, submit fetches {}: {}\n", to_fetch->size() == 1 ? "it" : "them",
-          printable(join(*to_fetch, ", ")));
+    print(cli, "  data      not there yet, submit fetches {}: {}\n",
+          to_fetch->size() == 1 ? "it" : "them", printable(join(*to_fetch, ", ")));
   if (*dependency) print(cli, "  waits     {}\n", **dependency);
   print(cli, "  Slurm     {}\n", has_slurm ? slurm_says : "not asked: there is no sbatch in PATH");
   return kExitOk;
@@ -146,7 +149,8 @@ void add_check(CLI::App& root, Action& action) {
   Subcommand command(root, "check", "Say all that is wrong, and whether Slurm would take it");
   add_spec_options(command, options->spec);
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
 }
 
 }  // namespace dlrun

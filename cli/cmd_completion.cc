@@ -13,12 +13,15 @@ void add_completion(CLI::App& root, Action& action) {
   auto shell = std::make_shared<std::string>(), list = std::make_shared<std::string>();
   Subcommand command(root, "completion", "Print a completion script");
   command.option("SHELL", *shell, "bash, zsh or fish");
-  command.option("--list", *list, "Print the names that a shell completes with: sites or presets").type_name("WHAT");
+  command.option("--list", *list, "Print the names that a shell completes with: sites or presets")
+      .type_name("WHAT");
   command.on_call([shell, list, &root, &action] {
     action = [shell, list, &root](Cli& cli) -> Result<int> {
       if (!list->empty()) {
-        if (*list != "sites" && *list != "presets") return fail(Errc::kUsage, "--list takes sites or presets");
-        for (const std::string& name : spec_config_names(*list, config_folders(cli))) print(cli, "{}\n", name);
+        if (*list != "sites" && *list != "presets")
+          return fail(Errc::kUsage, "--list takes sites or presets");
+        for (const std::string& name : spec_config_names(*list, config_folders(cli)))
+          print(cli, "{}\n", name);
         return kExitOk;
       }
       if (shell->empty()) return fail(Errc::kUsage, "SHELL is required: bash, zsh or fish");

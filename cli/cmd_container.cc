@@ -1,5 +1,5 @@
-// dlrun container import: an image from a registry, once, as a file that all jobs share. dlrun container list: what is
-// there.
+// dlrun container import: an image from a registry, once, as a file that all jobs share. dlrun
+// container list: what is there.
 
 #include <cstdio>
 #include <filesystem>
@@ -39,7 +39,8 @@ struct Options {
 }
 
 struct RegistryWord {
-  std::string digest;       ///< what the name is now; empty where this enroot cannot ask, or nobody answers
+  std::string
+      digest;  ///< what the name is now; empty where this enroot cannot ask, or nobody answers
   std::string unreachable;  ///< why nobody answers, in curl's words; empty: somebody did
 };
 
@@ -86,30 +87,32 @@ class NewFile {
 Result<StoredImage> fetch(const Cli& cli, const ImageStore& store, const std::string& uri,
                           const RegistryWord& registry) {
   const NewFile file(store.new_file());
-  auto child = ForegroundProcess::start({"enroot", "import", "--output", file.path().string(), uri}, cli.env,
-                                        store.folder(), OnSignal::kTerminate);
+  auto child = ForegroundProcess::start({"enroot", "import", "--output", file.path().string(), uri},
+                                        cli.env, store.folder(), OnSignal::kTerminate);
   if (!child) return tl::unexpected(child.error());
   child->release();
   const auto end = child->wait();
   if (!end) return tl::unexpected(end.error());
-  if (end->interrupted != 0) return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
+  if (end->interrupted != 0)
+    return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
   if (end->exit_code != 0) {
     if (!registry.unreachable.empty()) {
-      return fail(
-          Errc::kUnavailable,
-          "the registry of {} cannot be reached from here: {}. Import it where the internet can be reached, and "
-          "copy the file",
-          uri, registry.unreachable);
+      return fail(Errc::kUnavailable,
+                  "the registry of {} cannot be reached from here: {}. Import it where the "
+                  "internet can be reached, and "
+                  "copy the file",
+                  uri, registry.unreachable);
     }
-    return fail(Errc::kNotFound, "enroot could not import {} (it ended with {}); its words are above", uri,
+    return fail(Errc::kNotFound,
+                "enroot could not import {} (it ended with {}); its words are above", uri,
                 end->exit_code);
   }
   return store.adopt(file.path(), uri, registry.digest);
 }
 
 /// The image of the store, or a new one. Sets is_new.
-Result<StoredImage> import_once(const Cli& cli, const ImageStore& store, const std::string& uri, bool refresh,
-                                bool& is_new) {
+Result<StoredImage> import_once(const Cli& cli, const ImageStore& store, const std::string& uri,
+                                bool refresh, bool& is_new) {
   const auto lock = store.lock(uri);
   if (!lock) return tl::unexpected(lock.error());
   const auto known = store.find(uri);
@@ -128,7 +131,9 @@ Result<int> import_image(Cli& cli, const Options& options) {
   const auto uri = enroot_uri(options.image);
   if (!uri) return tl::unexpected(uri.error());
   if (!find_program("enroot", cli.env)) {
-    return fail(Errc::kNotFound, "there is no enroot in PATH; on a cluster, load its module or use a node that has it");
+    return fail(
+        Errc::kNotFound,
+        "there is no enroot in PATH; on a cluster, load its module or use a node that has it");
   }
   const auto store = ImageStore::of_user(cli.env);
   if (!store) return tl::unexpected(store.error());
@@ -142,8 +147,9 @@ Result<int> import_image(Cli& cli, const Options& options) {
     return kExitOk;
   }
   print(cli, "{}\n", image->file.string());
-  print_note(cli, fmt::format("{} {}, {}; give it as container.image", is_new ? "imported" : "already here:",
-                              image->image, bytes_text(static_cast<double>(image->bytes))));
+  print_note(cli, fmt::format("{} {}, {}; give it as container.image",
+                              is_new ? "imported" : "already here:", image->image,
+                              bytes_text(static_cast<double>(image->bytes))));
   return kExitOk;
 }
 
@@ -164,15 +170,17 @@ Result<int> list_images(Cli& cli, const Options& options) {
   }
   std::vector<std::vector<std::string>> rows = {{"IMAGE", "SIZE", "AGE", "FILE"}};
   for (const auto& image : *images) {
-    rows.push_back({image.image.substr(image.image.find("://") + 3), bytes_text(static_cast<double>(image.bytes)),
-                    age(image.imported), image.file.string()});
+    rows.push_back({image.image.substr(image.image.find("://") + 3),
+                    bytes_text(static_cast<double>(image.bytes)), age(image.imported),
+                    image.file.string()});
   }
   print(cli, table(rows));
   return kExitOk;
 }
 
 Result<int> container(Cli& cli, const Options& options) {
-  if (options.what == "list" && options.image.empty() && !options.refresh) return list_images(cli, options);
+  if (options.what == "list" && options.image.empty() && !options.refresh)
+    return list_images(cli, options);
   if (options.what == "import" && !options.image.empty()) return import_image(cli, options);
   return fail(Errc::kUsage, "expected `dlrun container import IMAGE` or `dlrun container list`");
 }
@@ -183,10 +191,12 @@ void add_container(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "container", "Import images once for all jobs, and list them");
   command.option("VERB", options->what, "import, or list").required();
-  command.option("IMAGE", options->image, "With import: nvcr.io#nvidia/pytorch:24.05-py3, or docker://nvcr.io/...");
+  command.option("IMAGE", options->image,
+                 "With import: nvcr.io#nvidia/pytorch:24.05-py3, or docker://nvcr.io/...");
   command.flag("--refresh", options->refresh, "Import it again though it is here");
   command.flag("--json", options->json, "Print JSON");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return container(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return container(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -61,7 +61,9 @@ Result<int> diff(Cli& cli, const Options& options) {
   const auto path = script_of(cli, options.what);
   if (!path) return tl::unexpected(path.error());
   if (is_sweep(path->parent_path())) {
-    print_note(cli, "nothing was edited: dlrun submitted what it had rendered from spec.yaml, each point by itself");
+    print_note(cli,
+               "nothing was edited: dlrun submitted what it had rendered from spec.yaml, each "
+               "point by itself");
     return kExitOk;
   }
   const auto text = read_file(*path, kScriptLimitBytes);
@@ -74,20 +76,20 @@ Result<int> diff(Cli& cli, const Options& options) {
       print_note(cli, "nothing was edited: dlrun submitted what it had rendered from the spec");
       return kExitOk;
     }
-    return fail(
-        Errc::kNotFound,
-        "{}: carries no spec to compare with: `dlrun render` did not write it, or its last comment lines are gone",
-        path->string());
+    return fail(Errc::kNotFound,
+                "{}: carries no spec to compare with: `dlrun render` did not write it, or its last "
+                "comment lines are gone",
+                path->string());
   }
   const auto prepared = prepare_carried(cli, *carried);
   if (!prepared) return tl::unexpected(prepared.error());
   const auto rendered = rendered_of(cli, *prepared);
   if (!rendered) return tl::unexpected(rendered.error());
   if (sha256_of_text(*rendered) != carried->sha256) {
-    print_warning(cli,
-                  fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's profile has changed: not "
-                              "all of the difference is an edit",
-                              DLRUN_VERSION, carried->dlrun));
+    print_warning(cli, fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's "
+                                   "profile has changed: not "
+                                   "all of the difference is an edit",
+                                   DLRUN_VERSION, carried->dlrun));
   }
   Command command;
   command.argv = {"diff",         "-u", "--color=never", "--label", "as rendered", "--label",
@@ -106,9 +108,11 @@ Result<int> diff(Cli& cli, const Options& options) {
 
 void add_diff(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "diff", "What was edited in a rendered script, before or after it was submitted");
+  Subcommand command(root, "diff",
+                     "What was edited in a rendered script, before or after it was submitted");
   command.option("RUN", options->what, "A run, or a script that `dlrun render` wrote").required();
-  command.on_call([options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -57,8 +57,10 @@ struct Options {
   json["site"] = site ? Json(*site) : Json(nullptr);
   Json& all = json["findings"] = Json::array();
   for (const Finding& finding : findings(facts))
-    all.push_back(
-        {{"kind", word_of(finding.kind)}, {"what", finding.what}, {"is", finding.is}, {"means", finding.means}});
+    all.push_back({{"kind", word_of(finding.kind)},
+                   {"what", finding.what},
+                   {"is", finding.is},
+                   {"means", finding.means}});
   Json& partitions = json["partitions"] = Json::array();
   for (const PartitionFacts& partition : facts.partitions) {
     Json one;
@@ -81,20 +83,26 @@ struct Options {
 }
 
 void print_partitions(const Cli& cli, const ClusterFacts& facts) {
-  const auto shown = [](const std::optional<std::int64_t>& value) { return value ? fmt::format("{}", *value) : "-"; };
+  const auto shown = [](const std::optional<std::int64_t>& value) {
+    return value ? fmt::format("{}", *value) : "-";
+  };
   const auto time = [](const std::optional<std::int64_t>& value) {
     return value ? format_time_limit(*value) : "no limit";
   };
-  std::vector<std::vector<std::string>> rows = {
-      {"", "PARTITION", "NODES", "USABLE", "GPUS", "TYPES", "CPUS", "MEMORY", "LONGEST", "UNLESS SAID"}};
+  std::vector<std::vector<std::string>> rows = {{"", "PARTITION", "NODES", "USABLE", "GPUS",
+                                                 "TYPES", "CPUS", "MEMORY", "LONGEST",
+                                                 "UNLESS SAID"}};
   for (const PartitionFacts& partition : facts.partitions) {
     rows.push_back(
-        {partition.is_default ? "*" : " ", printable(partition.name), fmt::format("{}", partition.nodes),
-         partition.is_up ? fmt::format("{}", partition.nodes_in_use_or_idle) : "not up", shown(partition.gpus_per_node),
-         printable(join(partition.gpu_types, ",")), shown(partition.cpus_per_node),
+        {partition.is_default ? "*" : " ", printable(partition.name),
+         fmt::format("{}", partition.nodes),
+         partition.is_up ? fmt::format("{}", partition.nodes_in_use_or_idle) : "not up",
+         shown(partition.gpus_per_node), printable(join(partition.gpu_types, ",")),
+         shown(partition.cpus_per_node),
          partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "-",
          time(partition.max_time_seconds),
-         partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds) : "the longest"});
+         partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds)
+                                        : "the longest"});
   }
   print(cli, "\n{}", table(rows));
 }
@@ -106,11 +114,15 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
   }
   const std::string name = draft_name(facts);
   const auto dirs = config_directories(cli.env);
-  const std::string folder = dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
+  const std::string folder =
+      dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
   print(cli, "\nsite      {}\n",
-        styled(Style::kYellow, "no site file knows this cluster: jobs are on 'generic', without limits"));
+        styled(Style::kYellow,
+               "no site file knows this cluster: jobs are on 'generic', without limits"));
   print(cli, "          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
-  print(cli, "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml --watch\n");
+  print(cli,
+        "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml "
+        "--watch\n");
 }
 
 Result<int> doctor(Cli& cli, const Options& options) {
@@ -124,18 +136,22 @@ Result<int> doctor(Cli& cli, const Options& options) {
     return kExitOk;
   }
   std::vector<Diagnostic> problems;
-  std::optional<std::string> site = match_site(facts->cluster_name(), config_folders(cli), problems);
+  std::optional<std::string> site =
+      match_site(facts->cluster_name(), config_folders(cli), problems);
   if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;
   print_diagnostics(cli, problems);
   if (options.json) {
     print_json(json_of(*facts, site));
     return kExitOk;
   }
-  print(cli, "{}, Slurm {}\n\n", styled(Style::kBold, "cluster " + printable(facts->cluster_name())),
+  print(cli, "{}, Slurm {}\n\n",
+        styled(Style::kBold, "cluster " + printable(facts->cluster_name())),
         printable(facts->setting("SLURM_VERSION")));
   for (const Finding& finding : findings(*facts)) {
-    print(cli, "  {}{:{}} {:<11} {}; {}\n", styled(style_of_kind(finding.kind), word_of(finding.kind)), "",
-          8 - word_of(finding.kind).size(), finding.what, printable(finding.is), printable(finding.means));
+    print(cli, "  {}{:{}} {:<11} {}; {}\n",
+          styled(style_of_kind(finding.kind), word_of(finding.kind)), "",
+          8 - word_of(finding.kind).size(), finding.what, printable(finding.is),
+          printable(finding.means));
   }
   print_partitions(cli, *facts);
   print_site(cli, *facts, site);
@@ -146,11 +162,14 @@ Result<int> doctor(Cli& cli, const Options& options) {
 
 void add_doctor(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "doctor", "What this cluster has, what is missing, and a site file for it");
-  command.option("-M,--cluster", options->cluster, "Another cluster than this one: Slurm's -M").type_name("NAME");
+  Subcommand command(root, "doctor",
+                     "What this cluster has, what is missing, and a site file for it");
+  command.option("-M,--cluster", options->cluster, "Another cluster than this one: Slurm's -M")
+      .type_name("NAME");
   command.flag("--site-file", options->site_file, "Print the draft of a site file, and only that");
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -68,7 +68,8 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
     std::vector<std::vector<std::string>> lines{{"KEY", "MEANING"}};
     for (const KeyRow* row : rows)
       lines.push_back(
-          {std::string(row->path), fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
+          {std::string(row->path),
+           fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
     print(cli, table(lines));
   }
   return kExitOk;
@@ -89,9 +90,11 @@ struct Explained {
 
 /// Whether what holds in silence of a section's key matters to this job.
 [[nodiscard]] bool is_of_job(const Prepared& prepared, std::string_view key) {
-  if (key.starts_with("train.") || key.starts_with("checkpoint.")) return prepared.loaded.preset.is_trainer;
+  if (key.starts_with("train.") || key.starts_with("checkpoint."))
+    return prepared.loaded.preset.is_trainer;
   if (key.starts_with("container."))
-    return container_runtime(prepared.loaded.spec, prepared.loaded.site) != "none" && key != "container.runtime";
+    return container_runtime(prepared.loaded.spec, prepared.loaded.site) != "none" &&
+           key != "container.runtime";
   if (key.starts_with("retry.")) return wants_retry(prepared.loaded.spec);
   return key == "launch.agent" || key == "code.snapshot" || key == "submit.via";
 }
@@ -99,10 +102,12 @@ struct Explained {
 /// What dlrun decided where the spec is silent: by another key, or by default.
 void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
   const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
-    if (std::any_of(rows.begin(), rows.end(), [&](const Explained& row) { return row.key == key; })) return;
+    if (std::any_of(rows.begin(), rows.end(), [&](const Explained& row) { return row.key == key; }))
+      return;
     const bool is_default = by.empty() || by == key;
     const Origin origin{Origin::Kind::kDefault, is_default ? "" : std::string(by), 0, 0};
-    rows.push_back({std::string(key), yaml_of(value), origin, is_default ? "default" : fmt::format("from {}", by)});
+    rows.push_back({std::string(key), yaml_of(value), origin,
+                    is_default ? "default" : fmt::format("from {}", by)});
   };
   const LaunchPlan& plan = prepared.plan;
   for (const PlannedOption& directive : plan.directives) {
@@ -113,14 +118,17 @@ void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
   }
   add("launch.preset", prepared.loaded.preset.name, "");
   for (const PlannedWords& words : plan.program) {
-    if (words.key.starts_with("train.") && words.words.size() == 2) add(words.key, words.words[1], "");
+    if (words.key.starts_with("train.") && words.words.size() == 2)
+      add(words.key, words.words[1], "");
   }
   for (const PlannedOption& option : plan.rank_options) {
-    if (option.option == "--nproc-per-node") add("launch.nproc_per_node", option.value.value_or(""), option.key);
+    if (option.option == "--nproc-per-node")
+      add("launch.nproc_per_node", option.value.value_or(""), option.key);
   }
   for (const KeyRow& row : spec_keys()) {
     if (row.path == "resources.cpus_per_task" && plan.shares_cpus) add(row.path, row.fallback, "");
-    if (!row.fallback.empty() && row.is_supported() && is_of_job(prepared, row.path)) add(row.path, row.fallback, "");
+    if (!row.fallback.empty() && row.is_supported() && is_of_job(prepared, row.path))
+      add(row.path, row.fallback, "");
   }
 }
 
@@ -130,14 +138,17 @@ void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
   for (const EffectiveValue& value : effective_values(prepared.loaded.spec))
     rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
   const auto is_told = [&](const std::string& key) {
-    return std::any_of(rows.begin(), rows.end(), [&](const Explained& row) { return row.key == key; });
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const Explained& row) { return row.key == key; });
   };
   const auto add = [&](std::string key, std::string_view value, const std::string& by) {
     if (is_told(key)) return;
     const bool is_site = by.starts_with("site ");
     const Origin origin{is_site ? Origin::Kind::kSite : Origin::Kind::kPreset,
-                        is_site ? prepared.loaded.site.source : prepared.loaded.preset.source, 0, 0};
-    rows.push_back({std::move(key), Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
+                        is_site ? prepared.loaded.site.source : prepared.loaded.preset.source, 0,
+                        0};
+    rows.push_back({std::move(key),
+                    Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
                     fmt::format("{} ({})", by, origin.source)});
   };
   const LaunchPlan& plan = prepared.plan;
@@ -148,7 +159,8 @@ void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
   for (const PlannedOption& option : plan.step) {
     if (option.option == "--mpi" && option.value) add("launch.mpi", *option.value, option.key);
   }
-  if (const auto runtime = container_runtime(prepared.loaded.spec, prepared.loaded.site); runtime != "none")
+  if (const auto runtime = container_runtime(prepared.loaded.spec, prepared.loaded.site);
+      runtime != "none")
     add("container.runtime", runtime, "site " + prepared.loaded.site.name);
   add_decisions(prepared, rows);
   return rows;
@@ -185,13 +197,16 @@ Result<int> explain_spec(Cli& cli, const Options& options) {
       origin["line"] = row.origin.line > 0 ? Json(row.origin.line) : Json(nullptr);
       origin["column"] = row.origin.line > 0 ? Json(row.origin.column) : Json(nullptr);
       Json value = parse_json<Json>(row.text);
-      list.push_back({{"key", row.key}, {"value", value.is_discarded() ? Json(row.text) : value}, {"origin", origin}});
+      list.push_back({{"key", row.key},
+                      {"value", value.is_discarded() ? Json(row.text) : value},
+                      {"origin", origin}});
     }
     print_json(list);
     return kExitOk;
   }
   std::vector<std::vector<std::string>> lines{{"KEY", "VALUE", "ORIGIN"}};
-  for (const Explained& row : rows) lines.push_back({row.key, shortened(row.text, kShownValue), row.where});
+  for (const Explained& row : rows)
+    lines.push_back({row.key, shortened(row.text, kShownValue), row.where});
   print(cli, table(lines));
   return kExitOk;
 }
@@ -205,9 +220,11 @@ Result<int> explain(Cli& cli, const Options& options) {
     return kExitOk;
   }
   if (what.empty()) return explain_keys(cli, keys_below(""), options.json);
-  if (const auto rows = keys_below(what); !rows.empty()) return explain_keys(cli, rows, options.json);
+  if (const auto rows = keys_below(what); !rows.empty())
+    return explain_keys(cli, rows, options.json);
   std::error_code error;
-  const bool is_file = what.find('/') != std::string::npos || what.ends_with(".yaml") || what.ends_with(".yml") ||
+  const bool is_file = what.find('/') != std::string::npos || what.ends_with(".yaml") ||
+                       what.ends_with(".yml") ||
                        std::filesystem::exists(cli.current_dir / what, error);
   if (!is_file) return fail(Errc::kUsage, "{}", no_such_key(what));
   return explain_spec(cli, options);
@@ -217,13 +234,15 @@ Result<int> explain(Cli& cli, const Options& options) {
 
 void add_explain(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "explain", "Say what a key means, or what a spec's values are and where each came from");
+  Subcommand command(root, "explain",
+                     "Say what a key means, or what a spec's values are and where each came from");
   command.option("KEY|SPEC", options->spec.file,
                  "A key such as resources.nodes, a section, or a YAML file; else all keys");
   add_set_option(command, options->spec);
   command.flag("--json", options->json, "Print a JSON array");
   command.flag("--markdown", options->markdown, "Print docs/keys.md, the reference of all keys");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
 }
 
 }  // namespace dlrun

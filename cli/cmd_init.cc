@@ -39,7 +39,8 @@ struct Options {
   auto site = find_site(name, dirs);
   if (site) return std::move(*site);
   const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(name), join(names, " "));
+  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(name),
+              join(names, " "));
 }
 
 /// A key of the spec as the flag that gives it. Empty for keys that none does.
@@ -69,7 +70,8 @@ struct Options {
   return {};
 }
 
-/// The file is not written yet, so its lines are nobody's: a diagnostic names the flag whose value it is about.
+/// The file is not written yet, so its lines are nobody's: a diagnostic names the flag whose value
+/// it is about.
 void name_flags(std::vector<Diagnostic>& found) {
   for (Diagnostic& one : found) {
     const auto end = one.message.find_first_of(": [");
@@ -80,8 +82,10 @@ void name_flags(std::vector<Diagnostic>& found) {
   }
 }
 
-/// What is wrong with the text as a spec, told; the answers were then beyond the site's limits, or no values.
-[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text, const std::string& file) {
+/// What is wrong with the text as a spec, told; the answers were then beyond the site's limits, or
+/// no values.
+[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
+                                  const std::string& file) {
   LoadRequest request;
   request.file = file;
   request.text = text;
@@ -124,14 +128,17 @@ Result<int> init(Cli& cli, Options options) {
   print_diagnostics(cli, site->problems);
   const bool asks = !options.yes && is_input_terminal() && is_error_terminal();
   if (asks) {
-    DLRUN_TRY(ask_questions(answers, site->profile, std::cin, [&](const Text& line) { print_aside(cli, line); }));
-    if (options.output.empty() && is_output_terminal()) options.output = answers.name.value_or("exp") + ".yaml";
+    DLRUN_TRY(ask_questions(answers, site->profile, std::cin,
+                            [&](const Text& line) { print_aside(cli, line); }));
+    if (options.output.empty() && is_output_terminal())
+      options.output = answers.name.value_or("exp") + ".yaml";
   }
   if (answers.image && runtime_of(answers, site->profile) == "none") {
-    return fail(Errc::kUsage,
-                "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or apptainer"
-                " (`dlrun doctor` tells which of them are here)",
-                site->profile.name);
+    return fail(
+        Errc::kUsage,
+        "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or apptainer"
+        " (`dlrun doctor` tells which of them are here)",
+        site->profile.name);
   }
   const std::string text = init_spec(complete(std::move(answers), site->profile), site->profile);
   const bool to_stdout = options.output.empty() || options.output == "-";
@@ -145,9 +152,11 @@ Result<int> init(Cli& cli, Options options) {
     DLRUN_TRY(write_file_atomic(path, text, 0644));
   } else if (auto made = create_file_exclusive(path, text, 0644); !made) {
     if (made.error().code != Errc::kRefused) return tl::unexpected(made.error());
-    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it", options.output);
+    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
+                options.output);
   }
-  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` says whether Slurm would take it", options.output));
+  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` says whether Slurm would take it",
+                              options.output));
   return kExitOk;
 }
 
@@ -157,28 +166,39 @@ void add_init(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   InitAnswers& a = options->answers;
   Subcommand command(root, "init", "Write a first spec: asks on a terminal, or takes flags");
-  command.option("--site", a.site, "A site's name, from dlrun site list; else the one here").type_name("SITE");
+  command.option("--site", a.site, "A site's name, from dlrun site list; else the one here")
+      .type_name("SITE");
   command.option("--name", a.name, "The experiment's name (hello)").type_name("NAME");
   command.option("--nodes", options->nodes, "How many nodes (1)").type_name("N");
-  command.option("--gpus", options->gpus, "GPUs of each node: 4, a100:4; else the partition's").type_name("N");
-  command.option("--tasks", options->tasks, "Ranks on each node; else as many as GPUs").type_name("N");
+  command.option("--gpus", options->gpus, "GPUs of each node: 4, a100:4; else the partition's")
+      .type_name("N");
+  command.option("--tasks", options->tasks, "Ranks on each node; else as many as GPUs")
+      .type_name("N");
   command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
   command.option("--mem", a.mem, "Memory of each node: 64G").type_name("SIZE");
   command.option("--time", a.time, "The time limit: 1h30m (1h)").type_name("TIME");
-  command.option("--partition", a.partition, "The partition; else the cluster's default").type_name("NAME");
+  command.option("--partition", a.partition, "The partition; else the cluster's default")
+      .type_name("NAME");
   command.option("--account", a.account, "The account to charge").type_name("NAME");
   command.option("--image", a.image, "A container image").type_name("IMAGE");
-  command.option("--runtime", a.runtime, "What runs the image: pyxis, enroot, apptainer; else the site's")
+  command
+      .option("--runtime", a.runtime,
+              "What runs the image: pyxis, enroot, apptainer; else the site's")
       .type_name("NAME");
-  command.option("--module", a.modules, "A module to load; repeatable").type_name("NAME").repeatable();
+  command.option("--module", a.modules, "A module to load; repeatable")
+      .type_name("NAME")
+      .repeatable();
   command.option("--conda", a.conda, "A conda environment").type_name("NAME");
   command.option("--venv", a.venv, "A Python virtual environment").type_name("DIR");
-  command.option("--preset", a.preset, "How the program wants to be started (plain)").type_name("NAME");
-  command.option("-o,--output", options->output, "Write it to a file; else to standard output").type_name("FILE");
+  command.option("--preset", a.preset, "How the program wants to be started (plain)")
+      .type_name("NAME");
+  command.option("-o,--output", options->output, "Write it to a file; else to standard output")
+      .type_name("FILE");
   command.flag("--force", options->force, "Overwrite the file");
   command.flag("-y,--yes", options->yes, "Ask nothing");
   command.option("COMMAND", a.command, "After --: the program and its arguments");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });
 }
 
 }  // namespace dlrun

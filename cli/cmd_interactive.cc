@@ -1,5 +1,5 @@
-// dlrun interactive: a shell, or a command, on the first node of a new allocation, in the job's environment and
-// container.
+// dlrun interactive: a shell, or a command, on the first node of a new allocation, in the job's
+// environment and container.
 
 #include <unistd.h>
 
@@ -46,15 +46,19 @@ Result<int> interact(Cli& cli, const Options& options) {
     if (!prepared) return tl::unexpected(prepared.error());
   }
   if (prepared->is_sweep()) {
-    return fail(Errc::kUsage, "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
-                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+    return fail(
+        Errc::kUsage,
+        "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
+        prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
   const Resources& wanted = prepared->loaded.spec.resources;
-  if (wanted.gpus && wanted.nodes && wanted.nodes->max > 1) {  // a step on one node cannot say how many of them it has
-    return fail(Errc::kUsage,
-                "{}: resources.gpus are counted over all nodes, and a session is on one of them: give "
-                "--set resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
-                prepared->loaded.file);
+  if (wanted.gpus && wanted.nodes &&
+      wanted.nodes->max > 1) {  // a step on one node cannot say how many of them it has
+    return fail(
+        Errc::kUsage,
+        "{}: resources.gpus are counted over all nodes, and a session is on one of them: give "
+        "--set resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
+        prepared->loaded.file);
   }
   DLRUN_TRY(check_salloc_options(cli, prepared->loaded, salloc_words(prepared->plan)));
   const bool has_terminal = is_input_terminal();
@@ -65,14 +69,17 @@ Result<int> interact(Cli& cli, const Options& options) {
     return kExitOk;
   }
   if (!has_terminal && options.command.empty()) {
-    return fail(Errc::kUsage, "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
+    return fail(
+        Errc::kUsage,
+        "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   const auto secrets = secrets_of_spec(cli, prepared->loaded);
   if (!secrets) return tl::unexpected(secrets.error());
   for (const SecretValue& secret : *secrets) {
     if (find_container_backend(prepared->plan.runtime)->carries(secret.value)) continue;
     return fail(Errc::kInvalid,
-                "environment.secrets: {} takes no value of several lines or within quotes along, as {} has; give the "
+                "environment.secrets: {} takes no value of several lines or within quotes along, "
+                "as {} has; give the "
                 "program its file instead",
                 prepared->plan.runtime, secret.name);
   }
@@ -83,7 +90,8 @@ Result<int> interact(Cli& cli, const Options& options) {
   const auto folder = SessionFolder::make(prepared->plan.runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";
-  const auto session = render_interactive(prepared->plan, options.command, script.string(), has_terminal);
+  const auto session =
+      render_interactive(prepared->plan, options.command, script.string(), has_terminal);
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
 
   auto argv = session.argv;
@@ -93,19 +101,21 @@ Result<int> interact(Cli& cli, const Options& options) {
   }
   const auto job_script = render_script(prepared->plan);
   if (!job_script) return tl::unexpected(job_script.error());
-  if (const auto exclude =
-          exclude_known_bad(cli, prepared->plan.known_bad, *job_script, prepared->plan.clusters, true)) {
+  if (const auto exclude = exclude_known_bad(cli, prepared->plan.known_bad, *job_script,
+                                             prepared->plan.clusters, true)) {
     std::erase_if(argv, [](const std::string& word) { return word.starts_with("--exclude="); });
     argv.insert(argv.begin() + 1, "--exclude=" + *exclude);
   }
-  // Slurm stores no environment of an allocation; it passes this one on to the session's step alone.
+  // Slurm stores no environment of an allocation; it passes this one on to the session's step
+  // alone.
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
   for (const SecretValue& secret : *secrets) env.set(secret.name, secret.value);
   auto child = ForegroundProcess::start(argv, env, prepared->plan.folder, OnSignal::kEnd);
   if (!child) {
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,
-                "{}. On a cluster, load the module that brings Slurm or use a login node; without Slurm, `dlrun run` "
+                "{}. On a cluster, load the module that brings Slurm or use a login node; without "
+                "Slurm, `dlrun run` "
                 "runs the job on this machine",
                 child.error().message);
   }
@@ -113,29 +123,36 @@ Result<int> interact(Cli& cli, const Options& options) {
   if (!end) return tl::unexpected(end.error());
   if (has_begun(*folder)) {
     if (end->interrupted != 0) return kExitInterrupted;
-    return options.command.empty() ? kExitOk : end->exit_code;  // a shell ends with its last command's code
+    return options.command.empty() ? kExitOk
+                                   : end->exit_code;  // a shell ends with its last command's code
   }
   if (end->interrupted != 0 || end->signal != 0)
-    return fail(Errc::kInterrupted, "interrupted before the allocation was there; nothing is queued");
+    return fail(Errc::kInterrupted,
+                "interrupted before the allocation was there; nothing is queued");
   if (end->exit_code == 0) return kExitOk;
   // salloc has told why on the terminal; whether anybody answers at all decides the code.
   const auto reachable = make_slurm_cli(cli.env)->find("-", prepared->plan.clusters.value_or(""));
-  if (!reachable && reachable.error().code == Errc::kUnavailable) return tl::unexpected(reachable.error());
-  return fail(Errc::kRefused, "Slurm gave no allocation (salloc ended with code {})", end->exit_code);
+  if (!reachable && reachable.error().code == Errc::kUnavailable)
+    return tl::unexpected(reachable.error());
+  return fail(Errc::kRefused, "Slurm gave no allocation (salloc ended with code {})",
+              end->exit_code);
 }
 
 }  // namespace
 
 void add_interactive(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "interactive", "A shell on the first node, in the job's environment and container");
+  Subcommand command(root, "interactive",
+                     "A shell on the first node, in the job's environment and container");
   add_spec_options(command, options->spec);
-  command.option("COMMAND", options->command, "After --: run this instead of a shell; its code is then dlrun's");
+  command.option("COMMAND", options->command,
+                 "After --: run this instead of a shell; its code is then dlrun's");
   command.option("--point", options->point, "Of a sweep: in this point's environment, from 0")
       .type_name("N")
       .non_negative();
   command.flag("--dry-run", options->dry_run, "Print what would be done");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
 }
 
 }  // namespace dlrun

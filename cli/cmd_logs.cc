@@ -39,9 +39,12 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
   if (!path || !std::filesystem::exists(*path, error)) {
     const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run.path);
     const std::string what = options.rank ? "such rank's log" : "log";
-    if (!path && facts->submission && !facts->submission->output.empty() && status && is_over(*status))
-      return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id, facts->submission->output);
-    return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}", path ? path->string() : run.id, what,
+    if (!path && facts->submission && !facts->submission->output.empty() && status &&
+        is_over(*status))
+      return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
+                  facts->submission->output);
+    return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}",
+                path ? path->string() : run.id, what,
                 status ? std::string(word(status->state)) : "unknown");
   }
   LogReader reader(*path, *facts);
@@ -57,7 +60,8 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
 
 /// Of each point the end, under its name.
 Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options options) {
-  if (options.follow) return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
+  if (options.follow)
+    return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
   const auto points = runs_of(run);
   if (!points) return tl::unexpected(points.error());
   constexpr std::size_t kLines = 10;
@@ -75,13 +79,15 @@ Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options 
 Result<int> logs(Cli& cli, const Options& options) {
   if (options.attempt && !options.rank)
     return fail(Errc::kUsage,
-                "--attempt chooses among a rank's logs: give --rank too; the job's own log holds all attempts");
+                "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
+                "all attempts");
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   if (is_sweep(run->path)) return print_logs_of_points(cli, *run, options);
   const auto owner = options.follow ? foreign_owner(run->path) : std::nullopt;
   if (owner)
-    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run->id, describe(*owner)));
+    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run->id,
+                                describe(*owner)));
   if (!options.follow || owner) return print_log(cli, *run, options);
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
@@ -106,13 +112,18 @@ void add_logs(CLI::App& root, Action& action) {
   command.option("--rank", options->rank, "What this rank printed, instead of the job's output")
       .type_name("N")
       .non_negative();
-  command.option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
+  command
+      .option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
       .type_name("K")
       .non_negative();
   command.flag("--raw", options->is_raw,
-               "On a terminal, too, pass on every byte: else what could control the terminal is escaped, but colours");
-  command.option("-n,--tail", options->tail, "Only the last N lines of what is there").type_name("N").non_negative();
-  command.on_call([options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
+               "On a terminal, too, pass on every byte: else what could control the terminal is "
+               "escaped, but colours");
+  command.option("-n,--tail", options->tail, "Only the last N lines of what is there")
+      .type_name("N")
+      .non_negative();
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -27,7 +27,8 @@ namespace {
 
 constexpr std::size_t kShownProgress = 72;  ///< columns; --json and `status` have it whole
 
-/// What of a result fits, whole entries: first what runs are judged by; the hash of what was trained is for `status`.
+/// What of a result fits, whole entries: first what runs are judged by; the hash of what was
+/// trained is for `status`.
 std::string short_result(const std::string& result) {
   auto json = json_read::object_of(result);
   if (!json) return {};
@@ -50,7 +51,8 @@ std::string short_result(const std::string& result) {
   return text;
 }
 
-/// Of a run that goes on how far it is, of one that came to its end its result, of one that failed who failed or why.
+/// Of a run that goes on how far it is, of one that came to its end its result, of one that failed
+/// who failed or why.
 std::string what_matters(const RunStatus& status) {
   if (status.sweep) return describe(*status.sweep);
   const RunRecord& record = status.facts.record;
@@ -59,7 +61,8 @@ std::string what_matters(const RunStatus& status) {
   } else if (is_final(status.state)) {
     return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
   }
-  const std::string attempt = record.restarts.empty() ? "" : fmt::format("attempt {}  ", record.attempt);
+  const std::string attempt =
+      record.restarts.empty() ? "" : fmt::format("attempt {}  ", record.attempt);
   return attempt + (record.progress ? progress_text(*record.progress) : "");
 }
 
@@ -89,15 +92,18 @@ Result<int> list(Cli& cli, const Options& options) {
     if (!rebuilt) return tl::unexpected(rebuilt.error());
     foreign = std::move(rebuilt->foreign);
     if (rebuilt->added > 0)
-      print_note(cli, fmt::format("{} runs of {} were added to the index", rebuilt->added, options.runs));
+      print_note(
+          cli, fmt::format("{} runs of {} were added to the index", rebuilt->added, options.runs));
   }
   const auto listing = index->list();
   if (!listing) return tl::unexpected(listing.error());
   for (const auto& damaged : listing->damaged) print_warning(cli, damaged);
 
-  const auto wanted_folder = options.runs.empty() ? std::filesystem::path()
-                                                  : std::filesystem::weakly_canonical(cli.current_dir / options.runs);
-  // Runs that have ended need no question and, unless all of them is asked for, no look into their files.
+  const auto wanted_folder =
+      options.runs.empty() ? std::filesystem::path()
+                           : std::filesystem::weakly_canonical(cli.current_dir / options.runs);
+  // Runs that have ended need no question and, unless all of them is asked for, no look into their
+  // files.
   RunSummaries summaries = RunSummaries::beside(*index);
   struct Shown {
     const IndexEntry* entry = nullptr;
@@ -107,12 +113,16 @@ Result<int> list(Cli& cli, const Options& options) {
   std::vector<Shown> shown;
   std::vector<std::filesystem::path> paths;
   std::size_t hidden = 0;
-  const auto is_full = [&] { return !options.all && options.limit > 0 && shown.size() >= options.limit; };
+  const auto is_full = [&] {
+    return !options.all && options.limit > 0 && shown.size() >= options.limit;
+  };
   for (const auto& entry : listing->entries) {
     const auto events = stat_of(entry.path / "events.jsonl");
-    if (!events && !stat_of(entry.path)) continue;  // its directory was deleted: nothing is left to show
+    if (!events && !stat_of(entry.path))
+      continue;  // its directory was deleted: nothing is left to show
     std::error_code error;
-    if (!wanted_folder.empty() && std::filesystem::weakly_canonical(entry.path.parent_path(), error) != wanted_folder)
+    if (!wanted_folder.empty() &&
+        std::filesystem::weakly_canonical(entry.path.parent_path(), error) != wanted_folder)
       continue;
     if (is_full()) {
       ++hidden;
@@ -120,7 +130,8 @@ Result<int> list(Cli& cli, const Options& options) {
     }
     if (foreign_folder(entry.path)) continue;  // another user's lies in its place
     Shown& one = shown.emplace_back(Shown{&entry, events, std::nullopt});
-    if (events && events->st_uid == ::geteuid() && !options.json) one.row = summaries.find(entry, *events);
+    if (events && events->st_uid == ::geteuid() && !options.json)
+      one.row = summaries.find(entry, *events);
     if (!one.row) paths.push_back(entry.path);
   }
   for (const auto& entry : foreign) {  // behind the caller's own
@@ -152,9 +163,10 @@ Result<int> list(Cli& cli, const Options& options) {
         json.push_back(status_json(entry, status));
         continue;
       }
-      one.row = RunSummaries::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
-                                  std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
-                                  shortened(with_owner(status), kShownProgress)};
+      one.row =
+          RunSummaries::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
+                            std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
+                            shortened(with_owner(status), kShownProgress)};
       const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
       if (one.events && is_settled) summaries.keep(entry, *one.events, *one.row);
     }
@@ -168,7 +180,8 @@ Result<int> list(Cli& cli, const Options& options) {
   } else {
     print(cli, table(rows));
   }
-  if (hidden > 0) print_note(cli, fmt::format("{} older runs are not shown; --all shows them", hidden));
+  if (hidden > 0)
+    print_note(cli, fmt::format("{} older runs are not shown; --all shows them", hidden));
   if (!unreachable.empty()) {
     print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));
     return kExitUnavailable;
@@ -182,10 +195,15 @@ void add_ls(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "ls", "List your runs, newest first");
   command.flag("-a,--all", options->all, "All of them, not only the newest");
-  command.option("-n,--limit", options->limit, "How many (20); 0: all of them").type_name("N").non_negative();
-  command.option("--runs", options->runs, "Those in this directory; adds to the index what it lacks").type_name("DIR");
+  command.option("-n,--limit", options->limit, "How many (20); 0: all of them")
+      .type_name("N")
+      .non_negative();
+  command
+      .option("--runs", options->runs, "Those in this directory; adds to the index what it lacks")
+      .type_name("DIR");
   command.flag("--json", options->json, "Print a JSON array");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return list(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return list(cli, *options); }; });
 }
 
 }  // namespace dlrun

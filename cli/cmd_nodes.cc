@@ -31,23 +31,28 @@ struct Options {
 Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   if (options.spec.file.empty()) {
-    return known_bad_file_in(runs_directory(options.spec.runs, cli.env, SiteProfile{}, cli.current_dir));
+    return known_bad_file_in(
+        runs_directory(options.spec.runs, cli.env, SiteProfile{}, cli.current_dir));
   }
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
   if (prepared->plan.known_bad) return prepared->plan.known_bad->file;
-  return fail(Errc::kUsage, "{}: its runs remember no bad nodes; health.known_bad: 7d lets them", options.spec.file);
+  return fail(Errc::kUsage, "{}: its runs remember no bad nodes; health.known_bad: 7d lets them",
+              options.spec.file);
 }
 
-Result<> forget(const Cli& cli, const std::filesystem::path& file, const std::vector<std::string>& lists,
-                const std::vector<BadNode>& known, std::chrono::sys_seconds now) {
+Result<> forget(const Cli& cli, const std::filesystem::path& file,
+                const std::vector<std::string>& lists, const std::vector<BadNode>& known,
+                std::chrono::sys_seconds now) {
   for (const std::string& list : lists) {
     const auto nodes = expand_hostlist(list);
     if (!nodes) return within("--forget", nodes.error());
     for (const std::string& node : *nodes) {
-      const bool is_known =
-          std::any_of(known.begin(), known.end(), [&](const BadNode& bad) { return bad.node == node; });
-      if (!is_known) return fail(Errc::kNotFound, "{}: {} is not remembered as bad", file.string(), printable(node));
+      const bool is_known = std::any_of(known.begin(), known.end(),
+                                        [&](const BadNode& bad) { return bad.node == node; });
+      if (!is_known)
+        return fail(Errc::kNotFound, "{}: {} is not remembered as bad", file.string(),
+                    printable(node));
       DLRUN_TRY(forget_bad_node(file, node, now));
       print_note(cli, fmt::format("{} is no longer remembered as bad", printable(node)));
     }
@@ -88,10 +93,12 @@ Result<int> nodes(Cli& cli, const Options& options) {
     return kExitOk;
   }
   constexpr std::size_t kShownReason = 60;
-  std::vector<std::vector<std::string>> rows = {{"NODE", "CLUSTER", "SINCE", "UNTIL", "RUN", "REASON"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"NODE", "CLUSTER", "SINCE", "UNTIL", "RUN", "REASON"}};
   for (const BadNode& bad : *known) {
     rows.push_back({bad.node, bad.cluster, utc_timestamp(bad.since).substr(0, 16),
-                    utc_timestamp(bad.until).substr(0, 16), bad.run, shortened(bad.reason, kShownReason)});
+                    utc_timestamp(bad.until).substr(0, 16), bad.run,
+                    shortened(bad.reason, kShownReason)});
   }
   print(cli, table(rows));
   return kExitOk;
@@ -101,15 +108,22 @@ Result<int> nodes(Cli& cli, const Options& options) {
 
 void add_nodes(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "nodes", "List the bad nodes that runs remember for each other, or forget them");
-  command.option("SPEC", options->spec.file, "An experiment: the nodes that its runs remember (health.known_bad)");
-  command.option("--runs", options->spec.runs, "Those of this runs folder; else $DLRUN_RUNS, ./runs").type_name("DIR");
+  Subcommand command(root, "nodes",
+                     "List the bad nodes that runs remember for each other, or forget them");
+  command.option("SPEC", options->spec.file,
+                 "An experiment: the nodes that its runs remember (health.known_bad)");
+  command
+      .option("--runs", options->spec.runs, "Those of this runs folder; else $DLRUN_RUNS, ./runs")
+      .type_name("DIR");
   command.option("--file", options->file, "Those of this file").type_name("FILE");
-  command.option("--forget", options->forget, "Forget that these nodes are bad: n3 or n[1-4]; repeatable")
+  command
+      .option("--forget", options->forget,
+              "Forget that these nodes are bad: n3 or n[1-4]; repeatable")
       .type_name("NODE")
       .repeatable();
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return nodes(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return nodes(cli, *options); }; });
 }
 
 }  // namespace dlrun

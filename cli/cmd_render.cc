@@ -27,18 +27,20 @@ struct Options {
   std::optional<std::size_t> point;
 };
 
-/// A file is written whole or not at all, where a link leads to it too; what is no file (/dev/null, a pipe) is written
-/// to as it is, and never replaced.
-/// Nobody's own words are overwritten: only what is empty, the same, or as an earlier render left it.
+/// A file is written whole or not at all, where a link leads to it too; what is no file (/dev/null,
+/// a pipe) is written to as it is, and never replaced. Nobody's own words are overwritten: only
+/// what is empty, the same, or as an earlier render left it.
 Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
-  if (kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found) {
+  if (kind == std::filesystem::file_type::regular ||
+      kind == std::filesystem::file_type::not_found) {
     if (kind == std::filesystem::file_type::regular && !force) {
       const auto before = read_file(path, kScriptLimitBytes);
       if (!before || !(before->empty() || *before == script || is_as_rendered(*before))) {
         return fail(Errc::kUsage,
-                    "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or is another file. Give "
+                    "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
+                    "is another file. Give "
                     "another with -o, or --force to overwrite it",
                     path.string());
       }
@@ -47,7 +49,8 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
     return write_file_atomic(error ? path : target, script, 0755);
   }
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (!fd.is_open())
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
   if (auto written = write_all(fd.get(), script); !written)
     return fail(Errc::kIo, "cannot write {}: {}", path.string(), written.error().message);
   return {};
@@ -73,10 +76,14 @@ Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared&
   const auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
   if (!sweep) return tl::unexpected(sweep.error());
   if (sweep->arrays.size() > 1)
-    print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines", sweep->arrays.size()));
-  print_note(cli, fmt::format("a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
-                              "makes them all",
-                              size_text(*sweep)));
+    print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
+                                sweep->arrays.size()));
+  print_note(
+      cli,
+      fmt::format(
+          "a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
+          "makes them all",
+          size_text(*sweep)));
   return give(cli, options, carrying(prepared, sweep->arrays.front().script));
 }
 
@@ -91,16 +98,19 @@ Result<int> render(Cli& cli, const Options& options) {
   const auto script = render_script(prepared->plan);
   if (!script) return tl::unexpected(script.error());
   const auto& after = prepared->plan.after;
-  if (!std::all_of(after.begin(), after.end(), [](const PlannedDependency& one) { return one.is_job_id(); }))
+  if (!std::all_of(after.begin(), after.end(),
+                   [](const PlannedDependency& one) { return one.is_job_id(); }))
     print_note(cli,
-               "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec or of this script, "
+               "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec "
+               "or of this script, "
                "waits for "
                "them, and plain sbatch does not");
   const std::string text = carrying(*prepared, *script);
   // The text is right without the agent, and the script cannot run without it.
   const bool is_agentless = prepared->plan.agent.empty();
   if (auto staged = is_agentless ? Result<>() : stage(cli, prepared->plan.runs_dir); !staged) {
-    print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}", staged.error().message));
+    print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}",
+                                   staged.error().message));
   }
   return give(cli, options, text);
 }
@@ -116,7 +126,8 @@ void add_render(CLI::App& root, Action& action) {
   command.option("--point", options->point, "Of a sweep: this point's own script, from 0")
       .type_name("N")
       .non_negative();
-  command.on_call([options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
 }
 
 }  // namespace dlrun

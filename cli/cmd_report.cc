@@ -1,4 +1,5 @@
-// dlrun report: what a run has left behind, as one page; several runs, or a sweep's points, compared.
+// dlrun report: what a run has left behind, as one page; several runs, or a sweep's points,
+// compared.
 
 #include <chrono>
 #include <cstdio>
@@ -27,7 +28,8 @@ struct Part {
   std::string label, place;
 };
 
-/// The runs that are named; a sweep stands for its points, each the last run that it was submitted again as.
+/// The runs that are named; a sweep stands for its points, each the last run that it was submitted
+/// again as.
 Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
   std::vector<Part> parts;
   for (const auto& name : names) {
@@ -44,14 +46,16 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
       point.id = fmt::format("{}/{}", run->id, at);
       point.path = current_run_of(point_path(run->path, sweep->points[at]));
       const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
-      parts.push_back({std::move(point), fmt::format("{}  {}", place, describe(*sweep, sweep->points[at])), place});
+      parts.push_back({std::move(point),
+                       fmt::format("{}  {}", place, describe(*sweep, sweep->points[at])), place});
     }
   }
   return parts;
 }
 
 std::string title_of(const std::vector<Part>& parts, const Options& options) {
-  if (options.runs.size() == 1) return "Sweep " + parts.front().run.id.substr(0, parts.front().run.id.rfind('/'));
+  if (options.runs.size() == 1)
+    return "Sweep " + parts.front().run.id.substr(0, parts.front().run.id.rfind('/'));
   return fmt::format("{} and {} more", parts.front().run.id, parts.size() - 1);
 }
 
@@ -79,19 +83,22 @@ Result<int> make_report(Cli& cli, const Options& options) {
 
   if (has_points) sort_best_first(reports);
   const std::string made = utc_timestamp(std::chrono::system_clock::now());
-  const std::string page = parts->size() == 1 ? report_page(reports.front(), made)
-                                              : comparison_page(reports, title_of(*parts, options), made);
+  const std::string page = parts->size() == 1
+                               ? report_page(reports.front(), made)
+                               : comparison_page(reports, title_of(*parts, options), made);
   if (options.out == "-") {
     print_document(page);
   } else {
-    // One run's page lies with the run, private as all that is there; a sweep's with the sweep. Nothing is written into
-    // another user's run.
-    std::filesystem::path out = cli.current_dir / (options.out.empty() ? "report.html" : options.out);
+    // One run's page lies with the run, private as all that is there; a sweep's with the sweep.
+    // Nothing is written into another user's run.
+    std::filesystem::path out =
+        cli.current_dir / (options.out.empty() ? "report.html" : options.out);
     if (options.out.empty() && options.runs.size() == 1) {
       const auto run = select_run(cli, options.runs.front());
       if (run && !foreign_owner(run->path)) out = run->path / "report.html";
     }
-    if (auto written = write_file_atomic(out, page); !written) return tl::unexpected(written.error());
+    if (auto written = write_file_atomic(out, page); !written)
+      return tl::unexpected(written.error());
     print(cli, "{}\n", out.lexically_normal().string());
   }
   return is_last_known ? kExitUnavailable : kExitOk;
@@ -101,14 +108,20 @@ Result<int> make_report(Cli& cli, const Options& options) {
 
 void add_report(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "report",
-                     "One self-contained page of a run with its curves; several runs, or a sweep: compared");
-  command.option("RUN", options->runs, "The runs: names, ids or their starts, job ids, paths, or `last`").required();
+  Subcommand command(
+      root, "report",
+      "One self-contained page of a run with its curves; several runs, or a sweep: compared");
+  command
+      .option("RUN", options->runs,
+              "The runs: names, ids or their starts, job ids, paths, or `last`")
+      .required();
   command
       .option("-o,--output", options->out,
-              "Where to write it; '-' for standard output (the run's report.html; of several ./report.html)")
+              "Where to write it; '-' for standard output (the run's report.html; of several "
+              "./report.html)")
       .type_name("FILE");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return make_report(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return make_report(cli, *options); }; });
 }
 
 }  // namespace dlrun

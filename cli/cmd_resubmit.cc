@@ -30,19 +30,22 @@ struct Options {
   bool force = false;
 };
 
-/// Where sbatch was called, of a run that repeats another where it was for that one: relative paths in a script that
-/// was written by hand start there.
+/// Where sbatch was called, of a run that repeats another where it was for that one: relative paths
+/// in a script that was written by hand start there.
 std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
   if (const auto text = read_untrusted(run / "provenance.json", kEnough, Links::kRefuse)) {
-    if (const auto json = json_read::object_of(*text)) directory = json_read::text(*json, "directory");
+    if (const auto json = json_read::object_of(*text))
+      directory = json_read::text(*json, "directory");
   }
   std::error_code error;
-  return std::filesystem::is_directory(directory, error) ? std::filesystem::path(directory) : cli.current_dir;
+  return std::filesystem::is_directory(directory, error) ? std::filesystem::path(directory)
+                                                         : cli.current_dir;
 }
 
-/// With code.snapshot: where the run started in its copy of the code; the same script starts there again.
+/// With code.snapshot: where the run started in its copy of the code; the same script starts there
+/// again.
 Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
   if (!facts.submission) return std::optional<std::string>();
   constexpr std::string_view kChdir = "--chdir=";
@@ -52,16 +55,19 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
     std::error_code error;
     if (std::filesystem::is_directory(folder, error)) return std::optional(folder);
     return fail(Errc::kNotFound,
-                "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec takes a new one", run.id,
-                folder);
+                "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec "
+                "takes a new one",
+                run.id, folder);
   }
   return std::optional<std::string>();
 }
 
-Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const RunFacts& facts) {
+Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                       const RunFacts& facts) {
   auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
   if (!text) {
-    return fail(text.error().code, "{}: has no script to submit again: {}", run.id, text.error().message);
+    return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
+                text.error().message);
   }
   Job job;
   job.is_script = true;
@@ -88,12 +94,12 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   if (script.output) {
     job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   }
-  job.submit.exclude =
-      exclude_known_bad(cli, known_bad_of_run(run.path), job.script, job.submit.clusters, !job.submit.server);
+  job.submit.exclude = exclude_known_bad(cli, known_bad_of_run(run.path), job.script,
+                                         job.submit.clusters, !job.submit.server);
   const auto prepared = plan_beside_script(cli, run.path, job.script);
   if (!prepared) return tl::unexpected(prepared.error());
-  auto secrets =
-      secrets_of_script(cli, job.script, *prepared ? (*prepared)->plan.secrets : std::vector<SecretSource>());
+  auto secrets = secrets_of_script(
+      cli, job.script, *prepared ? (*prepared)->plan.secrets : std::vector<SecretSource>());
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);
   if (!*prepared) return job;
@@ -104,28 +110,34 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   return job;
 }
 
-/// A point of a sweep that is submitted again alone: locked until Slurm has the job, so that of two who do it at once
-/// the sweep does not forget one.
+/// A point of a sweep that is submitted again alone: locked until Slurm has the job, so that of two
+/// who do it at once the sweep does not forget one.
 struct LockedPoint {
   SubmissionLock lock;
-  bool is_sweep_locked = false;  ///< somebody submits what the sweep is missing; seen after the lock was taken
+  bool is_sweep_locked =
+      false;  ///< somebody submits what the sweep is missing; seen after the lock was taken
 };
 
 /// text: the run, as the user named it. Nothing for a run that is no point.
-Result<std::optional<LockedPoint>> lock_point(const Cli& cli, const std::string& text, const IndexEntry& run) {
+Result<std::optional<LockedPoint>> lock_point(const Cli& cli, const std::string& text,
+                                              const IndexEntry& run) {
   const auto slash = run.id.rfind('/');
   if (slash == std::string::npos) return std::optional<LockedPoint>();
-  // The run may be what the point was submitted again as, and lie anywhere: the lock is in the point's own directory.
+  // The run may be what the point was submitted again as, and lie anywhere: the lock is in the
+  // point's own directory.
   auto point = run.path;
   auto sweep = sweep_of_point(point);
   if (!sweep) {
     const auto typed = text.rfind('/');
-    const auto entry = select_run(cli, typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed));
+    const auto entry = select_run(
+        cli, typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed));
     if (!entry) return tl::unexpected(entry.error());
     const auto record = read_sweep(entry->path);
     if (!record) return tl::unexpected(record.error());
     sweep = entry->path;
-    point = point_path(entry->path, record->points.at(static_cast<std::size_t>(*parse_int(run.id.substr(slash + 1)))));
+    point = point_path(
+        entry->path,
+        record->points.at(static_cast<std::size_t>(*parse_int(run.id.substr(slash + 1)))));
   }
   auto lock = SubmissionLock::take(point);
   if (!lock && lock.error().code == Errc::kRefused)
@@ -150,18 +162,23 @@ Result<int> resubmit(Cli& cli, const Options& options) {
   const auto status = inspector.inspect(run->path);
   if (!status) return tl::unexpected(status.error());
   if (status->job.cluster == kLocalCluster) {
-    return fail(Errc::kUsage, "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run->id,
+    return fail(Errc::kUsage,
+                "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run->id,
                 (run->path / "resolved.yaml").string());
   }
   if (!is_final(status->state) && !options.force) {
     return fail(Errc::kUsage,
-                "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, or give --force",
+                "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, "
+                "or give --force",
                 run->id, word(status->state), status->job.id);
   }
-  const bool is_missing = status->state == RunState::kNotSubmitted || status->state == RunState::kRefused;
+  const bool is_missing =
+      status->state == RunState::kNotSubmitted || status->state == RunState::kRefused;
   if (*locked && (*locked)->is_sweep_locked && is_missing) {
-    return fail(Errc::kRefused,
-                "{}: another dlrun is submitting what the sweep is missing; try again when that is done", run->id);
+    return fail(
+        Errc::kRefused,
+        "{}: another dlrun is submitting what the sweep is missing; try again when that is done",
+        run->id);
   }
   const auto job = job_of_run(cli, inspector, *run, status->facts);
   if (!job) return tl::unexpected(job.error());
@@ -181,13 +198,16 @@ Result<int> resubmit(Cli& cli, const Options& options) {
 
 void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "resubmit",
-                     "Submit a run's script again, as a new run; of a sweep, the points that Slurm does not have");
+  Subcommand command(
+      root, "resubmit",
+      "Submit a run's script again, as a new run; of a sweep, the points that Slurm does not have");
   command.option("RUN", options->run, kRunHelp).required();
-  command.flag("--watch", options->follow.watch, "Follow the log until the job ends; exit with 0 or 5");
+  command.flag("--watch", options->follow.watch,
+               "Follow the log until the job ends; exit with 0 or 5");
   command.flag("--force", options->force, "Also when the run has not ended");
   command.flag("--json", options->follow.json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return resubmit(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return resubmit(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
-// dlrun run: the same job on this machine, without Slurm. The leader runs in the foreground and starts the ranks
-// itself.
+// dlrun run: the same job on this machine, without Slurm. The leader runs in the foreground and
+// starts the ranks itself.
 
 #include <cstdio>
 #include <memory>
@@ -33,15 +33,17 @@ struct Options {
   std::optional<std::size_t> point;
 };
 
-/// Where the environment part of the script ended it before the leader began, or the leader was killed.
+/// Where the environment part of the script ended it before the leader began, or the leader was
+/// killed.
 Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
   const auto record = read_events(run);
   if (!record) return tl::unexpected(record.error());
   if (record->ended) return {};
   const std::string how = end.signal != 0 ? fmt::format("was ended by {}", signal_name(end.signal))
                                           : fmt::format("ended with code {}", end.exit_code);
-  const std::string message = record->has_events ? fmt::format("the leader {} and left no word", how)
-                                                 : fmt::format("the script {} before the ranks were started", how);
+  const std::string message = record->has_events
+                                  ? fmt::format("the leader {} and left no word", how)
+                                  : fmt::format("the script {} before the ranks were started", how);
   const auto written = write_lost_end(run, end.exit_code, message);
   if (!written) return tl::unexpected(written.error());
   return {};
@@ -57,7 +59,8 @@ Result<int> run_here(Cli& cli, const Options& options) {
   }
   if (prepared->is_sweep()) {
     return fail(Errc::kUsage,
-                "{}: is a sweep of {} points, and this machine has no queue for them: --point N runs one of them here",
+                "{}: is a sweep of {} points, and this machine has no queue for them: --point N "
+                "runs one of them here",
                 prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
   const std::string script = render_local_script(prepared->plan);
@@ -88,7 +91,9 @@ Result<int> run_here(Cli& cli, const Options& options) {
   DLRUN_TRY(write_secrets(run->path, *secrets));
   const Env env = job_environment(cli, run->path, submission.token, *secrets);
   std::vector<std::string> words = submission.argv;
-  if (options.json) words.insert(words.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});  // stdout is the object's
+  if (options.json)
+    words.insert(words.begin(),
+                 {"bash", "-c", "exec \"$@\" >&2", "bash"});  // stdout is the object's
   auto leader = ForegroundProcess::start(words, env, folder, OnSignal::kTerminate);
   if (!leader) {
     remove_secrets(run->path);
@@ -101,7 +106,8 @@ Result<int> run_here(Cli& cli, const Options& options) {
   const auto end = leader->wait();
   remove_secrets(run->path);  // lead does so, unless the script ended before it
   if (auto written = provenance.write(run->path); !written)
-    print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
+    print_warning(
+        cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   if (!end) return tl::unexpected(end.error());
 
   if (end->exit_code != 0) DLRUN_TRY(record_end(run->path, *end));
@@ -123,9 +129,13 @@ void add_run(CLI::App& root, Action& action) {
   Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
   add_spec_options(command, options->spec);
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
-  command.option("--point", options->point, "Of a sweep: run this point, from 0").type_name("N").non_negative();
-  command.flag("--json", options->json, "Print a JSON object at the end, and the ranks' output to stderr");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
+  command.option("--point", options->point, "Of a sweep: run this point, from 0")
+      .type_name("N")
+      .non_negative();
+  command.flag("--json", options->json,
+               "Print a JSON object at the end, and the ranks' output to stderr");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -61,7 +61,8 @@ struct Options {
 }
 
 /// The site of jobs that name none: $DLRUN_SITE's, this cluster's, else the generic one.
-[[nodiscard]] std::string site_here(const Cli& cli, const std::vector<std::filesystem::path>& dirs) {
+[[nodiscard]] std::string site_here(const Cli& cli,
+                                    const std::vector<std::filesystem::path>& dirs) {
   if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
   std::vector<Diagnostic> problems;
   const auto matched = match_site(slurm_cluster_name(cli.env), dirs, problems);
@@ -75,7 +76,8 @@ Result<int> list(const Cli& cli, bool json) {
   auto names = site_names(dirs);
   std::sort(names.begin(), names.end());
   Json all = Json::array();
-  std::vector<std::vector<std::string>> rows = {{"", "SITE", "CLUSTERS", "PARTITIONS", "WHAT IT IS"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"", "SITE", "CLUSTERS", "PARTITIONS", "WHAT IT IS"}};
   for (const std::string& name : names) {
     const auto site = find_site(name, dirs);
     if (!site) continue;
@@ -86,7 +88,8 @@ Result<int> list(const Cli& cli, bool json) {
     if (!site->problems.empty()) print_diagnostics(cli, site->problems);
     const SiteProfile& profile = site->profile;
     rows.push_back({name == here ? "*" : " ", name, join(profile.cluster_names, " "),
-                    profile.partitions.empty() ? "" : fmt::format("{}", profile.partitions.size()), profile.help});
+                    profile.partitions.empty() ? "" : fmt::format("{}", profile.partitions.size()),
+                    profile.help});
   }
   if (json) {
     print_json(all);
@@ -110,7 +113,8 @@ Result<int> list(const Cli& cli, bool json) {
   auto site = find_site(word, dirs);
   if (site) return std::move(*site);
   const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(word), join(names, " "));
+  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(word),
+              join(names, " "));
 }
 
 Result<int> show(const Cli& cli, const Options& options) {
@@ -134,24 +138,33 @@ Result<int> show(const Cli& cli, const Options& options) {
   line("file", profile.source);
   line("docs", profile.docs);
   line("clusters", join(profile.cluster_names, " "));
-  line("GPUs",
-       fmt::format("asked for by {}{}", profile.gpu_style == "gres" ? "--gres=gpu:N" : "--gpus-per-node=N",
-                   profile.max_gpus_per_node ? fmt::format(", at most {} per node", *profile.max_gpus_per_node) : ""));
+  line("GPUs", fmt::format("asked for by {}{}",
+                           profile.gpu_style == "gres" ? "--gres=gpu:N" : "--gpus-per-node=N",
+                           profile.max_gpus_per_node
+                               ? fmt::format(", at most {} per node", *profile.max_gpus_per_node)
+                               : ""));
   line("containers", profile.container_runtime);
-  line("MPI", profile.mpi.empty() ? "pmix" : profile.mpi == "default" ? "srun's own default" : profile.mpi);
+  line("MPI", profile.mpi.empty()        ? "pmix"
+              : profile.mpi == "default" ? "srun's own default"
+                                         : profile.mpi);
   line("network", profile.interface);
   line("runs", profile.runs_dir.empty() ? "./runs" : profile.runs_dir);
-  for (const auto& [name, value] : profile.environment) line("variable", fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : profile.environment)
+    line("variable", fmt::format("{}={}", name, value));
   if (profile.partitions.empty()) return code;
   std::vector<std::vector<std::string>> rows = {
       {"", "PARTITION", "GPUS", "TYPES", "CPUS", "MEMORY", "NODES", "TIME", "WHAT IT IS"}};
-  const auto shown = [](const std::optional<std::int64_t>& value) { return value ? fmt::format("{}", *value) : "?"; };
+  const auto shown = [](const std::optional<std::int64_t>& value) {
+    return value ? fmt::format("{}", *value) : "?";
+  };
   for (const auto& [name, partition] : profile.partitions) {
-    rows.push_back({name == profile.default_partition ? "*" : " ", name, shown(partition.gpus_per_node),
-                    join(partition.gpu_types, ","), shown(partition.cpus_per_node),
-                    partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "?",
-                    shown(partition.max_nodes),
-                    partition.max_time_seconds ? format_time_limit(*partition.max_time_seconds) : "?", partition.help});
+    rows.push_back(
+        {name == profile.default_partition ? "*" : " ", name, shown(partition.gpus_per_node),
+         join(partition.gpu_types, ","), shown(partition.cpus_per_node),
+         partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "?",
+         shown(partition.max_nodes),
+         partition.max_time_seconds ? format_time_limit(*partition.max_time_seconds) : "?",
+         partition.help});
   }
   print(cli, "\n{}", table(rows));
   return code;
@@ -171,7 +184,8 @@ void add_site(CLI::App& root, Action& action) {
       if (options->act != "list")
         return fail(Errc::kUsage, "site {}: there are list and show", printable(options->act));
       if (!options->name.empty())
-        return fail(Errc::kUsage, "site list takes no name; site show {} tells of it", options->name);
+        return fail(Errc::kUsage, "site list takes no name; site show {} tells of it",
+                    options->name);
       return list(cli, options->json);
     };
   });

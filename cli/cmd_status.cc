@@ -38,7 +38,8 @@ void add_status(CLI::App& root, Action& action) {
   Subcommand command(root, "status", "State, progress and results of a run; who failed first");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -32,7 +32,8 @@ struct Options {
 };
 
 /// sweep: nullptr for a single job. Of a sweep, its first array is shown.
-Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep, bool json) {
+Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
+                                    bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
   const auto words = sbatch_words(run, "TOKEN", job.submit);
   if (!words) return tl::unexpected(words.error());
@@ -42,8 +43,10 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     out["runs_dir"] = job.runs_dir;
     out["sbatch"] = *words;
     out["slurmrestd"] = job.submit.server ? Json(job.submit.server->url) : Json(nullptr);
-    out["gpu_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requested));
-    out["core_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, core_hours) : core_hours(job.requested));
+    out["gpu_hours"] =
+        value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requested));
+    out["core_hours"] =
+        value_or_null(sweep ? sum_of_hours(*sweep, core_hours) : core_hours(job.requested));
     if (sweep) out["points"] = sweep->points.size();
     if (sweep) out["arrays"] = sweep->arrays.size();
     out["script"] = job.script;
@@ -51,10 +54,12 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     return kExitOk;
   }
   print_document(job.script);
-  const std::string how =
-      job.submit.server ? "ask slurmrestd at " + job.submit.server->url + " for what sbatch" : "call sbatch --parsable";
-  print_note(cli, fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(*words),
-                              (run / "job.sh").string(), job.submit.server ? " does" : ""));
+  const std::string how = job.submit.server
+                              ? "ask slurmrestd at " + job.submit.server->url + " for what sbatch"
+                              : "call sbatch --parsable";
+  print_note(cli,
+             fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(*words),
+                         (run / "job.sh").string(), job.submit.server ? " does" : ""));
   if (sweep) print_note(cli, size_text(*sweep));
   if (const auto hours = cost(job.requested); !sweep && !hours.empty()) print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");
@@ -92,43 +97,52 @@ void tell_of_copy(const Cli& cli, const Job& job, const std::string& file) {
   const auto run = (cli.current_dir / file).lexically_normal().parent_path();
   std::error_code error;
   if (!is_run_directory(run) || !std::filesystem::is_directory(run / "code", error)) return;
-  print_note(cli, fmt::format("code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy that "
-                              "this run has",
-                              job.source_dir.string(), run.filename().string()));
+  print_note(
+      cli,
+      fmt::format(
+          "code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy that "
+          "this run has",
+          job.source_dir.string(), run.filename().string()));
 }
 
 Result<int> submit(Cli& cli, const Options& options) {
   if (options.dry_run && (options.test_only || options.watch)) {
-    return fail(Errc::kUsage, "--dry-run submits nothing: it goes with neither --test-only nor --watch");
+    return fail(Errc::kUsage,
+                "--dry-run submits nothing: it goes with neither --test-only nor --watch");
   }
   // git looks at the code while we plan and sbatch does its work.
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto job = make_job(cli, options.spec);
   if (!job) return tl::unexpected(job.error());
-  if (job->prepared && !job->is_script && !options.dry_run) DLRUN_TRY(check_slurm_options(cli, job->prepared->loaded));
+  if (job->prepared && !job->is_script && !options.dry_run)
+    DLRUN_TRY(check_slurm_options(cli, job->prepared->loaded));
   RunInspector inspector(cli.env, known_servers(cli));
   if (job->prepared) {
     pin_runs(cli, job->prepared->loaded, job->prepared->plan);
     auto dependency = wait_of(cli, inspector, *job->prepared, *job);
     if (!dependency) return tl::unexpected(dependency.error());
     job->submit.dependency = std::move(*dependency);
-    job->submit.exclude = exclude_known_bad(cli, job->prepared->plan.known_bad, job->script, job->submit.clusters,
-                                            !options.dry_run && !job->submit.server);
+    job->submit.exclude =
+        exclude_known_bad(cli, job->prepared->plan.known_bad, job->script, job->submit.clusters,
+                          !options.dry_run && !job->submit.server);
   }
   if (job->prepared && job->prepared->is_sweep()) {
     const Prepared& prepared = *job->prepared;
     if (options.dry_run || options.test_only) {
-      const auto size = options.test_only ? max_array_size(cli.env, job->submit.clusters.value_or(""))
-                                          : configured_array_size(cli.env);
+      const auto size = options.test_only
+                            ? max_array_size(cli.env, job->submit.clusters.value_or(""))
+                            : configured_array_size(cli.env);
       const auto sweep = prepare_sweep(cli, prepared, size);
       if (!sweep) return tl::unexpected(sweep.error());
       job->script = sweep->arrays.front().script;
       job->submit.is_array = true;
-      if (options.test_only) return ask_slurm(cli, *job, inspector.executor_of(job->submit.server), options.json);
+      if (options.test_only)
+        return ask_slurm(cli, *job, inspector.executor_of(job->submit.server), options.json);
       return show_what_would_be_done(cli, *job, &*sweep, options.json);
     }
     print_diagnostics(cli, preflight(cli, prepared.loaded));
-    return submit_sweep(cli, prepared, job->submit, provenance, inspector, {options.watch, options.json});
+    return submit_sweep(cli, prepared, job->submit, provenance, inspector,
+                        {options.watch, options.json});
   }
   if (options.dry_run) return show_what_would_be_done(cli, *job, nullptr, options.json);
   if (job->prepared) {
@@ -146,13 +160,16 @@ Result<int> submit(Cli& cli, const Options& options) {
 
 void add_submit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "submit", "Check, render, record and submit an experiment, or a job script");
+  Subcommand command(root, "submit",
+                     "Check, render, record and submit an experiment, or a job script");
   add_spec_options(command, options->spec);
   command.flag("--watch", options->watch, "Follow the log until the job ends; exit with 0 or 5");
   command.flag("--dry-run", options->dry_run, "Print what would be done; write and submit nothing");
-  command.flag("--test-only", options->test_only, "Ask Slurm whether and when it would run; submit nothing");
+  command.flag("--test-only", options->test_only,
+               "Ask Slurm whether and when it would run; submit nothing");
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -34,15 +34,17 @@ struct Row {
   const RunStatus* status = nullptr;  ///< nullptr: it cannot be read
   std::string error;
   Json result;
-  std::filesystem::path result_of;  ///< an earlier run of the point, where the one that counts has said nothing yet
-  std::optional<double> key;        ///< what it is sorted by
+  std::filesystem::path
+      result_of;  ///< an earlier run of the point, where the one that counts has said nothing yet
+  std::optional<double> key;  ///< what it is sorted by
 };
 
 /// What a point is judged by where nobody says: its last words, or what it is at.
 std::string judged_by(const std::vector<Row>& rows) {
   for (const std::string_view name : kJudgedBy) {
-    const bool has = std::any_of(rows.begin(), rows.end(),
-                                 [&](const Row& row) { return row.result.is_object() && row.result.contains(name); });
+    const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.result.is_object() && row.result.contains(name);
+    });
     if (has) return std::string(name);
   }
   return "point";
@@ -86,7 +88,8 @@ std::string state_of(const Row& row) {
   return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
 }
 
-/// Of a point that failed why, of one that goes on how far it is, of one that is done its other results.
+/// Of a point that failed why, of one that goes on how far it is, of one that is done its other
+/// results.
 std::string remark_of(const Row& row, const std::string& shown) {
   if (row.status == nullptr) return printable(row.error);
   const RunRecord& record = row.status->facts.record;
@@ -98,25 +101,30 @@ std::string remark_of(const Row& row, const std::string& shown) {
     return text + (text.empty() ? "" : "; ") + "from the run before";
   }
   if (is_final(row.status->state))
-    return record.first_failed ? printable(describe(*record.first_failed)) : printable(row.status->detail);
+    return record.first_failed ? printable(describe(*record.first_failed))
+                               : printable(row.status->detail);
   return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
 }
 
-Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row, const std::filesystem::path& path) {
+Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
+             const std::filesystem::path& path) {
   Json json;
   json["point"] = row.number;
   json["run"] = fmt::format("{}/{}", run.id, row.number);
   Json values = Json::object();
   for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-    if (row.point->values[i]) values[sweep.keys[i]] = typed_value(sweep.keys[i], *row.point->values[i]);
+    if (row.point->values[i])
+      values[sweep.keys[i]] = typed_value(sweep.keys[i], *row.point->values[i]);
   }
   json["values"] = std::move(values);
   json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
   json["last_known"] = row.status != nullptr && row.status->is_last_known;
-  json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id) : Json(nullptr);
+  json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id)
+                                                                     : Json(nullptr);
   json["result"] = row.result;
-  json["result_of"] =
-      row.result.is_null() ? Json(nullptr) : Json((row.result_of.empty() ? path : row.result_of).string());
+  json["result_of"] = row.result.is_null()
+                          ? Json(nullptr)
+                          : Json((row.result_of.empty() ? path : row.result_of).string());
   json["detail"] = row.status != nullptr ? row.status->detail : row.error;
   json["path"] = path.string();
   return json;
@@ -124,7 +132,8 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row, co
 
 void sort_rows(std::vector<Row>& rows, bool is_ascending) {
   std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
-    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();  // what has no value stands last
+    if (!a.key || !b.key)
+      return a.key.has_value() && !b.key.has_value();  // what has no value stands last
     return is_ascending ? *a.key < *b.key : *a.key > *b.key;
   });
 }
@@ -133,7 +142,8 @@ Result<int> tabulate(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
   if (!is_sweep(run->path))
-    return fail(Errc::kUsage, "{0}: is not a sweep; `dlrun status {0}` says what became of it", run->id);
+    return fail(Errc::kUsage, "{0}: is not a sweep; `dlrun status {0}` says what became of it",
+                run->id);
   const auto sweep = read_sweep(run->path);
   if (!sweep) return tl::unexpected(sweep.error());
   std::vector<std::filesystem::path> paths;
@@ -166,7 +176,8 @@ Result<int> tabulate(Cli& cli, const Options& options) {
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
   }
-  sort_rows(rows, options.ascending || (!options.descending && (by == "point" || less_is_better(by))));
+  sort_rows(rows,
+            options.ascending || (!options.descending && (by == "point" || less_is_better(by))));
   const std::size_t all = rows.size();
   if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
 
@@ -192,7 +203,8 @@ Result<int> tabulate(Cli& cli, const Options& options) {
       text.push_back(std::move(cells));
     }
     print(cli, table(text));
-    if (rows.size() < all) print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
+    if (rows.size() < all)
+      print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
     const RunStatus sum = sum_up_points(states);
     print_note(cli, fmt::format("{}: {}", run->id, sum.detail));
     if (const auto owner = foreign_owner(run->path))
@@ -211,13 +223,18 @@ void add_sweep(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "sweep", "Tabulate a sweep's points, the best first");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("--sort", options->sort, "By this result (test_accuracy, loss, ...), key of the spec, or 'point'")
+  command
+      .option("--sort", options->sort,
+              "By this result (test_accuracy, loss, ...), key of the spec, or 'point'")
       .type_name("NAME");
-  command.flag("--ascending", options->ascending, "The smallest first; so by itself for losses, errors and times");
-  command.flag("--descending", options->descending, "The largest first; so by itself for everything else");
+  command.flag("--ascending", options->ascending,
+               "The smallest first; so by itself for losses, errors and times");
+  command.flag("--descending", options->descending,
+               "The largest first; so by itself for everything else");
   command.option("-n,--limit", options->limit, "Only the first N").type_name("N").non_negative();
   command.flag("--json", options->json, "Print a JSON array");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
 }
 
 }  // namespace dlrun

@@ -1,4 +1,5 @@
-// dlrun top: a run as it goes on, on the whole terminal; once, as plain text, where there is no terminal.
+// dlrun top: a run as it goes on, on the whole terminal; once, as plain text, where there is no
+// terminal.
 
 #include <unistd.h>
 
@@ -57,7 +58,8 @@ Result<int> show(Cli& cli, const Options& options) {
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
-    for (const auto& line : top_lines(*picture, {columns, 0, options.ranks.value_or(0)})) print(cli, "{}\n", line);
+    for (const auto& line : top_lines(*picture, {columns, 0, options.ranks.value_or(0)}))
+      print(cli, "{}\n", line);
   }
   return is_unreachable(picture->status) ? kExitUnavailable : kExitOk;
 }
@@ -66,15 +68,19 @@ Result<int> show(Cli& cli, const Options& options) {
 
 void add_top(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "top", "Watch a run: progress, throughput, loss, every rank's use of its node, stragglers");
+  Subcommand command(
+      root, "top",
+      "Watch a run: progress, throughput, loss, every rank's use of its node, stragglers");
   command.option("RUN", options->run, kRunHelp).required();
   command.option("-n,--ranks", options->ranks, "At most N ranks, those that stand out first")
       .type_name("N")
       .non_negative();
   command.flag("--once", options->once,
-               "Print it once instead of staying; so by itself where the output is no terminal or a dumb one");
+               "Print it once instead of staying; so by itself where the output is no terminal or "
+               "a dumb one");
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
 }
 
 }  // namespace dlrun

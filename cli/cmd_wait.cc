@@ -23,12 +23,14 @@ struct Options {
   bool json = false;
 };
 
-/// A foreign run is known by its files alone: waiting for what they may never say could take for ever.
+/// A foreign run is known by its files alone: waiting for what they may never say could take for
+/// ever.
 Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};
   return fail(Errc::kUsage,
-              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for your own runs",
+              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for "
+              "your own runs",
               printable(run.id), printable(owner->name));
 }
 
@@ -70,7 +72,8 @@ void add_wait(CLI::App& root, Action& action) {
   Subcommand command(root, "wait", "Wait until runs have ended; exit with 0 or 5");
   command.option("RUN", options->runs, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON array of their states");
-  command.on_call([options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
 }
 
 }  // namespace dlrun

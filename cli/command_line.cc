@@ -21,7 +21,8 @@ CommandOption& CommandOption::type_name(const char* name) {
 CommandOption& CommandOption::non_negative() {
   option_->check([](const std::string& text) {
     const auto number = parse_int(text);
-    return number && *number >= 0 ? std::string() : fmt::format("'{}' is not a number from 0 on", printable(text));
+    return number && *number >= 0 ? std::string()
+                                  : fmt::format("'{}' is not a number from 0 on", printable(text));
   });
   return *this;
 }
@@ -31,21 +32,26 @@ CommandOption& CommandOption::repeatable() {
   return *this;
 }
 
-Subcommand::Subcommand(CLI::App& root, const char* name, const char* help) : app_(root.add_subcommand(name, help)) {}
+Subcommand::Subcommand(CLI::App& root, const char* name, const char* help)
+    : app_(root.add_subcommand(name, help)) {}
 
 CommandOption Subcommand::option(const char* names, std::string& to, const char* help) {
   return CommandOption(app_->add_option(names, to, help));
 }
-CommandOption Subcommand::option(const char* names, std::vector<std::string>& to, const char* help) {
+CommandOption Subcommand::option(const char* names, std::vector<std::string>& to,
+                                 const char* help) {
   return CommandOption(app_->add_option(names, to, help));
 }
-CommandOption Subcommand::option(const char* names, std::optional<std::string>& to, const char* help) {
+CommandOption Subcommand::option(const char* names, std::optional<std::string>& to,
+                                 const char* help) {
   return CommandOption(app_->add_option(names, to, help));
 }
-CommandOption Subcommand::option(const char* names, std::optional<std::int64_t>& to, const char* help) {
+CommandOption Subcommand::option(const char* names, std::optional<std::int64_t>& to,
+                                 const char* help) {
   return CommandOption(app_->add_option(names, to, help));
 }
-CommandOption Subcommand::option(const char* names, std::optional<std::size_t>& to, const char* help) {
+CommandOption Subcommand::option(const char* names, std::optional<std::size_t>& to,
+                                 const char* help) {
   return CommandOption(app_->add_option(names, to, help));
 }
 CommandOption Subcommand::option(const char* names, std::size_t& to, const char* help) {

@@ -1,6 +1,7 @@
 #pragma once
-// One command's words: its name, options and positionals, each bound to the variable that it sets. CLI11 does the work;
-// only command_line.cc, app.cc and completion.cc read its headers, which cost more to compile than a command does.
+// One command's words: its name, options and positionals, each bound to the variable that it sets.
+// CLI11 does the work; only command_line.cc, app.cc and completion.cc read its headers, which cost
+// more to compile than a command does.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,8 @@ class Option;
 
 namespace dlrun {
 
-/// An option or a positional that was added; what it is asked to be, it is from the next parsing on.
+/// An option or a positional that was added; what it is asked to be, it is from the next parsing
+/// on.
 class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}

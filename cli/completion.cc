@@ -71,7 +71,8 @@ std::vector<CompletedCommand> commands_of(const CLI::App& root) {
 
 std::string all_names(const CompletedCommand& command) {
   std::vector<std::string> names;
-  for (const auto& option : command.options) names.insert(names.end(), option.names.begin(), option.names.end());
+  for (const auto& option : command.options)
+    names.insert(names.end(), option.names.begin(), option.names.end());
   return join(names, " ");
 }
 
@@ -97,8 +98,9 @@ std::string plain(std::string_view text) {
 /// What --set takes: the keys with '=' behind them, or '.' where names of the user's own follow.
 struct SetWords {
   std::vector<std::string> keys;
-  std::vector<std::pair<std::string, std::string>> values;  ///< "a|b" of keys and the words that they take
-  std::string paths;                                        ///< keys that take a path
+  std::vector<std::pair<std::string, std::string>>
+      values;         ///< "a|b" of keys and the words that they take
+  std::string paths;  ///< keys that take a path
 };
 
 SetWords set_words() {
@@ -111,7 +113,8 @@ SetWords set_words() {
                         std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field);
     words.keys.push_back(key + (is_map ? "." : "="));
     if (row.format == Format::kChoice) words.values.emplace_back(key, std::string(row.choices));
-    if (std::holds_alternative<Access<std::optional<bool>>>(row.field) || row.format == Format::kFlag)
+    if (std::holds_alternative<Access<std::optional<bool>>>(row.field) ||
+        row.format == Format::kFlag)
       switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPattern;
@@ -123,9 +126,11 @@ SetWords set_words() {
 }
 
 constexpr std::string_view kNote =
-    "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps it equal.\n";
+    "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps it "
+    "equal.\n";
 
-// bash gives KEY=VALUE as three words, since '=' is one of COMP_WORDBREAKS; a user may have taken it out of them.
+// bash gives KEY=VALUE as three words, since '=' is one of COMP_WORDBREAKS; a user may have taken
+// it out of them.
 constexpr std::string_view kBashSet = R"(_dlrun_set() {
   local key=$1 word=$2 prefix=$3 words=''
   case $key in
@@ -148,24 +153,31 @@ std::string bash(const std::vector<CompletedCommand>& commands) {
   std::string text = fmt::format(fmt::runtime(kNote), "bash");
   text += "# shellcheck shell=bash\n";
   std::string values;
-  for (const auto& [keys, words] : set.values) values += fmt::format("    {}) words='{}' ;;\n", keys, words);
+  for (const auto& [keys, words] : set.values)
+    values += fmt::format("    {}) words='{}' ;;\n", keys, words);
   text += replaced(replaced(std::string(kBashSet), "@VALUES@", values), "@PATHS@", set.paths);
-  text += "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i\n";
+  text +=
+      "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
+      "command='' i\n";
   text += fmt::format("  local keys='{}'\n", join(set.keys, " "));
   text += "  COMPREPLY=()\n";
   text +=
-      "  for ((i = 1; i < COMP_CWORD; i++)); do\n    [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; "
+      "  for ((i = 1; i < COMP_CWORD; i++)); do\n    [[ ${COMP_WORDS[i]} == -* ]] || { "
+      "command=${COMP_WORDS[i]}; "
       "break; }\n  done\n";
   std::vector<std::string> names;
   for (const auto& command : commands) names.push_back(command.name);
   text += fmt::format(
-      "  if [[ -z $command ]]; then\n    mapfile -t COMPREPLY < <(compgen -W '{} --help --version' -- \"$word\")\n    "
+      "  if [[ -z $command ]]; then\n    mapfile -t COMPREPLY < <(compgen -W '{} --help --version' "
+      "-- \"$word\")\n    "
       "return\n  fi\n",
       join(names, " "));
   text +=
-      "  if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then\n    _dlrun_set \"$previous\" '' ''\n    "
+      "  if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then\n    _dlrun_set "
+      "\"$previous\" '' ''\n    "
       "return\n  fi\n"
-      "  if ((COMP_CWORD > 3)) && [[ $previous == '=' && ${COMP_WORDS[COMP_CWORD-3]} == --set ]]; then\n"
+      "  if ((COMP_CWORD > 3)) && [[ $previous == '=' && ${COMP_WORDS[COMP_CWORD-3]} == --set ]]; "
+      "then\n"
       "    _dlrun_set \"${COMP_WORDS[COMP_CWORD-2]}\" \"$word\" ''\n    return\n  fi\n";
   text += "  local options='' runs='' words='' files=''\n  case $command in\n";
   for (const auto& command : commands) {
@@ -180,27 +192,33 @@ std::string bash(const std::vector<CompletedCommand>& commands) {
   text += fmt::format("    {}) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
                       cases_of(commands, Takes::kPath));
   text += fmt::format(
-      "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" \"${{word#*=}}\" "
+      "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" "
+      "\"${{word#*=}}\" "
       "\"${{word%%=*}}=\"\n"
-      "      else\n        mapfile -t COMPREPLY < <(compgen -W \"$keys\" -- \"$word\")\n        compopt -o nospace +o "
+      "      else\n        mapfile -t COMPREPLY < <(compgen -W \"$keys\" -- \"$word\")\n        "
+      "compopt -o nospace +o "
       "filenames\n   "
       "   fi\n"
       "      return ;;\n",
       cases_of(commands, Takes::kSet));
   if (const auto sites = cases_of(commands, Takes::kSite); !sites.empty()) {
     text += fmt::format(
-        "    {})\n      mapfile -t COMPREPLY < <(compgen -W \"$(dlrun completion --list sites 2>/dev/null)\" -- "
+        "    {})\n      mapfile -t COMPREPLY < <(compgen -W \"$(dlrun completion --list sites "
+        "2>/dev/null)\" -- "
         "\"$word\")\n"
         "      return ;;\n",
         sites);
   }
   text += "  esac\n";
   text +=
-      "  if [[ $word == -* ]]; then\n    mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
-      "  elif [[ -n $words ]]; then\n    mapfile -t COMPREPLY < <(compgen -W \"$words\" ${files:+-f} -- \"$word\")\n"
+      "  if [[ $word == -* ]]; then\n    mapfile -t COMPREPLY < <(compgen -W \"$options\" -- "
+      "\"$word\")\n"
+      "  elif [[ -n $words ]]; then\n    mapfile -t COMPREPLY < <(compgen -W \"$words\" "
+      "${files:+-f} -- \"$word\")\n"
       "  elif [[ -n $runs ]]; then\n"
       "    local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n"
-      "    mapfile -t COMPREPLY < <(compgen -W \"last $(command ls -t \"$state\" 2>/dev/null | head -n 200)\" -- "
+      "    mapfile -t COMPREPLY < <(compgen -W \"last $(command ls -t \"$state\" 2>/dev/null | "
+      "head -n 200)\" -- "
       "\"$word\")\n"
       "  else\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n  fi\n}\n"
       "complete -o filenames -F _dlrun dlrun\n";
@@ -234,31 +252,41 @@ std::string zsh(const std::vector<CompletedCommand>& commands) {
   const SetWords set = set_words();
   std::string text = "#compdef dlrun\n" + fmt::format(fmt::runtime(kNote), "zsh");
   text +=
-      "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a runs\n"
+      "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a "
+      "runs\n"
       "  runs=(last $state/*(N:t))\n  compadd -a runs\n}\n\n";
-  text += "_dlrun_sites() {\n  compadd -- ${(f)\"$(dlrun completion --list sites 2>/dev/null)\"}\n}\n\n";
+  text +=
+      "_dlrun_sites() {\n  compadd -- ${(f)\"$(dlrun completion --list sites "
+      "2>/dev/null)\"}\n}\n\n";
   text += fmt::format("_dlrun_keys=({})\n\n", join(set.keys, " "));
   text += "_dlrun_explained() {\n  compadd -- ${_dlrun_keys%[.=]}\n  _files\n}\n\n";
   text +=
-      "_dlrun_set() {\n  if [[ $PREFIX != *=* ]]; then\n    compadd -S '' -a _dlrun_keys\n    return\n  fi\n"
+      "_dlrun_set() {\n  if [[ $PREFIX != *=* ]]; then\n    compadd -S '' -a _dlrun_keys\n    "
+      "return\n  fi\n"
       "  local key=${PREFIX%%=*}\n  compset -P '*='\n  case $key in\n";
-  for (const auto& [keys, words] : set.values) text += fmt::format("    {}) compadd -- {} ;;\n", keys, words);
+  for (const auto& [keys, words] : set.values)
+    text += fmt::format("    {}) compadd -- {} ;;\n", keys, words);
   text += fmt::format(
-      "    site) _dlrun_sites ;;\n    launch.preset) compadd -- ${{(f)\"$(dlrun completion --list presets "
+      "    site) _dlrun_sites ;;\n    launch.preset) compadd -- ${{(f)\"$(dlrun completion --list "
+      "presets "
       "2>/dev/null)\"}} ;;\n"
       "    {}) _files ;;\n  esac\n}}\n\n",
       set.paths);
   text +=
-      "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show help]' "
+      "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
+      "help]' "
       "'--version[Show the version]' '1: :->command' '*:: :->rest' && return\n";
   text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
-  for (const auto& command : commands) text += fmt::format("        '{}:{}'\n", command.name, bracketed(command.help));
-  text += "      )\n      _describe command commands\n      ;;\n    rest)\n      case $words[1] in\n";
+  for (const auto& command : commands)
+    text += fmt::format("        '{}:{}'\n", command.name, bracketed(command.help));
+  text +=
+      "      )\n      _describe command commands\n      ;;\n    rest)\n      case $words[1] in\n";
   for (const auto& command : commands) {
     text += fmt::format("        {})\n          _arguments", command.name);
     for (const auto& option : command.options) {
       for (const auto& name : option.names)
-        text += fmt::format(" \\\n            '*{}[{}]{}'", name, bracketed(option.help), action(option.takes));
+        text += fmt::format(" \\\n            '*{}[{}]{}'", name, bracketed(option.help),
+                            action(option.takes));
     }
     if (command.takes_run) text += " \\\n            '*:run:_dlrun_runs'";
     if (command.takes_key) {
@@ -267,11 +295,13 @@ std::string zsh(const std::vector<CompletedCommand>& commands) {
       text += " \\\n            '1:spec:_files'";
     }
     if (command.takes_site) text += " \\\n            '*:site:_dlrun_sites'";
-    if (!command.words.empty()) text += fmt::format(" \\\n            '1:shell:({})'", join(command.words, " "));
+    if (!command.words.empty())
+      text += fmt::format(" \\\n            '1:shell:({})'", join(command.words, " "));
     text += "\n          ;;\n";
   }
   text +=
-      "      esac\n      ;;\n  esac\n}\n\nif [[ $funcstack[1] == _dlrun ]]; then\n  _dlrun \"$@\"\nelse\n  compdef "
+      "      esac\n      ;;\n  esac\n}\n\nif [[ $funcstack[1] == _dlrun ]]; then\n  _dlrun "
+      "\"$@\"\nelse\n  compdef "
       "_dlrun dlrun\nfi\n";
   return text;
 }
@@ -280,13 +310,16 @@ std::string fish(const std::vector<CompletedCommand>& commands) {
   const SetWords set = set_words();
   std::string text = fmt::format(fmt::runtime(kNote), "fish");
   text +=
-      "function __dlrun_runs\n    set -l state $HOME/.local/state\n    set -q XDG_STATE_HOME; and set state "
+      "function __dlrun_runs\n    set -l state $HOME/.local/state\n    set -q XDG_STATE_HOME; and "
+      "set state "
       "$XDG_STATE_HOME\n"
       "    echo last\n    command ls -t $state/dlrun/runs 2>/dev/null\nend\n\n";
   text += fmt::format("function __dlrun_keys\n    printf '%s\\n' {}\nend\n\n", join(set.keys, " "));
   text +=
-      "function __dlrun_set\n    set -l token (commandline -ct)\n    if not string match -q '*=*' -- $token\n"
-      "        __dlrun_keys\n        return\n    end\n    set -l key (string split -m1 = -- $token)[1]\n    set -l "
+      "function __dlrun_set\n    set -l token (commandline -ct)\n    if not string match -q '*=*' "
+      "-- $token\n"
+      "        __dlrun_keys\n        return\n    end\n    set -l key (string split -m1 = -- "
+      "$token)[1]\n    set -l "
       "words\n"
       "    switch $key\n";
   for (const auto& [keys, words] : set.values) {
@@ -297,22 +330,26 @@ std::string fish(const std::vector<CompletedCommand>& commands) {
   std::string paths = set.paths;
   std::replace(paths.begin(), paths.end(), '|', ' ');
   text += fmt::format(
-      "        case site\n            set words (dlrun completion --list sites 2>/dev/null)\n        case "
+      "        case site\n            set words (dlrun completion --list sites 2>/dev/null)\n      "
+      "  case "
       "launch.preset\n"
       "            set words (dlrun completion --list presets 2>/dev/null)\n        case {}\n"
       "            set words (__fish_complete_path (string split -m1 = -- $token)[2])\n    end\n"
-      "    test (count $words) -gt 0; and printf \"$key=%s\\n\" $words\nend\n\ncomplete -c dlrun -f\n",
+      "    test (count $words) -gt 0; and printf \"$key=%s\\n\" $words\nend\n\ncomplete -c dlrun "
+      "-f\n",
       paths);
   for (const auto& command : commands) {
-    text +=
-        fmt::format("complete -c dlrun -n __fish_use_subcommand -a {} -d '{}'\n", command.name, plain(command.help));
+    text += fmt::format("complete -c dlrun -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
+                        plain(command.help));
   }
   for (const auto& command : commands) {
-    const std::string when = fmt::format("complete -c dlrun -n '__fish_seen_subcommand_from {}'", command.name);
+    const std::string when =
+        fmt::format("complete -c dlrun -n '__fish_seen_subcommand_from {}'", command.name);
     for (const auto& option : command.options) {
       text += when;
       for (const auto& name : option.names) {
-        text += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
+        text += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
+                                       : fmt::format(" -s {}", name.substr(1));
       }
       if (option.takes == Takes::kPath) {
         text += " -rF";
@@ -341,7 +378,8 @@ Result<std::string> completion_script(const CLI::App& root, const std::string& s
   if (shell == "bash") return bash(commands);
   if (shell == "zsh") return zsh(commands);
   if (shell == "fish") return fish(commands);
-  return fail(Errc::kUsage, "no completion for '{}': bash, zsh and fish have one", printable(shell));
+  return fail(Errc::kUsage, "no completion for '{}': bash, zsh and fish have one",
+              printable(shell));
 }
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// Completion scripts for bash, zsh and fish, made from the tree of commands: what the parser knows, the shell
-// completes.
+// Completion scripts for bash, zsh and fish, made from the tree of commands: what the parser knows,
+// the shell completes.
 
 #include <string>
 

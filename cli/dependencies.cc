@@ -18,7 +18,9 @@ Result<> check_job(const std::string& id, const RunStatus& status, const LaunchP
   if (status.state == RunState::kRefused || status.job.id.empty())
     return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", id, word(status.state));
   if (status.job.cluster == kLocalCluster)
-    return fail(Errc::kInvalid, "{} runs on this machine, and Slurm cannot wait for it; `dlrun wait {}` can", id, id);
+    return fail(Errc::kInvalid,
+                "{} runs on this machine, and Slurm cannot wait for it; `dlrun wait {}` can", id,
+                id);
   if (status.job.cluster != plan.clusters.value_or(""))
     return fail(Errc::kInvalid, "{} is a job of another cluster, {}", id,
                 status.job.cluster.empty() ? "the default one" : status.job.cluster);
@@ -34,14 +36,15 @@ tl::unexpected<Error> never(const std::string& id, RunState state) {
   return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
 }
 
-/// Of a sweep: its arrays, or the tasks and jobs that are not over where a point was submitted again. The sweep is ok
-/// when each of its points is.
+/// Of a sweep: its arrays, or the tasks and jobs that are not over where a point was submitted
+/// again. The sweep is ok when each of its points is.
 Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
                                                   const LaunchPlan& plan, const std::string& type) {
   const auto record = read_sweep(sweep.path);
   if (!record) return tl::unexpected(record.error());
   std::vector<std::filesystem::path> runs;
-  for (const auto& point : record->points) runs.push_back(current_run_of(point_path(sweep.path, point)));
+  for (const auto& point : record->points)
+    runs.push_back(current_run_of(point_path(sweep.path, point)));
   const auto states = inspector.inspect_all(runs);
   std::vector<std::string> tasks, arrays;
   bool is_as_submitted = true, has_failed = false;
@@ -67,7 +70,8 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
   const bool waits_for_failure = type == "afternotok" && !has_failed;
   if (waits_for_failure && jobs.empty()) return never(sweep.id, RunState::kCompleted);
   if (waits_for_failure && jobs.size() > 1)
-    return fail(Errc::kInvalid, "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
+    return fail(Errc::kInvalid,
+                "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
                 sweep.id, jobs.size());
   if (jobs.empty()) return std::optional<std::string>();
   // Of a sweep that has failed already it is known that it is not ok; it still ends first.
@@ -76,8 +80,8 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
 }
 
 /// "afterok:12"; nothing where the run is over, and as it should be.
-Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspector, const LaunchPlan& plan,
-                                           const PlannedDependency& one) {
+Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspector,
+                                           const LaunchPlan& plan, const PlannedDependency& one) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
   const auto run = select_run(cli, one.run);
   if (!run) return tl::unexpected(run.error());
@@ -118,10 +122,10 @@ std::vector<std::string> ids_of(std::string_view dependency) {
   return ids;
 }
 
-/// Of jobs that Slurm has never had, or has no longer: it takes them for over. A controller that cannot be asked says
-/// so when the job is submitted.
-void warn_of_unknown_jobs(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded, const LaunchPlan& plan,
-                          const std::optional<std::string>& edited) {
+/// Of jobs that Slurm has never had, or has no longer: it takes them for over. A controller that
+/// cannot be asked says so when the job is submitted.
+void warn_of_unknown_jobs(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded,
+                          const LaunchPlan& plan, const std::optional<std::string>& edited) {
   struct Named {
     std::string key, id;
   };
@@ -144,29 +148,34 @@ void warn_of_unknown_jobs(const Cli& cli, RunInspector& inspector, const LoadedS
     if (!answer->reports.empty()) continue;
     const auto origin = loaded.spec.origins.find(named[i].key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    const std::string words = fmt::format("{}: Slurm does not know job {} (any more): nothing would be waited for",
-                                          named[i].key, named[i].id);
+    const std::string words =
+        fmt::format("{}: Slurm does not know job {} (any more): nothing would be waited for",
+                    named[i].key, named[i].id);
     if (edited) {
       print_warning(cli, words);
     } else {
-      print_diagnostics(cli, {{Diagnostic::Severity::kWarning, where, words, line_under(loaded, where)}});
+      print_diagnostics(
+          cli, {{Diagnostic::Severity::kWarning, where, words, line_under(loaded, where)}});
     }
   }
 }
 
 }  // namespace
 
-Result<std::optional<std::string>> dependency_of(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded,
-                                                 const LaunchPlan& plan, const std::optional<std::string>& edited) {
+Result<std::optional<std::string>> dependency_of(const Cli& cli, RunInspector& inspector,
+                                                 const LoadedSpec& loaded, const LaunchPlan& plan,
+                                                 const std::optional<std::string>& edited) {
   warn_of_unknown_jobs(cli, inspector, loaded, plan, edited);
   const bool is_in_script =
-      std::all_of(plan.after.begin(), plan.after.end(), [](const PlannedDependency& one) { return one.is_job_id(); });
+      std::all_of(plan.after.begin(), plan.after.end(),
+                  [](const PlannedDependency& one) { return one.is_job_id(); });
   if (is_in_script) return std::optional<std::string>();
   std::vector<std::string> words;
   std::vector<Diagnostic> wrong;
   if (edited && edited->find('?') != std::string::npos) {
     return fail(Errc::kInvalid,
-                "--dependency={}: the spec that the script carries waits for runs, too (its `after`), and Slurm cannot "
+                "--dependency={}: the spec that the script carries waits for runs, too (its "
+                "`after`), and Slurm cannot "
                 "wait for those and for one of several",
                 *edited);
   }
@@ -178,7 +187,8 @@ Result<std::optional<std::string>> dependency_of(const Cli& cli, RunInspector& i
     if (word) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    wrong.push_back({Diagnostic::Severity::kError, where, fmt::format("{}: {}", one.key, word.error().message),
+    wrong.push_back({Diagnostic::Severity::kError, where,
+                     fmt::format("{}: {}", one.key, word.error().message),
                      line_under(loaded, where)});
   }
   if (!wrong.empty()) {

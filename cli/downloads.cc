@@ -27,9 +27,11 @@ std::span<const Download> downloads_of(const LoadedSpec& loaded) {
 /// key: train.data.path, or an item, which the message calls by its list's name.
 Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
   const auto origin = loaded.spec.origins.find(key);
-  const Origin where =
-      origin != loaded.spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-  return {Diagnostic::Severity::kError, where, fmt::format("{}: {}", key.substr(0, key.find('[')), error.message),
+  const Origin where = origin != loaded.spec.origins.end()
+                           ? origin->second
+                           : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
+  return {Diagnostic::Severity::kError, where,
+          fmt::format("{}: {}", key.substr(0, key.find('[')), error.message),
           line_under(loaded, where)};
 }
 
@@ -37,10 +39,12 @@ std::string item_key(std::size_t index) {
   return fmt::format("train.data.download[{}]", index);
 }
 
-/// Tells how far a file is, on a terminal. Where stderr is something else, a wait alone is told, once.
+/// Tells how far a file is, on a terminal. Where stderr is something else, a wait alone is told,
+/// once.
 class DownloadTeller {
  public:
-  DownloadTeller(const Cli& cli, std::string folder) : cli_(cli), folder_(std::move(folder)), line_(cli) {}
+  DownloadTeller(const Cli& cli, std::string folder)
+      : cli_(cli), folder_(std::move(folder)), line_(cli) {}
 
   void start(const std::string& what) {
     what_ = what;
@@ -49,7 +53,8 @@ class DownloadTeller {
 
   void show(const DownloadProgress& progress) {
     if (progress.is_waiting && !is_wait_told_ && !line_.is_shown())
-      print_note(cli_, fmt::format("waiting for another dlrun that downloads into {}", printable(folder_)));
+      print_note(cli_, fmt::format("waiting for another dlrun that downloads into {}",
+                                   printable(folder_)));
     is_wait_told_ = is_wait_told_ || progress.is_waiting;
     std::string what = "waiting for another dlrun that downloads into the same folder", text;
     if (!progress.is_waiting) {
@@ -57,9 +62,11 @@ class DownloadTeller {
       const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
       text = fmt::format(": {}", bytes_text(static_cast<double>(progress.bytes)));
       if (progress.total && *progress.total > 0)
-        text += fmt::format(" of {} ({:.0f} %)", bytes_text(static_cast<double>(*progress.total)),
-                            100.0 * static_cast<double>(progress.bytes) / static_cast<double>(*progress.total));
-      if (seconds > 0) text += fmt::format(", {}/s", bytes_text(static_cast<double>(progress.bytes) / seconds));
+        text += fmt::format(
+            " of {} ({:.0f} %)", bytes_text(static_cast<double>(*progress.total)),
+            100.0 * static_cast<double>(progress.bytes) / static_cast<double>(*progress.total));
+      if (seconds > 0)
+        text += fmt::format(", {}/s", bytes_text(static_cast<double>(progress.bytes) / seconds));
     }
     line_.show(what, text);
   }
@@ -114,7 +121,8 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
   };
   auto downloader = Downloader::in(folder, std::move(options));
   line.clear();
-  if (!downloader && downloader.error().code == Errc::kInterrupted) return tl::unexpected(downloader.error());
+  if (!downloader && downloader.error().code == Errc::kInterrupted)
+    return tl::unexpected(downloader.error());
   if (!downloader) {
     print_diagnostics(cli, {about(loaded, "train.data.path", downloader.error())});
     return fail(downloader.error().code, "");
@@ -128,11 +136,13 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < missing->size(); ++i) {
     const Download& one = downloads[(*missing)[i]];
-    if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted; {} was not fetched", one.url);
+    if (interrupt.requested())
+      return fail(Errc::kInterrupted, "interrupted; {} was not fetched", one.url);
     line.start(fmt::format("{} ({} of {})", printable(one.file), i + 1, missing->size()));
     const auto fetched = downloader->fetch(one);
     line.clear();
-    if (!fetched && fetched.error().code == Errc::kInterrupted) return tl::unexpected(fetched.error());
+    if (!fetched && fetched.error().code == Errc::kInterrupted)
+      return tl::unexpected(fetched.error());
     if (!fetched) {
       print_diagnostics(cli, {about(loaded, item_key((*missing)[i]), fetched.error())});
       return fail(fetched.error().code, "");
@@ -140,14 +150,17 @@ Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded) {
     bytes += *fetched;
   }
   if (!missing->empty())
-    print_note(cli, fmt::format("downloaded {} file{}, {}, into {}", missing->size(), missing->size() == 1 ? "" : "s",
-                                bytes_text(static_cast<double>(bytes)), printable(folder.string())));
+    print_note(cli,
+               fmt::format("downloaded {} file{}, {}, into {}", missing->size(),
+                           missing->size() == 1 ? "" : "s", bytes_text(static_cast<double>(bytes)),
+                           printable(folder.string())));
   return {};
 }
 
 Result<std::vector<std::string>> missing_downloads(const Cli& cli, const LoadedSpec& loaded) {
   const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
-  const auto missing = find_missing(cli, loaded, [&](const Download& one) { return is_downloaded(folder, one); });
+  const auto missing =
+      find_missing(cli, loaded, [&](const Download& one) { return is_downloaded(folder, one); });
   if (!missing) return tl::unexpected(missing.error());
   std::vector<std::string> names;
   for (const std::size_t index : *missing) names.push_back(downloads_of(loaded)[index].file);

@@ -37,28 +37,34 @@ std::string partition_text(const SiteProfile& site, std::string partition) {
   if (p.mem_per_node_mib) of_node.push_back(fmt::format("{} MiB", *p.mem_per_node_mib));
   std::string text;
   if (!of_job.empty()) text = fmt::format("at most {} for a job", join(of_job, " and "));
-  if (!of_node.empty()) text += fmt::format("{}a node has {}", text.empty() ? "" : "; ", join(of_node, ", "));
+  if (!of_node.empty())
+    text += fmt::format("{}a node has {}", text.empty() ? "" : "; ", join(of_node, ", "));
   return text.empty() ? "" : fmt::format("{}: {}", partition, text);
 }
 
 std::string start_text(const JobReport& report) {
   if (report.phase != JobPhase::kPending)
     return report.nodes.empty() ? "now" : fmt::format("now, on {}", printable(report.nodes));
-  if (!report.start.empty()) return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
-  return fmt::format("not estimated by Slurm yet{}",
-                     report.reason.empty() ? "" : fmt::format("; pending: {}", printable(report.reason)));
+  if (!report.start.empty())
+    return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
+  return fmt::format(
+      "not estimated by Slurm yet{}",
+      report.reason.empty() ? "" : fmt::format("; pending: {}", printable(report.reason)));
 }
 
 std::string never_text(const JobReport& report) {
   // slurm.h's job_state_reason: those that only another request, or an administrator, ends.
   constexpr std::array<std::string_view, 10> kNever{
-      "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AccountNotAllowed",
-      "QOSNotAllowed",   "InvalidAccount",     "InvalidQOS",         "QOSTimeLimit",   "AssociationTimeLimit",
+      "PartitionConfig",   "PartitionNodeLimit",   "PartitionTimeLimit", "BadConstraints",
+      "AccountNotAllowed", "QOSNotAllowed",        "InvalidAccount",     "InvalidQOS",
+      "QOSTimeLimit",      "AssociationTimeLimit",
   };
-  if (report.phase != JobPhase::kPending || std::find(kNever.begin(), kNever.end(), report.reason) == kNever.end())
+  if (report.phase != JobPhase::kPending ||
+      std::find(kNever.begin(), kNever.end(), report.reason) == kNever.end())
     return "";
-  return fmt::format("Slurm has taken the job, but as it stands it cannot start ({}); `dlrun check` says why",
-                     printable(report.reason));
+  return fmt::format(
+      "Slurm has taken the job, but as it stands it cannot start ({}); `dlrun check` says why",
+      printable(report.reason));
 }
 
 std::optional<JobReport> glance(const Cli& cli, const Submission& submission) {

@@ -1,5 +1,6 @@
 #pragma once
-// Ctrl-C as a value. While one of these lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending dlrun.
+// Ctrl-C as a value. While one of these lives, SIGINT, SIGTERM and SIGHUP are noted instead of
+// ending dlrun.
 
 #include <signal.h>
 

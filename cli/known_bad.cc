@@ -20,13 +20,15 @@ std::chrono::sys_seconds now() {
 }
 
 /// Leaves out nodes that the cluster no longer has: sbatch refuses to exclude them.
-Result<> keep_existing(const Cli& cli, const std::string& cluster, std::vector<BadNode>& remembered) {
+Result<> keep_existing(const Cli& cli, const std::string& cluster,
+                       std::vector<BadNode>& remembered) {
   std::vector<std::string> names;
   for (const BadNode& bad : remembered) names.push_back(bad.node);
   const auto there = nodes_that_exist(cli.env, cluster, names);
   if (!there) return tl::unexpected(there.error());
-  std::erase_if(remembered,
-                [&](const BadNode& bad) { return std::find(there->begin(), there->end(), bad.node) == there->end(); });
+  std::erase_if(remembered, [&](const BadNode& bad) {
+    return std::find(there->begin(), there->end(), bad.node) == there->end();
+  });
   return {};
 }
 
@@ -34,29 +36,38 @@ Result<BadNodesExclusion> decide(const Cli& cli, const KnownBad& known_bad, std:
                                  const std::optional<std::string>& cluster, bool has_slurm) {
   auto remembered = read_bad_nodes(known_bad.file, now());
   if (!remembered) return tl::unexpected(remembered.error());
-  if (has_slurm && !remembered->empty()) DLRUN_TRY(keep_existing(cli, cluster.value_or(""), *remembered));
+  if (has_slurm && !remembered->empty())
+    DLRUN_TRY(keep_existing(cli, cluster.value_or(""), *remembered));
   return exclude_bad_nodes(*remembered, cluster.value_or(slurm_cluster_name(cli.env)), script);
 }
 
 }  // namespace
 
-std::optional<std::string> exclude_known_bad(const Cli& cli, const std::optional<KnownBad>& known_bad,
-                                             std::string_view script, const std::optional<std::string>& cluster,
+std::optional<std::string> exclude_known_bad(const Cli& cli,
+                                             const std::optional<KnownBad>& known_bad,
+                                             std::string_view script,
+                                             const std::optional<std::string>& cluster,
                                              bool has_slurm) {
   if (!known_bad) return std::nullopt;
   const auto decided = decide(cli, *known_bad, script, cluster, has_slurm);
   if (!decided) {
-    print_warning(cli, fmt::format("health.known_bad: no node is excluded: {}", decided.error().message));
+    print_warning(
+        cli, fmt::format("health.known_bad: no node is excluded: {}", decided.error().message));
     return std::nullopt;
   }
   for (const BadNode& bad : decided->excluded) {
-    print_note(cli, fmt::format("{} is excluded until {} (health.known_bad): {}; `dlrun nodes --forget {}` allows it",
-                                bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
+    print_note(
+        cli,
+        fmt::format(
+            "{} is excluded until {} (health.known_bad): {}; `dlrun nodes --forget {}` allows it",
+            bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
   }
   for (const BadNode& bad : decided->kept) {
-    print_warning(cli, fmt::format("{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for it, "
-                                   "so it is not excluded",
-                                   bad.node, printable(bad.reason)));
+    print_warning(
+        cli, fmt::format(
+                 "{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for it, "
+                 "so it is not excluded",
+                 bad.node, printable(bad.reason)));
   }
   if (decided->value.empty()) return std::nullopt;
   return decided->value;
@@ -69,7 +80,8 @@ std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run) {
   if (!plan) return std::nullopt;
   const auto known_bad = plan->find("known_bad");
   if (known_bad == plan->end() || !known_bad->is_object()) return std::nullopt;
-  KnownBad read{json_read::text(*known_bad, "file"), json_read::integer(*known_bad, "seconds").value_or(0)};
+  KnownBad read{json_read::text(*known_bad, "file"),
+                json_read::integer(*known_bad, "seconds").value_or(0)};
   return read.file.starts_with('/') ? std::optional(std::move(read)) : std::nullopt;
 }
 

@@ -31,14 +31,17 @@ std::string line_at(std::string_view text, std::size_t line) {
   return line >= 1 && line <= lines.size() ? std::string(lines[line - 1]) : std::string();
 }
 
-Place place_of(const LogScript& script, const std::string& key, std::string_view option, std::size_t line) {
+Place place_of(const LogScript& script, const std::string& key, std::string_view option,
+               std::size_t line) {
   if (script.spec != nullptr) {
     const auto origin = script.spec->spec.origins.find(key);
     const Origin where = origin != script.spec->spec.origins.end() ? origin->second : Origin{};
     return {key, where, line_under(*script.spec, where)};
   }
   const int number = static_cast<int>(line);
-  return {std::string(option), {Origin::Kind::kFile, script.file, number, 1}, line_at(script.text, line)};
+  return {std::string(option),
+          {Origin::Kind::kFile, script.file, number, 1},
+          line_at(script.text, line)};
 }
 
 /// With the user's name for %u.
@@ -56,7 +59,8 @@ std::string with_user(std::string_view pattern) {
   return filled;
 }
 
-/// The first of the folder's patterns that are still open, without its number: 'j' of "/x/%4j"; 0 where there is none.
+/// The first of the folder's patterns that are still open, without its number: 'j' of "/x/%4j"; 0
+/// where there is none.
 char open_pattern(std::string_view folder) {
   for (std::size_t i = 0; i < folder.size(); ++i) {
     if (folder[i] != '%') continue;
@@ -90,36 +94,44 @@ void look_at(const Place& place, const std::string& pattern, LogFolders& result)
   const auto tell = [&](Diagnostic::Severity severity, const std::string& words) {
     result.found.push_back({severity, place.where, place.name + ": " + words, place.line_text});
   };
-  const std::filesystem::path folder = expand_output_pattern(pattern, "", "").value_or(pattern);  // %% alone is left
+  const std::filesystem::path folder =
+      expand_output_pattern(pattern, "", "").value_or(pattern);  // %% alone is left
   const std::string shown = printable(folder.string());
-  constexpr std::string_view kNone = "Slurm makes no folder for it, and the job would end before its script begins";
+  constexpr std::string_view kNone =
+      "Slurm makes no folder for it, and the job would end before its script begins";
   if (const char letter = open_pattern(pattern); letter != 0) {
     constexpr std::string_view kJobs = "jJA";
     const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
     tell(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
-         fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter, printable(pattern), kNone,
-                     can_be_there ? "Make those that it may name before, or put the pattern into the file's name"
-                                  : "Put the pattern into the file's name"));
+         fmt::format(
+             "only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
+             printable(pattern), kNone,
+             can_be_there
+                 ? "Make those that it may name before, or put the pattern into the file's name"
+                 : "Put the pattern into the file's name"));
     return;
   }
   const auto problem = in_the_way(folder);
   std::error_code error;
   if (!problem) {
     const bool is_there = std::filesystem::exists(folder, error);
-    const bool is_known = std::find(result.missing.begin(), result.missing.end(), folder) != result.missing.end();
+    const bool is_known =
+        std::find(result.missing.begin(), result.missing.end(), folder) != result.missing.end();
     if (!is_there && !is_known) result.missing.push_back(folder);
     return;
   }
   // Of a file system that this machine does not have only the root is here.
   if (problem->at == problem->at.root_path()) {
     tell(Diagnostic::Severity::kWarning,
-         fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends before its script "
+         fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "
+                     "before its script "
                      "begins",
                      shown));
     return;
   }
-  tell(Diagnostic::Severity::kError, fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
-                                                 printable(problem->at.string()), errno_text(problem->error), kNone));
+  tell(Diagnostic::Severity::kError,
+       fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
+                   printable(problem->at.string()), errno_text(problem->error), kNone));
 }
 
 }  // namespace
@@ -128,7 +140,8 @@ LogFolders find_log_folders(const LogScript& script) {
   struct Row {
     const char *key, *long_name, *short_name;
   };
-  constexpr std::array<Row, 2> kRows{{{"resources.output", "--output", "-o"}, {"resources.error", "--error", "-e"}}};
+  constexpr std::array<Row, 2> kRows{
+      {{"resources.output", "--output", "-o"}, {"resources.error", "--error", "-e"}}};
   LogFolders result;
   const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or(script.job_name);
   for (const Row& row : kRows) {
@@ -143,9 +156,9 @@ LogFolders find_log_folders(const LogScript& script) {
 
 Result<> check_log_folders(const Cli& cli, const LogFolders& folders) {
   print_diagnostics(cli, folders.found);
-  const bool is_refused = std::any_of(folders.found.begin(), folders.found.end(), [](const Diagnostic& one) {
-    return one.severity == Diagnostic::Severity::kError;
-  });
+  const bool is_refused = std::any_of(
+      folders.found.begin(), folders.found.end(),
+      [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
   if (is_refused) return fail(Errc::kInvalid, "");
   return {};
 }
@@ -155,7 +168,8 @@ Result<> make_log_folders(const LogFolders& folders) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)
-      return fail(Errc::kIo, "cannot make the folder of the job's log, {}: {}", folder.string(), error.message());
+      return fail(Errc::kIo, "cannot make the folder of the job's log, {}: {}", folder.string(),
+                  error.message());
   }
   return {};
 }

@@ -11,11 +11,12 @@
 
 namespace {
 
-/// A descriptor that the caller has closed (`dlrun ls >&-`) stays one that fails, and does not become that of the next
-/// file that is opened, which would then receive what is printed.
+/// A descriptor that the caller has closed (`dlrun ls >&-`) stays one that fails, and does not
+/// become that of the next file that is opened, which would then receive what is printed.
 void keep_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) ::_exit(1);
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+      ::_exit(1);
   }
 }
 
@@ -23,7 +24,8 @@ void keep_standard_descriptors() {
 
 int main(int argc, char** argv) {
   keep_standard_descriptors();
-  ::umask(::umask(0) & 077);  // one that takes the owner's rights away would make what dlrun itself cannot read
+  ::umask(::umask(0) &
+          077);  // one that takes the owner's rights away would make what dlrun itself cannot read
   dlrun::Cli cli;
   cli.env = dlrun::Env::of_process();
   std::error_code error;
@@ -31,7 +33,8 @@ int main(int argc, char** argv) {
   cli.bin_dir = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   cli.argv.assign(argv, argv + argc);
   cli.tools = dlrun::built_tools();
-  const bool plain = !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
+  const bool plain =
+      !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
   cli.colour_out = !plain && dlrun::is_output_terminal();
   cli.colour_err = !plain && dlrun::is_error_terminal();
   return dlrun::run_cli(cli, argc, argv);

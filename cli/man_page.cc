@@ -77,11 +77,13 @@ is a run's name (the newest of that name), its id or the unique start of one, a 
 constexpr std::string_view kEnvironment[][2] = {
     {"DLRUN_SITE", "The site's name, where the spec gives none."},
     {"DLRUN_RUNS", "Where run directories are made, where --runs is not given."},
-    {"DLRUN_CONFIG", "A folder with sites/ and presets/ of your own, before $XDG_CONFIG_HOME/dlrun."},
+    {"DLRUN_CONFIG",
+     "A folder with sites/ and presets/ of your own, before $XDG_CONFIG_HOME/dlrun."},
     {"XDG_STATE_HOME", "The index of your runs is dlrun/runs below it; else ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
      "Defaults of resources.account, partition and qos, outside of a job."},
-    {"SLURM_CONF", "Slurm's configuration; the other SLURM_* and SBATCH_* variables do not reach sbatch."},
+    {"SLURM_CONF",
+     "Slurm's configuration; the other SLURM_* and SBATCH_* variables do not reach sbatch."},
     {"NO_COLOR", "No colour, also on a terminal."},
 };
 
@@ -105,7 +107,8 @@ constexpr std::string_view kExitStatus[][2] = {
 std::string man_page(const CLI::App& root) {
   std::string text(kHead);
   for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
-    text += fmt::format(".SS {}\n{}.\n", roff(synopsis(*command)), roff(command->get_description()));
+    text +=
+        fmt::format(".SS {}\n{}.\n", roff(synopsis(*command)), roff(command->get_description()));
     for (const CLI::Option* option : command->get_options()) {
       if (!option->get_positional() && option->get_name() != "--help")
         text += item(option_words(*option), option->get_description());

@@ -28,7 +28,8 @@ namespace {
   std::string text;
   std::array<char, 65536> buffer;
   while (text.size() < most) {
-    const ssize_t count = ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), most - text.size()));
+    const ssize_t count =
+        ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), most - text.size()));
     if (count == 0) break;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
@@ -41,33 +42,42 @@ namespace {
 std::optional<std::string> about_image(const Cli& cli, const LoadedSpec& loaded) {
   const std::string image = loaded.spec.container.image.value_or("");
   const std::string runtime = container_runtime(loaded.spec, loaded.site);
-  if (image.empty() || is_image_path(image) || runtime != "pyxis" || image.ends_with(".sqsh")) return std::nullopt;
+  if (image.empty() || is_image_path(image) || runtime != "pyxis" || image.ends_with(".sqsh"))
+    return std::nullopt;
   std::error_code error;
   if (std::filesystem::is_regular_file(std::filesystem::path(loaded.folder) / image, error)) {
-    return fmt::format("container.image: the file '{0}' is here, but pyxis reads '{0}' as a registry name; write ./{0}",
-                       printable(image));
+    return fmt::format(
+        "container.image: the file '{0}' is here, but pyxis reads '{0}' as a registry name; write "
+        "./{0}",
+        printable(image));
   }
   const auto uri = enroot_uri(image);
   const auto store = ImageStore::of_user(cli.env);
   if (!uri || !store) return std::nullopt;
   const auto stored = store->find(*uri);
   if (!stored) return std::nullopt;
-  return fmt::format("container.image: pyxis fetches '{}' again for every job; it was imported once: give {}",
-                     printable(image), stored->file.string());
+  return fmt::format(
+      "container.image: pyxis fetches '{}' again for every job; it was imported once: give {}",
+      printable(image), stored->file.string());
 }
 
 }  // namespace
 
 void add_set_option(Subcommand& command, SpecOptions& options) {
-  command.option("--set", options.sets, "Override a key of the spec, e.g. resources.nodes=4; repeatable")
+  command
+      .option("--set", options.sets,
+              "Override a key of the spec, e.g. resources.nodes=4; repeatable")
       .type_name("KEY=VALUE")
       .repeatable();
 }
 
 void add_spec_options(Subcommand& command, SpecOptions& options) {
-  command.option("SPEC", options.file, "The experiment, a YAML file; - is standard input").required();
+  command.option("SPEC", options.file, "The experiment, a YAML file; - is standard input")
+      .required();
   add_set_option(command, options);
-  command.option("--runs", options.runs, "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
+  command
+      .option("--runs", options.runs,
+              "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
       .type_name("DIR");
 }
 
@@ -123,7 +133,8 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
   if (is_script(text)) return {};
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
     return fail(Errc::kInvalid,
-                "{}:1: a byte order mark stands before '#!', so that it is a script to nobody: save it as UTF-8 "
+                "{}:1: a byte order mark stands before '#!', so that it is a script to nobody: "
+                "save it as UTF-8 "
                 "without one",
                 file);
   }
@@ -133,12 +144,14 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
     return trimmed.empty() || trimmed.starts_with('#');
   });
   if (file.ends_with(".sh") || !sbatch_lines(text).empty()) {
-    return fail(Errc::kInvalid,
-                "{}:1: {}: a job script's first line says what runs it, such as #!/bin/bash; put it there", file,
-                trim(text).empty() ? "is empty" : "the line with '#!' is missing");
+    return fail(
+        Errc::kInvalid,
+        "{}:1: {}: a job script's first line says what runs it, such as #!/bin/bash; put it there",
+        file, trim(text).empty() ? "is empty" : "the line with '#!' is missing");
   }
   if (is_empty && !has_sets)
-    return fail(Errc::kInvalid, "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with", file);
+    return fail(Errc::kInvalid,
+                "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with", file);
   return {};
 }
 
@@ -151,10 +164,12 @@ void warn_of_unlisted_server(const Cli& cli, const LoadedSpec& loaded, const Lau
   if (!plan.server || known_servers(cli).find(*plan.server)) return;
   const auto origin = loaded.spec.origins.find("submit.url");
   const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-  print_diagnostics(cli, {{Diagnostic::Severity::kWarning, where,
-                           "submit.url: no site file of yours or of this installation lists this server: nothing is "
-                           "sent to it",
-                           line_under(loaded, where)}});
+  print_diagnostics(
+      cli,
+      {{Diagnostic::Severity::kWarning, where,
+        "submit.url: no site file of yours or of this installation lists this server: nothing is "
+        "sent to it",
+        line_under(loaded, where)}});
 }
 
 }  // namespace
@@ -163,9 +178,11 @@ Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target targ
   auto request = load_request(cli, options);
   if (!request) return tl::unexpected(request.error());
   if (!request->text) {  // read once: it may be a pipe
-    if (auto text = read_file(cli.current_dir / options.file, YamlLimits{}.bytes)) request->text = std::move(*text);
+    if (auto text = read_file(cli.current_dir / options.file, YamlLimits{}.bytes))
+      request->text = std::move(*text);
   }
-  if (request->text) DLRUN_TRY(refuse_what_is_no_spec(request->file, *request->text, !options.sets.empty()));
+  if (request->text)
+    DLRUN_TRY(refuse_what_is_no_spec(request->file, *request->text, !options.sets.empty()));
   auto loaded = load_spec(*request);
   if (!loaded) {
     print_diagnostics(cli, loaded.error());

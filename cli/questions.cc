@@ -18,8 +18,8 @@ using Take = std::function<Result<>(const std::string&)>;
 /// Shows text at once.
 using Say = std::function<void(const Text&)>;
 
-[[nodiscard]] Result<> ask(std::istream& in, const Say& say, std::string_view question, std::string_view fallback,
-                           const Take& take) {
+[[nodiscard]] Result<> ask(std::istream& in, const Say& say, std::string_view question,
+                           std::string_view fallback, const Take& take) {
   while (true) {
     say(fallback.empty() ? text("{}: ", question) : text("{} [{}]: ", question, fallback));
     std::string line;
@@ -46,13 +46,16 @@ using Say = std::function<void(const Text&)>;
 
 }  // namespace
 
-Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istream& in, const Say& say) {
+Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istream& in,
+                       const Say& say) {
   if (!answers.name) {
-    DLRUN_TRY(ask(in, say, "Name of the experiment", "hello", [&](const std::string& answer) -> Result<> {
-      if (!is_slug(answer)) return fail(Errc::kInvalid, "letters, digits, '.', '_' and '-', at most 64");
-      answers.name = answer;
-      return {};
-    }));
+    DLRUN_TRY(
+        ask(in, say, "Name of the experiment", "hello", [&](const std::string& answer) -> Result<> {
+          if (!is_slug(answer))
+            return fail(Errc::kInvalid, "letters, digits, '.', '_' and '-', at most 64");
+          answers.name = answer;
+          return {};
+        }));
   }
   if (!answers.partition) {
     for (const auto& [name, partition] : site.partitions) {
@@ -67,8 +70,8 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
                     if (!site.partitions.empty() && !site.partitions.contains(answer)) {
                       std::vector<std::string> known;
                       for (const auto& [name, partition] : site.partitions) known.push_back(name);
-                      return fail(Errc::kInvalid, "'{}' is none of {}; --partition takes any", printable(answer),
-                                  join(known, ", "));
+                      return fail(Errc::kInvalid, "'{}' is none of {}; --partition takes any",
+                                  printable(answer), join(known, ", "));
                     }
                     answers.partition = answer;
                     return {};
@@ -79,40 +82,46 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
       const auto nodes = parse_nodes(answer);
       if (!nodes) return tl::unexpected(nodes.error());
       if (nodes->max != nodes->min)
-        return fail(Errc::kInvalid, "'{}' is a range; give one number, the spec takes a range", answer);
+        return fail(Errc::kInvalid, "'{}' is a range; give one number, the spec takes a range",
+                    answer);
       answers.nodes = nodes->min;
       return {};
     }));
   }
   if (!answers.gpus_per_node) {
     const Gpus by_default = *complete(answers, site).gpus_per_node;
-    DLRUN_TRY(ask(
-        in, say, "GPUs of each node, or TYPE:N", format_gpus(by_default), [&](const std::string& answer) -> Result<> {
-          auto gpus = parse_gpus(answer);
-          if (!gpus) return tl::unexpected(gpus.error());
-          if (site.max_gpus_per_node && gpus->count > *site.max_gpus_per_node)
-            return fail(Errc::kInvalid, "site '{}' has at most {} GPUs per node", site.name, *site.max_gpus_per_node);
-          answers.gpus_per_node = std::move(*gpus);
-          return {};
-        }));
+    DLRUN_TRY(ask(in, say, "GPUs of each node, or TYPE:N", format_gpus(by_default),
+                  [&](const std::string& answer) -> Result<> {
+                    auto gpus = parse_gpus(answer);
+                    if (!gpus) return tl::unexpected(gpus.error());
+                    if (site.max_gpus_per_node && gpus->count > *site.max_gpus_per_node)
+                      return fail(Errc::kInvalid, "site '{}' has at most {} GPUs per node",
+                                  site.name, *site.max_gpus_per_node);
+                    answers.gpus_per_node = std::move(*gpus);
+                    return {};
+                  }));
   }
   if (!answers.time) {
-    DLRUN_TRY(ask(in, say, "Time limit", *complete(answers, site).time, [&](const std::string& answer) -> Result<> {
-      if (auto limit = parse_time_limit(answer); !limit) return tl::unexpected(limit.error());
-      answers.time = answer;
-      return {};
-    }));
+    DLRUN_TRY(ask(in, say, "Time limit", *complete(answers, site).time,
+                  [&](const std::string& answer) -> Result<> {
+                    if (auto limit = parse_time_limit(answer); !limit)
+                      return tl::unexpected(limit.error());
+                    answers.time = answer;
+                    return {};
+                  }));
   }
   if (!answers.account)
-    DLRUN_TRY(ask(in, say, "Account, where the cluster wants one", "none", any_text(answers.account)));
+    DLRUN_TRY(
+        ask(in, say, "Account, where the cluster wants one", "none", any_text(answers.account)));
   if (!answers.image && runtime_of(answers, site) != "none")
     DLRUN_TRY(ask(in, say, "Container image", "none", any_text(answers.image)));
   if (answers.command.empty()) {
     // A line for a shell: words typed at a prompt are quoted as in one.
-    DLRUN_TRY(ask(in, say, "Command of each rank", "one that says hello", [&](const std::string& answer) -> Result<> {
-      answers.command = {"bash", "-c", answer};
-      return {};
-    }));
+    DLRUN_TRY(ask(in, say, "Command of each rank", "one that says hello",
+                  [&](const std::string& answer) -> Result<> {
+                    answers.command = {"bash", "-c", answer};
+                    return {};
+                  }));
   }
   return {};
 }

@@ -30,16 +30,18 @@ Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const s
     if (auto written = write_file_atomic(run->path / file, text); !written) {
       std::error_code ignored;
       std::filesystem::remove_all(run->path, ignored);
-      return fail(written.error().code, "cannot record the run, so nothing was started: {}", written.error().message);
+      return fail(written.error().code, "cannot record the run, so nothing was started: {}",
+                  written.error().message);
     }
   }
   auto index = RunIndex::of_user(cli.env);
-  auto added =
-      index ? index->add({run->id, run->name, run->path, run->created}) : Result<>(tl::unexpected(index.error()));
+  auto added = index ? index->add({run->id, run->name, run->path, run->created})
+                     : Result<>(tl::unexpected(index.error()));
   run->is_indexed = added.has_value();
   if (!added) {
-    print_warning(cli, fmt::format("the run is not in your index and is found by its path only, {}: {}",
-                                   run->path.string(), added.error().message));
+    print_warning(cli,
+                  fmt::format("the run is not in your index and is found by its path only, {}: {}",
+                              run->path.string(), added.error().message));
   }
   return run;
 }
@@ -48,7 +50,8 @@ Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const s
 void take_back(const Cli& cli, const RunDirectory& run) {
   std::error_code ignored;
   std::filesystem::remove_all(run.path, ignored);
-  if (const auto index = RunIndex::of_user(cli.env)) std::filesystem::remove(index->directory() / run.id, ignored);
+  if (const auto index = RunIndex::of_user(cli.env))
+    std::filesystem::remove(index->directory() / run.id, ignored);
 }
 
 }  // namespace
@@ -56,8 +59,10 @@ void take_back(const Cli& cli, const RunDirectory& run) {
 Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::string_view script) {
   const std::string resolved = resolved_yaml(prepared.loaded);
   const std::string plan = plan_json(prepared.plan);
-  const std::array<NamedText, 4> files = {
-      {{"spec.yaml", prepared.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}, {"job.sh", script}}};
+  const std::array<NamedText, 4> files = {{{"spec.yaml", prepared.loaded.text},
+                                           {"resolved.yaml", resolved},
+                                           {"plan.json", plan},
+                                           {"job.sh", script}}};
   return record(cli, prepared.plan.runs_dir, prepared.plan.name, files);
 }
 
@@ -66,8 +71,10 @@ namespace {
 /// Written plainly: one syncfs follows ten thousand of them.
 Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
-  if (auto written = write_all(fd.get(), text); !written) return within(path.string(), written.error());
+  if (!fd.is_open())
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (auto written = write_all(fd.get(), text); !written)
+    return within(path.string(), written.error());
   return {};
 }
 
@@ -131,23 +138,27 @@ Result<RunDirectory> record_sweep(const Cli& cli, const Prepared& prepared, cons
   if (!run) return run;
   if (auto written = write_points(run->path, sweep, secrets); !written) {
     take_back(cli, *run);
-    return fail(written.error().code, "cannot record the sweep, so nothing was started: {}", written.error().message);
+    return fail(written.error().code, "cannot record the sweep, so nothing was started: {}",
+                written.error().message);
   }
   return run;
 }
 
-Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir, const std::string& name,
-                                   std::string_view script, const Prepared* rendered_from) {
+Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir,
+                                   const std::string& name, std::string_view script,
+                                   const Prepared* rendered_from) {
   const std::string plan = rendered_from != nullptr ? plan_json(rendered_from->plan) : "";
-  const std::string_view spec = rendered_from != nullptr ? std::string_view(rendered_from->loaded.text) : "";
+  const std::string_view spec =
+      rendered_from != nullptr ? std::string_view(rendered_from->loaded.text) : "";
   const std::string resolved = rendered_from != nullptr ? resolved_yaml(rendered_from->loaded) : "";
   const std::array<NamedText, 4> files = {
       {{"job.sh", script}, {"spec.yaml", spec}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
-  return record(cli, runs_dir, name, std::span(files).first(rendered_from != nullptr ? files.size() : 1));
+  return record(cli, runs_dir, name,
+                std::span(files).first(rendered_from != nullptr ? files.size() : 1));
 }
 
-Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, const std::string& name,
-                                  const std::filesystem::path& of_run) {
+Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir,
+                                  const std::string& name, const std::filesystem::path& of_run) {
   constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh"};
   constexpr std::size_t kLimit = 16U << 20U;
   std::array<std::string, kFiles.size()> texts;
@@ -155,7 +166,8 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir, c
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
     auto text = read_file(of_run / name_of_file, kLimit);
-    if (!text && text.error().code == Errc::kNotFound) continue;  // a script that was written by hand has no spec
+    if (!text && text.error().code == Errc::kNotFound)
+      continue;  // a script that was written by hand has no spec
     if (!text) return tl::unexpected(text.error());
     texts[count] = std::move(*text);
     files[count] = {name_of_file, texts[count]};

@@ -47,7 +47,8 @@ std::string nodes_of(const RunFacts& facts) {
   return {};
 }
 
-/// "2, after failure, node_failure; at most 1 restart left". Empty where the first has been the only one.
+/// "2, after failure, node_failure; at most 1 restart left". Empty where the first has been the
+/// only one.
 std::string attempt_text(const RunRecord& record) {
   if (record.attempt == 0 && record.restarts.empty()) return {};
   std::vector<std::string> causes;
@@ -58,8 +59,8 @@ std::string attempt_text(const RunRecord& record) {
   const bool is_between = last.attempt == record.attempt && !record.ended;
   const std::string number =
       is_between ? fmt::format("{} is next", record.attempt + 1) : std::to_string(record.attempt);
-  return fmt::format("{}, after {}; at most {} restart{} left", number, join(causes, ", "), last.left,
-                     last.left == 1 ? "" : "s");
+  return fmt::format("{}, after {}; at most {} restart{} left", number, join(causes, ", "),
+                     last.left, last.left == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ std::string result_text(const std::string& result) {
   if (!json) return {};
   std::vector<std::string> parts;
   for (const auto& [key, value] : json->items()) {
-    std::string shown = value.is_string() ? printable(value.get<std::string>()) : json_read::dump(value);
+    std::string shown =
+        value.is_string() ? printable(value.get<std::string>()) : json_read::dump(value);
     if (value.is_number_float()) shown = fmt::format("{:.6g}", value.get<double>());
     parts.push_back(fmt::format("{} {}", key, shown));
   }
@@ -90,18 +92,22 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
   json["job"] = text_or_null(status.job.id);
   json["cluster"] = text_or_null(status.job.cluster);
-  json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster ? Json(facts.report->state) : Json(nullptr);
+  json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
+                            ? Json(facts.report->state)
+                            : Json(nullptr);
   json["nodes"] = text_or_null(nodes_of(facts));
   json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
   json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
   Json restarts = Json::array();
   for (const auto& restart : record.restarts)
-    restarts.push_back({{"attempt", restart.attempt}, {"cause", restart.cause}, {"left", restart.left}});
+    restarts.push_back(
+        {{"attempt", restart.attempt}, {"cause", restart.cause}, {"left", restart.left}});
   json["restarts"] = restarts;
   json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
   json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
-  json["code"] =
-      record.ended ? Json(record.end_code) : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
+  json["code"] = record.ended
+                     ? Json(record.end_code)
+                     : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
@@ -116,14 +122,16 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   }
   Json warnings = Json::array();
   for (const auto& warning : record.warnings) {
-    warnings.push_back(
-        {{"message", warning.message}, {"rank", value_or_null(warning.rank)}, {"host", text_or_null(warning.host)}});
+    warnings.push_back({{"message", warning.message},
+                        {"rank", value_or_null(warning.rank)},
+                        {"host", text_or_null(warning.host)}});
   }
   json["warnings"] = warnings;
   const auto log = status.sweep ? std::nullopt : job_log(run.path, facts);
   json["log"] = log ? Json(log->string()) : Json(nullptr);
-  json["rank_logs"] =
-      record.has_events ? Json(rank_log(run.path, record.attempt, 0).parent_path().string()) : Json(nullptr);
+  json["rank_logs"] = record.has_events
+                          ? Json(rank_log(run.path, record.attempt, 0).parent_path().string())
+                          : Json(nullptr);
   return json;
 }
 
@@ -131,7 +139,8 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   const RunRecord& record = facts.record;
   Text all = text("{}\n", styled(Style::kBold, run.id));
-  const auto line = [&](std::string_view label, std::string_view value, Style style = Style::kNone) {
+  const auto line = [&](std::string_view label, std::string_view value,
+                        Style style = Style::kNone) {
     if (!value.empty()) all.add("  {:<10}{}\n", label, styled(style, value));
   };
   const char* const known = !status.is_last_known    ? ""
@@ -139,7 +148,8 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
                                                      : "last known: ";
   all.add("  {:<10}{}{}", "state", known, styled(style_of(status.state), word(status.state)));
   if (!status.job.id.empty())
-    all.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job", status.job.id);
+    all.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job",
+            status.job.id);
   all.add("\n");
   if (facts.foreign && !status.is_last_known) line("", describe(*facts.foreign));
   line("", status.detail);
@@ -148,14 +158,15 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
   if (record.has_events || !nodes_of(facts).empty()) {
     std::string place = nodes_of(facts);
     if (record.ranks > 0)
-      place += fmt::format("{}{} rank{}", place.empty() ? "" : ", ", record.ranks, record.ranks == 1 ? "" : "s");
+      place += fmt::format("{}{} rank{}", place.empty() ? "" : ", ", record.ranks,
+                           record.ranks == 1 ? "" : "s");
     line("nodes", place);
   }
   line("attempt", attempt_text(record));
   if (record.progress && record.result.empty()) {
     const std::string since = age(record.progress->time);
-    line("progress",
-         progress_text(*record.progress) + (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));
+    line("progress", progress_text(*record.progress) +
+                         (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));
   }
   line("result", result_text(record.result));
   if (record.first_failed) line("failed", describe(*record.first_failed), Style::kRed);
@@ -164,7 +175,8 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
   if (record.autopsy) {
     const auto autopsy = autopsy_lines(*record.autopsy);
     for (std::size_t i = 0; i < autopsy.size(); ++i) line(i == 0 ? "autopsy" : "", autopsy[i]);
-    line("stacks", (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
+    line("stacks",
+         (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
   }
   if (!record.missing.empty()) {
     std::vector<std::string> ranks;
@@ -172,19 +184,25 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
     line("missing", "rank " + join(ranks, ", "));
   }
   for (const auto& warning : record.warnings) {
-    line("warning", warning.message + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
+    line("warning",
+         warning.message + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
   }
   if (record.damaged_lines > 0)
-    line("warning", fmt::format("{} damaged lines in events.jsonl were passed over", record.damaged_lines));
+    line("warning",
+         fmt::format("{} damaged lines in events.jsonl were passed over", record.damaged_lines));
   if (record.left_out_bytes > 0)
-    line("warning", fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle were passed over",
-                                record.left_out_bytes >> 20U));
+    line("warning",
+         fmt::format(
+             "events.jsonl is too large to be read whole: {} MiB in its middle were passed over",
+             record.left_out_bytes >> 20U));
   if (status.sweep) line("points", fmt::format("dlrun sweep {}", run.id));
-  std::error_code none;  // a run on this machine has its log from its leader, which a failed setup has not reached
+  std::error_code none;  // a run on this machine has its log from its leader, which a failed setup
+                         // has not reached
   if (const auto log = job_log(run.path, facts);
       log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, none)))
     line("log", log->string());
-  if (record.has_events) line("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
+  if (record.has_events)
+    line("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
   line("directory", run.path.string());
   return all;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A run's status as people and programs read it. The JSON is documented in cli/OUTPUT.md and stable.
+// A run's status as people and programs read it. The JSON is documented in cli/OUTPUT.md and
+// stable.
 
 #include <filesystem>
 #include <string>
@@ -16,8 +17,8 @@ namespace dlrun {
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
 
-/// One sentence on how it ended, for the end of --watch and wait: "mnist-...: failed: rank 3 on n2 was ended by
-/// SIGKILL".
+/// One sentence on how it ended, for the end of --watch and wait: "mnist-...: failed: rank 3 on n2
+/// was ended by SIGKILL".
 [[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
 
 /// The exit code of wait and --watch for a run in a final state.

@@ -18,8 +18,8 @@ constexpr std::size_t kLongestName = 64;
 std::string slug(std::string_view text) {
   std::string name;
   for (const char c : text.substr(0, kLongestName)) {
-    const bool fits =
-        (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    const bool fits = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                      c == '.' || c == '_' || c == '-';
     name += fits ? c : '-';
   }
   while (name.starts_with('.') || name.starts_with('-')) name.erase(0, 1);
@@ -31,7 +31,8 @@ bool starts_lead(std::string_view line) {
   return line.starts_with(fmt::format("exec {} ", kLeadCommand));
 }
 
-/// The word behind --runs in the line that starts the leader; only a bare word, as render writes all but odd paths.
+/// The word behind --runs in the line that starts the leader; only a bare word, as render writes
+/// all but odd paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!starts_lead(line)) continue;
@@ -42,7 +43,8 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Whether what dlrun tells the job, its run, its token, where its secrets are, depends on the submitter's environment.
+/// Whether what dlrun tells the job, its run, its token, where its secrets are, depends on the
+/// submitter's environment.
 bool is_of_dlrun(std::string_view text) {
   if (carried_spec(text)) return true;
   const auto lines = split(text, '\n');
@@ -52,8 +54,9 @@ bool is_of_dlrun(std::string_view text) {
 /// ALL, alone or among others, as sbatch reads --export.
 bool exports_all(std::string_view value) {
   const auto names = split(value, ',');
-  return std::any_of(names.begin(), names.end(),
-                     [](std::string_view name) { return ::strcasecmp(std::string(name).c_str(), "ALL") == 0; });
+  return std::any_of(names.begin(), names.end(), [](std::string_view name) {
+    return ::strcasecmp(std::string(name).c_str(), "ALL") == 0;
+  });
 }
 
 }  // namespace
@@ -90,38 +93,47 @@ std::vector<std::string> refusals_of(std::string_view text) {
     found.emplace_back(line, fmt::format("{}: {}", line, what));
   };
   const auto refuse_array = [&](const SbatchOption& array, std::string_view given) {
-    refuse(array.line,
-           fmt::format("{}{} makes several jobs, and a run is the record of one. Take the line out and let the spec "
-                       "have a sweep, whose points are runs of their own; plain `sbatch` takes the script as it is",
-                       given, printable(array.value)));
+    refuse(array.line, fmt::format("{}{} makes several jobs, and a run is the record of one. Take "
+                                   "the line out and let the spec "
+                                   "have a sweep, whose points are runs of their own; plain "
+                                   "`sbatch` takes the script as it is",
+                                   given, printable(array.value)));
   };
   if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
   for (const char* of_pbs : {"-t", "-J"}) {
-    if (const auto array = pbs_option(text, of_pbs)) refuse_array(*array, fmt::format("#PBS {} ", of_pbs));
+    if (const auto array = pbs_option(text, of_pbs))
+      refuse_array(*array, fmt::format("#PBS {} ", of_pbs));
   }
   if (const auto line = het_line(text)) {
     refuse(*line,
-           "a heterogeneous job is several jobs, and a run is the record of one; they are not supported. Plain "
+           "a heterogeneous job is several jobs, and a run is the record of one; they are not "
+           "supported. Plain "
            "`sbatch` takes the script as it is");
   }
   if (const auto line = sbatch_flag(text, "--wait", "-W"))
-    refuse(*line, "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
+    refuse(*line,
+           "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
   if (const auto line = sbatch_flag(text, "--test-only", ""))
     refuse(*line, "--test-only cannot be given: it submits nothing; use dlrun submit --test-only");
   if (is_of_dlrun(text)) {
-    if (const auto names = sbatch_option(text, "--export", ""); names && !exports_all(names->value)) {
+    if (const auto names = sbatch_option(text, "--export", "");
+        names && !exports_all(names->value)) {
       refuse(names->line,
-             fmt::format("--export={} cannot be given: it keeps from the job which run it is, and the run's secrets; "
-                         "the job's environment is environment.vars. Take it out, or let it begin with ALL",
-                         printable(names->value)));
+             fmt::format(
+                 "--export={} cannot be given: it keeps from the job which run it is, and the "
+                 "run's secrets; "
+                 "the job's environment is environment.vars. Take it out, or let it begin with ALL",
+                 printable(names->value)));
     }
     if (const auto file = sbatch_option(text, "--export-file", "")) {
       refuse(file->line,
-             "--export-file cannot be given: it keeps from the job which run it is, and the run's secrets; the job's "
+             "--export-file cannot be given: it keeps from the job which run it is, and the run's "
+             "secrets; the job's "
              "environment is environment.vars");
     }
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> lines;
   for (auto& [line, what] : found) lines.push_back(std::move(what));
   return lines;

@@ -20,8 +20,8 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli, const LoadedSpe
     }
     const auto origin = loaded.spec.origins.find(fmt::format("environment.secrets[{}]", i));
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    missing.push_back({Diagnostic::Severity::kError, where, "environment.secrets: " + value.error().message,
-                       line_under(loaded, where)});
+    missing.push_back({Diagnostic::Severity::kError, where,
+                       "environment.secrets: " + value.error().message, line_under(loaded, where)});
   }
   if (missing.empty()) return values;
   print_diagnostics(cli, missing);
@@ -37,7 +37,8 @@ Result<std::vector<SecretValue>> secrets_of_script(const Cli& cli, std::string_v
     if (!words.starts_with(kOption)) continue;
     const auto rest = trim(words.substr(kOption.size()));
     const std::string name(rest.substr(0, rest.find_first_of(" \t#")));
-    const auto source = std::find_if(sources.begin(), sources.end(), [&](const auto& one) { return one.name == name; });
+    const auto source = std::find_if(sources.begin(), sources.end(),
+                                     [&](const auto& one) { return one.name == name; });
     auto value = read_secret(source == sources.end() ? SecretSource{name, ""} : *source, cli.env);
     if (!value) return tl::unexpected(value.error());
     values.push_back(std::move(*value));

@@ -11,12 +11,13 @@
 namespace dlrun {
 
 /// Those of a spec. What is missing is printed with its place, and the Error then has no message.
-[[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli, const LoadedSpec& loaded);
+[[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli,
+                                                               const LoadedSpec& loaded);
 
-/// Those that a rendered script names (`--secret NAME`): from where the spec's own sources say, else, where somebody
-/// wrote the name into the script, from the environment.
-[[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(const Cli& cli, std::string_view script,
-                                                                 const std::vector<SecretSource>& sources);
+/// Those that a rendered script names (`--secret NAME`): from where the spec's own sources say,
+/// else, where somebody wrote the name into the script, from the environment.
+[[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(
+    const Cli& cli, std::string_view script, const std::vector<SecretSource>& sources);
 
 /// Their names leave env: what Slurm stores of a job's environment holds no secret.
 void hide_secrets(Env& env, const std::vector<SecretValue>& secrets);

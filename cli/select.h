@@ -11,6 +11,7 @@ namespace dlrun {
 /// The run that text means; see resolve.h.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
 
-inline constexpr char kRunHelp[] = "The run: a name, an id or its start, a job id, a path, or `last`";
+inline constexpr char kRunHelp[] =
+    "The run: a name, an id or its start, a job id, a path, or `last`";
 
 }  // namespace dlrun

@@ -29,9 +29,9 @@ namespace {
   return origin != loaded.spec.origins.end() ? origin->second : Origin{};
 }
 
-void check_program(const LoadedSpec& loaded, const Env& env, const std::string& program, std::string_view key,
-                   const std::vector<SlurmOption>& options, Diagnostic::Severity severity,
-                   std::vector<Diagnostic>& found) {
+void check_program(const LoadedSpec& loaded, const Env& env, const std::string& program,
+                   std::string_view key, const std::vector<SlurmOption>& options,
+                   Diagnostic::Severity severity, std::vector<Diagnostic>& found) {
   if (options.empty() || !find_program(program, env)) return;
   const auto help = ask(env, {program, "--help"});
   if (!help || help->exit_code != 0) return;
@@ -39,26 +39,33 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
   if (names.empty()) return;
   for (const SlurmOption& option : options) {
     if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
-    // Its help is not all that it takes: abbreviations, options of older days. Only its own word counts.
-    const auto said = ask(
-        env,
-        {program, option.value ? fmt::format("--{}={}", option.name, *option.value) : "--" + option.name, "--help"});
-    const bool is_unknown = said && said->exit_code != 0 && said->err.find("unrecognized option") != std::string::npos;
+    // Its help is not all that it takes: abbreviations, options of older days. Only its own word
+    // counts.
+    const auto said = ask(env, {program,
+                                option.value ? fmt::format("--{}={}", option.name, *option.value)
+                                             : "--" + option.name,
+                                "--help"});
+    const bool is_unknown =
+        said && said->exit_code != 0 && said->err.find("unrecognized option") != std::string::npos;
     if (!is_unknown) continue;
     const std::string path = fmt::format("{}.{}", key, option.name);
     const Origin where = origin_of(loaded, path);
-    const auto similar = nearest(option.name, std::vector<std::string_view>(names.begin(), names.end()));
-    found.push_back({severity, where,
-                     fmt::format("{}: the {} here has no option --{}{}", path, program, printable(option.name),
-                                 similar ? fmt::format("; did you mean '{}'?", *similar) : ""),
-                     line_under(loaded, where)});
+    const auto similar =
+        nearest(option.name, std::vector<std::string_view>(names.begin(), names.end()));
+    found.push_back(
+        {severity, where,
+         fmt::format("{}: the {} here has no option --{}{}", path, program, printable(option.name),
+                     similar ? fmt::format("; did you mean '{}'?", *similar) : ""),
+         line_under(loaded, where)});
   }
 }
 
-/// A plugin that the srun here does not list. The nodes' srun may have others; another cluster's surely has.
+/// A plugin that the srun here does not list. The nodes' srun may have others; another cluster's
+/// surely has.
 void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>& found) {
   const std::string mpi = loaded.spec.launch.mpi.value_or("");
-  if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env)) return;
+  if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env))
+    return;
   const auto said = ask(env, {"srun", "--mpi=list"});
   if (!said || said->exit_code != 0) return;
   ClusterFacts facts;
@@ -69,8 +76,8 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
   if (facts.mpi_plugins.empty() || has(facts.mpi_plugins) || has(facts.pmix_versions)) return;
   const Origin where = origin_of(loaded, "launch.mpi");
   found.push_back({Diagnostic::Severity::kWarning, where,
-                   fmt::format("launch.mpi: the srun here has no MPI plugin '{}'; it has {}", printable(mpi),
-                               printable(join(facts.mpi_plugins, ", "))),
+                   fmt::format("launch.mpi: the srun here has no MPI plugin '{}'; it has {}",
+                               printable(mpi), printable(join(facts.mpi_plugins, ", "))),
                    line_under(loaded, where)});
 }
 
@@ -87,13 +94,15 @@ Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
     check_program(loaded, env, "sbatch", "slurm", of_sbatch, Severity::kError, found);
   const bool is_refused = !found.empty();
   // It is the nodes' srun that is started, and it may have plugins that this machine lacks.
-  check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning, found);
+  check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning,
+                found);
   check_mpi(loaded, env, found);
   print_diagnostics(cli, found);
   return is_refused ? Result<>(fail(Errc::kInvalid, "")) : Result<>();
 }
 
-Result<> check_salloc_options(const Cli& cli, const LoadedSpec& loaded, const std::vector<std::string>& words) {
+Result<> check_salloc_options(const Cli& cli, const LoadedSpec& loaded,
+                              const std::vector<std::string>& words) {
   constexpr std::string_view kNoShell = "no-shell";
   constexpr std::size_t kShortest = 4;  // "no-s", as getopt takes it
   std::vector<Diagnostic> found;

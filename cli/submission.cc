@@ -24,7 +24,8 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
   const std::string path = run.string();
   if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
     return fail(Errc::kInvalid,
-                "the run directory's path holds a character that sbatch's --output cannot express: {}; choose another "
+                "the run directory's path holds a character that sbatch's --output cannot express: "
+                "{}; choose another "
                 "with --runs",
                 printable(path));
   }
@@ -32,14 +33,16 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
 }
 
 bool is_outcome_open(const Error& error) {
-  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kInterrupted;
+  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout ||
+         error.code == Errc::kInterrupted;
 }
 
 }  // namespace
 
-Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, const std::string& token,
-                                              const SubmitPlan& plan) {
-  std::vector<std::string> words = {"--comment=dlrun:" + token + (plan.comment ? " " + *plan.comment : "")};
+Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run,
+                                              const std::string& token, const SubmitPlan& plan) {
+  std::vector<std::string> words = {"--comment=dlrun:" + token +
+                                    (plan.comment ? " " + *plan.comment : "")};
   if (plan.job_name) words.push_back("--job-name=" + *plan.job_name);
   if (plan.chdir) words.push_back("--chdir=" + *plan.chdir);
   if (plan.array_tasks) words.push_back("--array=" + *plan.array_tasks);
@@ -52,14 +55,16 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run, 
   } else {
     const auto folder = pattern_of(run);
     if (!folder) return tl::unexpected(folder.error());
-    words.push_back(fmt::format("--output={}/{}", *folder, plan.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
+    words.push_back(fmt::format("--output={}/{}", *folder,
+                                plan.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
   }
   return words;
 }
 
 Result<> write_submit_plan(const std::filesystem::path& sweep, const SubmitPlan& plan) {
   nlohmann::ordered_json json;
-  if (plan.server) json["server"] = {{"url", plan.server->url}, {"token_file", plan.server->token_file}};
+  if (plan.server)
+    json["server"] = {{"url", plan.server->url}, {"token_file", plan.server->token_file}};
   json["directory"] = plan.directory.string();
   const auto add = [&](const char* key, const std::optional<std::string>& value) {
     if (value) json[key] = *value;
@@ -82,7 +87,8 @@ Result<SubmitPlan> read_submit_plan(const std::filesystem::path& sweep) {
   if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
   SubmitPlan plan;
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
-    plan.server = RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
+    plan.server =
+        RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
   plan.directory = json_read::text(*json, "directory");
   const auto get = [&](const char* key) {
     return json->contains(key) ? std::optional(json_read::text(*json, key)) : std::nullopt;
@@ -105,8 +111,8 @@ Env job_environment(const Cli& cli, const std::filesystem::path& run, const std:
   return env;
 }
 
-Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path& run, const std::string& token,
-                                     const SubmitPlan& plan) {
+Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path& run,
+                                     const std::string& token, const SubmitPlan& plan) {
   auto words = sbatch_words(run, token, plan);
   if (!words) return tl::unexpected(words.error());
   SubmitRequest request;
@@ -117,7 +123,8 @@ Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path
   return request;
 }
 
-Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const SubmitPlan& plan, Executor& executor) {
+Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const SubmitPlan& plan,
+                                  Executor& executor) {
   Submission submission;
   submission.token = random_hex(16);
   submission.job.cluster = plan.clusters.value_or("");
@@ -137,11 +144,12 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   if (!job && is_outcome_open(job.error())) {
     auto settled = settle(run.path, submission, executor);
     if (!settled) {
-      return fail(
-          interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
-          "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun status {}` settles it; "
-          "submitting again before that could run the job twice",
-          job.error().message, run.id.substr(0, run.id.find('/')));  // of a sweep's array the sweep settles it
+      return fail(interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
+                  "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun "
+                  "status {}` settles it; "
+                  "submitting again before that could run the job twice",
+                  job.error().message,
+                  run.id.substr(0, run.id.find('/')));  // of a sweep's array the sweep settles it
     }
     if (settled->state == Submission::State::kSubmitted)
       return SubmitOutcome{std::move(*settled), interrupt.requested()};
@@ -165,7 +173,8 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
   if (!job->cluster.empty()) submission.job.cluster = job->cluster;
   submission.state = Submission::State::kSubmitted;
   if (auto written = write_submission(run.path, submission); !written) {
-    return fail(written.error().code, "the job was submitted as {}, but the run's journal could not be written: {}",
+    return fail(written.error().code,
+                "the job was submitted as {}, but the run's journal could not be written: {}",
                 job->id, written.error().message);
   }
   return SubmitOutcome{std::move(submission), interrupt.requested()};

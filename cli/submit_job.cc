@@ -38,10 +38,12 @@ std::optional<std::string> value_of(const LaunchPlan& plan, std::string_view opt
 /// Of the partition that the script, edited or not, names.
 std::string partition_of(const Job& job) {
   if (!job.prepared) return "";
-  return partition_text(job.prepared->loaded.site, sbatch_value(job.script, "--partition", "-p").value_or(""));
+  return partition_text(job.prepared->loaded.site,
+                        sbatch_value(job.script, "--partition", "-p").value_or(""));
 }
 
-void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submission& submission, bool json) {
+void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submission& submission,
+          bool json) {
   if (json) {
     const auto report = glance(cli, submission);
     Json out;
@@ -59,13 +61,16 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
     print_json(out);
     return;
   }
-  print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"), styled(Style::kBold, run.id), submission.job.id,
+  print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"),
+        styled(Style::kBold, run.id), submission.job.id,
         submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
   flush_output();  // before anything else is asked
   const auto report = glance(cli, submission);
   if (report) print(cli, "  start      {}\n", start_text(*report));
-  if (const auto hours = cost(job.requested); !hours.empty()) print(cli, "  cost       {}\n", hours);
-  if (const auto limits = partition_of(job); !limits.empty()) print(cli, "  partition  {}\n", limits);
+  if (const auto hours = cost(job.requested); !hours.empty())
+    print(cli, "  cost       {}\n", hours);
+  if (const auto limits = partition_of(job); !limits.empty())
+    print(cli, "  partition  {}\n", limits);
   print(cli, "  directory  {}\n", run.path.string());
   print(cli, "  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
   flush_output();
@@ -76,22 +81,25 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
 Result<RunDirectory> record(const Cli& cli, const Job& job) {
   if (job.of_run) return record_again(cli, job.runs_dir, job.name, *job.of_run);
   if (!job.is_script) return record_run(cli, *job.prepared, job.script);
-  return record_script(cli, job.runs_dir, job.name, job.script, job.prepared ? &*job.prepared : nullptr);
+  return record_script(cli, job.runs_dir, job.name, job.script,
+                       job.prepared ? &*job.prepared : nullptr);
 }
 
 }  // namespace
 
-Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const std::string& job,
-                             bool json) {
+Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                             const std::string& job, bool json) {
   const Interrupt interrupt;
   WatchOptions watch;
   watch.print_log = !json && !is_sweep(run.path);
   const auto status = watch_run(cli, inspector, run, watch, interrupt);
   if (!status && status.error().code == Errc::kInterrupted) {
     const bool has_points = is_sweep(run.path);
-    print_note(cli, fmt::format("stopped watching; job {} goes on. `dlrun {} {}` {}, `dlrun cancel {}` ends it", job,
-                                has_points ? "sweep" : "logs -f", run.id,
-                                has_points ? "tells how it goes" : "follows it again", run.id));
+    print_note(
+        cli,
+        fmt::format("stopped watching; job {} goes on. `dlrun {} {}` {}, `dlrun cancel {}` ends it",
+                    job, has_points ? "sweep" : "logs -f", run.id,
+                    has_points ? "tells how it goes" : "follows it again", run.id));
     return kExitInterrupted;
   }
   if (!status) return tl::unexpected(status.error());
@@ -103,7 +111,8 @@ namespace {
 
 /// Nothing is left of a submission that could not have been.
 Result<> check_before_recording(const Cli& cli, const Job& job, Executor& executor) {
-  auto request = submit_request(cli, std::filesystem::path(job.runs_dir) / job.name, "TOKEN", job.submit);
+  auto request =
+      submit_request(cli, std::filesystem::path(job.runs_dir) / job.name, "TOKEN", job.submit);
   if (!request) return tl::unexpected(request.error());
   request->script_text = job.script;
   return executor.check(*request);
@@ -111,11 +120,13 @@ Result<> check_before_recording(const Cli& cli, const Job& job, Executor& execut
 
 Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::string text) {
   if (!options.sets.empty()) {
-    return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script", options.file);
+    return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
+                options.file);
   }
   if (is_array_script(text)) {
     return fail(Errc::kUsage,
-                "{}: is the array of a sweep; what its tasks do is made when the spec is submitted: submit that",
+                "{}: is the array of a sweep; what its tasks do is made when the spec is "
+                "submitted: submit that",
                 options.file);
   }
   if (auto refused = refusals_of(text); !refused.empty()) {
@@ -124,14 +135,16 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   }
   if (const auto fault = fault_of_carried(text)) {
     return fail(Errc::kUsage,
-                "{}:{}: the spec that the script carries cannot be read: {}. Render it anew; or delete its last lines, "
+                "{}:{}: the spec that the script carries cannot be read: {}. Render it anew; or "
+                "delete its last lines, "
                 "which start with '#:' and '#|', to submit the script alone",
                 options.file, fault->line, fault->what);
   }
   Job job;
   job.is_script = true;
   job.file = options.file;
-  const ScriptFile script = read_script(text, std::filesystem::path(options.file).filename().string());
+  const ScriptFile script =
+      read_script(text, std::filesystem::path(options.file).filename().string());
   job.name = script.name;
   job.runs_dir = script.runs_dir;
   if (job.runs_dir.empty() || options.runs) {
@@ -143,8 +156,10 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
     auto prepared = prepare_carried(cli, *carried);
     if (!prepared) {
       return fail(prepared.error().code,
-                  "{}: carries a spec that this dlrun or this site refuses, so what it says beyond the script's own "
-                  "lines would be lost. Render it anew; or delete its last lines, which start with '#:' and '#|', to "
+                  "{}: carries a spec that this dlrun or this site refuses, so what it says beyond "
+                  "the script's own "
+                  "lines would be lost. Render it anew; or delete its last lines, which start with "
+                  "'#:' and '#|', to "
                   "submit the script alone",
                   options.file);
     }
@@ -154,11 +169,12 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   job.source_dir = starts_in(job.script, cli.current_dir);
   job.submit.clusters = sbatch_value(job.script, "--clusters", "-M");
   job.submit.directory = cli.current_dir;
-  if (script.output) job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
+  if (script.output)
+    job.submit.log_pattern = absolute_pattern(job.source_dir, *script.output, script.job_name);
   job.submit.comment = sbatch_value(job.script, "--comment", "--comment");
   if (!script.is_named) job.submit.job_name = script.name;
-  auto secrets =
-      secrets_of_script(cli, job.script, job.prepared ? job.prepared->plan.secrets : std::vector<SecretSource>());
+  auto secrets = secrets_of_script(
+      cli, job.script, job.prepared ? job.prepared->plan.secrets : std::vector<SecretSource>());
   if (!secrets) return tl::unexpected(secrets.error());
   job.submit.secrets = std::move(*secrets);
   return job;
@@ -199,7 +215,8 @@ Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::fi
   constexpr std::size_t kLimit = 16U << 20U;
   const auto file = run / "resolved.yaml";
   auto text = read_file(file, kLimit);
-  if (!text && text.error().code == Errc::kNotFound) return std::optional<Prepared>();  // written by hand
+  if (!text && text.error().code == Errc::kNotFound)
+    return std::optional<Prepared>();  // written by hand
   if (!text) return tl::unexpected(text.error());
   const bool has_secrets = script.find("--secret ") != std::string_view::npos;
   const bool waits = text->starts_with("after:") || text->find("\nafter:") != std::string::npos;
@@ -212,15 +229,16 @@ Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::fi
   inputs.target = Target::kSlurm;
   auto prepared = prepare_again(cli, file.string(), std::move(*text), inputs);
   if (prepared) return std::optional(std::move(*prepared));
-  return fail(
-      prepared.error().code,
-      "{}: this dlrun or this site refuses the spec, which says what its script does not: the runs that the job "
-      "waits for, the files of its secrets, those that it downloads. `dlrun submit` of the corrected file submits it",
-      file.string());
+  return fail(prepared.error().code,
+              "{}: this dlrun or this site refuses the spec, which says what its script does not: "
+              "the runs that the job "
+              "waits for, the files of its secrets, those that it downloads. `dlrun submit` of the "
+              "corrected file submits it",
+              file.string());
 }
 
-Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector, const Prepared& prepared,
-                                           const Job& job) {
+Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspector,
+                                           const Prepared& prepared, const Job& job) {
   LaunchPlan plan = prepared.plan;
   plan.clusters = job.submit.clusters;
   std::optional<std::string> edited;
@@ -230,27 +248,30 @@ Result<std::optional<std::string>> wait_of(const Cli& cli, RunInspector& inspect
 
 LogFolders log_folders_of(const Job& job) {
   const LoadedSpec* spec = job.is_script ? nullptr : &job.prepared->loaded;
-  return find_log_folders({job.script, job.source_dir, job.file, spec, job.submit.log_pattern.has_value(),
-                           job.submit.job_name.value_or("")});
+  return find_log_folders({job.script, job.source_dir, job.file, spec,
+                           job.submit.log_pattern.has_value(), job.submit.job_name.value_or("")});
 }
 
 std::filesystem::path source_folder(const Cli& cli, const std::string& file) {
-  if (const auto text = read_file(cli.current_dir / file, kScriptLimitBytes); text && is_script(*text)) {
+  if (const auto text = read_file(cli.current_dir / file, kScriptLimitBytes);
+      text && is_script(*text)) {
     if (const auto carried = carried_spec(*text)) return carried->folder;
   }
   return folder_of(cli, file);
 }
 
 std::string image_of(const Job& job) {
-  const std::string image = job.prepared ? job.prepared->loaded.spec.container.image.value_or("") : "";
+  const std::string image =
+      job.prepared ? job.prepared->loaded.spec.container.image.value_or("") : "";
   const std::string text = job.is_script ? without_carried(job.script) : "";
-  const bool is_named =
-      !job.is_script || text.find(image) != std::string::npos || text.find(pyxis_image(image)) != std::string::npos;
+  const bool is_named = !job.is_script || text.find(image) != std::string::npos ||
+                        text.find(pyxis_image(image)) != std::string::npos;
   return is_named ? image : "";
 }
 
-Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, RunInspector& inspector,
-                       const Follow& follow, const OnSubmitted& on_submitted) {
+Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance,
+                       RunInspector& inspector, const Follow& follow,
+                       const OnSubmitted& on_submitted) {
   Executor& executor = inspector.executor_of(job.submit.server);
   DLRUN_TRY(check_before_recording(cli, job, executor));
   const LogFolders logs = log_folders_of(job);
@@ -270,21 +291,26 @@ Result<int> submit_job(const Cli& cli, const Job& job, Provenance& provenance, R
   const auto outcome = submit_once(cli, *run, submit, executor);
   provenance.set_image(image_of(job));
   if (auto written = provenance.write(run->path); !written) {
-    print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
+    print_warning(
+        cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }
   if (!outcome) return tl::unexpected(outcome.error());
   if (on_submitted) DLRUN_TRY(on_submitted(*run));
   const JobId& queued = outcome->submission.job;
-  DLRUN_TRY(print_or_say([&] { tell(cli, job, *run, outcome->submission, follow.json); },
-                         fmt::format("the run {} is submitted, as job {}{}; `dlrun status {}` tells of it", run->id,
-                                     queued.id, queued.cluster.empty() ? "" : " on " + queued.cluster, run->handle())));
+  DLRUN_TRY(print_or_say(
+      [&] { tell(cli, job, *run, outcome->submission, follow.json); },
+      fmt::format("the run {} is submitted, as job {}{}; `dlrun status {}` tells of it", run->id,
+                  queued.id, queued.cluster.empty() ? "" : " on " + queued.cluster,
+                  run->handle())));
   if (outcome->interrupted) {
-    print_note(cli, fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` ends it", run->id));
+    print_note(cli,
+               fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` ends it",
+                           run->id));
     return kExitInterrupted;
   }
   if (!follow.watch) return kExitOk;
-  return watch_to_the_end(cli, inspector, {run->id, run->name, run->path, run->created}, outcome->submission.job.id,
-                          follow.json);
+  return watch_to_the_end(cli, inspector, {run->id, run->name, run->path, run->created},
+                          outcome->submission.job.id, follow.json);
 }
 
 }  // namespace dlrun

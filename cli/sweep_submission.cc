@@ -1,4 +1,5 @@
-// A sweep's arrays become jobs: all of them when it is submitted, later those that Slurm does not have.
+// A sweep's arrays become jobs: all of them when it is submitted, later those that Slurm does not
+// have.
 
 #include <algorithm>
 #include <map>
@@ -44,27 +45,31 @@ struct Sent {
   bool interrupted = false;
 };
 
-/// The array before this one holds its points back where the throttle is to hold over all of them: Slurm's own is each
-/// array's.
+/// The array before this one holds its points back where the throttle is to hold over all of them:
+/// Slurm's own is each array's.
 std::optional<std::string> dependency_after(const SubmitPlan& submit, const std::string& before) {
   if (before.empty()) return submit.dependency;
   const std::string word = "afterany:" + before;
   return submit.dependency ? *submit.dependency + "," + word : word;
 }
 
-/// These say that nodes are not there: down for an hour, or for good. sbatch tells these apart, --test-only does not.
+/// These say that nodes are not there: down for an hour, or for good. sbatch tells these apart,
+/// --test-only does not.
 bool may_be_queued_yet(const std::string& words) {
-  for (const char* phrase : {"Requested node configuration is not available", "Requested nodes are busy",
-                             "Required node not available", "Requested partition configuration not available now"}) {
+  for (const char* phrase :
+       {"Requested node configuration is not available", "Requested nodes are busy",
+        "Required node not available", "Requested partition configuration not available now"}) {
     if (words.find(phrase) != std::string::npos) return true;
   }
   return false;
 }
 
-/// Asks Slurm about each set of options once, so that no array is queued where another one will be refused. Those that
-/// it cannot judge so go first: what sbatch then refuses is refused before anything is queued.
-Result<> test_and_order(const Cli& cli, const std::filesystem::path& run, std::vector<ArrayToSend>& arrays,
-                        const SubmitPlan& plan, Executor& executor) {
+/// Asks Slurm about each set of options once, so that no array is queued where another one will be
+/// refused. Those that it cannot judge so go first: what sbatch then refuses is refused before
+/// anything is queued.
+Result<> test_and_order(const Cli& cli, const std::filesystem::path& run,
+                        std::vector<ArrayToSend>& arrays, const SubmitPlan& plan,
+                        Executor& executor) {
   if (arrays.size() < 2) return {};  // sbatch itself says it, and nothing is queued before
   std::map<std::string, bool> open;  // by options: Slurm cannot say yet
   for (const ArrayToSend& one : arrays) {
@@ -75,10 +80,11 @@ Result<> test_and_order(const Cli& cli, const std::filesystem::path& run, std::v
     request->script_text = one.script;
     const auto words = executor.test(*request);
     if (!words && !may_be_queued_yet(words.error().message))
-      return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point, words.error().message);
+      return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point,
+                  words.error().message);
     if (!words) {
-      print_warning(cli,
-                    fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point, words.error().message));
+      print_warning(cli, fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point,
+                                     words.error().message));
     }
     open[options] = !words;
   }
@@ -88,25 +94,29 @@ Result<> test_and_order(const Cli& cli, const std::filesystem::path& run, std::v
 }
 
 std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t all) {
-  return fmt::format("{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends them",
-                     sent, all, run.handle(), run.handle());
+  return fmt::format(
+      "{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends "
+      "them",
+      sent, all, run.handle(), run.handle());
 }
 
 /// before: the job that the first one waits for, where the throttle is to hold over all.
-Result<> send(const Cli& cli, const RunDirectory& run, const std::vector<ArrayToSend>& arrays, const SubmitPlan& plan,
-              bool is_throttled, std::string before, Executor& executor, Sent& sent) {
+Result<> send(const Cli& cli, const RunDirectory& run, const std::vector<ArrayToSend>& arrays,
+              const SubmitPlan& plan, bool is_throttled, std::string before, Executor& executor,
+              Sent& sent) {
   for (const ArrayToSend& one : arrays) {
     SubmitPlan submit = plan;
     submit.is_array = true;
     submit.array_tasks = one.tasks;
     submit.dependency = dependency_after(plan, is_throttled ? before : "");
-    const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name, array_path(run.path, one.array),
-                             run.created};
+    const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name,
+                             array_path(run.path, one.array), run.created};
     auto outcome = submit_once(cli, array, submit, executor);
     if (!outcome) {
       const std::string words =
           sent.arrays.empty() ? outcome.error().message
-                              : fmt::format("{}; the next: {}", how_to_go_on(run, sent.arrays.size(), arrays.size()),
+                              : fmt::format("{}; the next: {}",
+                                            how_to_go_on(run, sent.arrays.size(), arrays.size()),
                                             outcome.error().message);
       return fail(outcome.error().code, "{}", words);
     }
@@ -114,7 +124,8 @@ Result<> send(const Cli& cli, const RunDirectory& run, const std::vector<ArrayTo
     sent.arrays.push_back(std::move(outcome->submission));
     sent.interrupted = sent.interrupted || outcome->interrupted;
     if (sent.interrupted && sent.arrays.size() < arrays.size())
-      return fail(Errc::kInterrupted, "interrupted: {}", how_to_go_on(run, sent.arrays.size(), arrays.size()));
+      return fail(Errc::kInterrupted, "interrupted: {}",
+                  how_to_go_on(run, sent.arrays.size(), arrays.size()));
   }
   return {};
 }
@@ -133,8 +144,10 @@ void tell_json(const Cli& cli, const RunDirectory& run, const Sent& sent, std::s
   out["start"] = text_or_null(report ? report->start : "");
   out["points"] = points;
   out["max_parallel"] = value_or_null(max_parallel);
-  out["gpu_hours"] = sweep != nullptr ? value_or_null(sum_of_hours(*sweep, gpu_hours)) : Json(nullptr);
-  out["core_hours"] = sweep != nullptr ? value_or_null(sum_of_hours(*sweep, core_hours)) : Json(nullptr);
+  out["gpu_hours"] =
+      sweep != nullptr ? value_or_null(sum_of_hours(*sweep, gpu_hours)) : Json(nullptr);
+  out["core_hours"] =
+      sweep != nullptr ? value_or_null(sum_of_hours(*sweep, core_hours)) : Json(nullptr);
   print_json(out);
 }
 
@@ -145,15 +158,18 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
   constexpr std::size_t kShown = 8;
   const bool is_cut = jobs.size() > kShown;
   if (is_cut) jobs.resize(kShown);
-  print(cli, "{} {} as job{} {}{}\n", styled(Style::kGreen, "submitted"), styled(Style::kBold, run.id),
-        sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
+  print(cli, "{} {} as job{} {}{}\n", styled(Style::kGreen, "submitted"),
+        styled(Style::kBold, run.id), sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
         is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
   flush_output();  // before anything else is asked
   const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front());
   if (report) print(cli, "  start      {}\n", start_text(*report));
   print(cli, "  sweep      {}\n  directory  {}\n", size, run.path.string());
-  const std::string point = run.is_indexed ? run.id + "/0" : (array_path(run.path, 0) / "0").string();
-  print(cli, "  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f {1}\n",
+  const std::string point =
+      run.is_indexed ? run.id + "/0" : (array_path(run.path, 0) / "0").string();
+  print(cli,
+        "  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f "
+        "{1}\n",
         run.handle(), point);
   flush_output();
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
@@ -164,20 +180,21 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
 std::string queued_text(const RunDirectory& run, const Sent& sent) {
   std::vector<std::string> jobs;
   for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
-  return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` tells of it", run.id,
-                     jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
+  return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` tells of it",
+                     run.id, jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
 }
 
-Result<int> after_sending(const Cli& cli, const RunDirectory& run, const Sent& sent, RunInspector& inspector,
-                          const Follow& follow) {
+Result<int> after_sending(const Cli& cli, const RunDirectory& run, const Sent& sent,
+                          RunInspector& inspector, const Follow& follow) {
   if (sent.interrupted) {
     print_note(cli,
-               fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel {}` ends them", run.handle()));
+               fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel {}` ends them",
+                           run.handle()));
     return kExitInterrupted;
   }
   if (!follow.watch) return kExitOk;
-  return watch_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, sent.arrays.front().job.id,
-                          follow.json);
+  return watch_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created},
+                          sent.arrays.front().job.id, follow.json);
 }
 
 bool is_outcome_open(const Result<>& done) {
@@ -189,7 +206,8 @@ std::string ranges_of(const std::set<std::size_t>& tasks) {
   std::vector<std::string> parts;
   for (auto first = tasks.begin(); first != tasks.end();) {
     auto last = first;
-    for (auto next = std::next(last); next != tasks.end() && *next == *last + 1; ++next) last = next;
+    for (auto next = std::next(last); next != tasks.end() && *next == *last + 1; ++next)
+      last = next;
     parts.push_back(first == last ? std::to_string(*first) : fmt::format("{}-{}", *first, *last));
     first = std::next(last);
   }
@@ -203,9 +221,11 @@ struct Missing {
   std::string last_job;  ///< of the arrays that go on the last one's
 };
 
-Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep, RunInspector& inspector) {
+Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
+                             RunInspector& inspector) {
   std::vector<std::filesystem::path> current;
-  for (const auto& point : sweep.points) current.push_back(current_run_of(point_path(run.path, point)));
+  for (const auto& point : sweep.points)
+    current.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(current);
   Missing missing;
   std::map<std::size_t, std::set<std::size_t>> tasks;
@@ -221,11 +241,14 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep, Ru
     if (status.state == RunState::kUnknown && status.is_last_known)
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     const bool is_own = current[i] == point_path(run.path, point);
-    if (is_own && !is_final(status.state)) missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
-    if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused)) continue;
+    if (is_own && !is_final(status.state))
+      missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
+    if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
+      continue;
     // One who submits the point alone looks at the sweep's lock as we do at the point's.
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
-      return fail(Errc::kRefused, "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
+      return fail(Errc::kRefused,
+                  "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
     if (tasks[point.array].empty()) first_points[point.array] = i;
     tasks[point.array].insert(point.task);
     missing.points.push_back(current[i]);
@@ -257,26 +280,28 @@ std::string options_of_array(const std::string& script) {
   return text;
 }
 
-Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitPlan& plan, Provenance& provenance,
-                         RunInspector& inspector, const Follow& follow) {
-  const auto sweep = prepare_sweep(cli, prepared, max_array_size(cli.env, plan.clusters.value_or("")));
+Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitPlan& plan,
+                         Provenance& provenance, RunInspector& inspector, const Follow& follow) {
+  const auto sweep =
+      prepare_sweep(cli, prepared, max_array_size(cli.env, plan.clusters.value_or("")));
   if (!sweep) return tl::unexpected(sweep.error());
   Executor& executor = inspector.executor_of(plan.server);
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < sweep->arrays.size(); ++i) {
-    const auto first =
-        std::find_if(sweep->points.begin(), sweep->points.end(), [&](const auto& point) { return point.array == i; });
-    arrays.push_back({i, sweep->arrays[i].script, std::nullopt,
-                      fmt::format("point {}: {}", first - sweep->points.begin(), describe(first->values))});
+    const auto first = std::find_if(sweep->points.begin(), sweep->points.end(),
+                                    [&](const auto& point) { return point.array == i; });
+    arrays.push_back(
+        {i, sweep->arrays[i].script, std::nullopt,
+         fmt::format("point {}: {}", first - sweep->points.begin(), describe(first->values))});
   }
   std::vector<LogFolders> logs;
   for (const ArrayToSend& one : arrays) {
-    logs.push_back(
-        find_log_folders({one.script, prepared.plan.folder, "", &prepared.loaded, plan.log_pattern.has_value()}));
+    logs.push_back(find_log_folders(
+        {one.script, prepared.plan.folder, "", &prepared.loaded, plan.log_pattern.has_value()}));
     DLRUN_TRY(check_log_folders(cli, logs.back()));
   }
-  DLRUN_TRY(
-      test_and_order(cli, std::filesystem::path(prepared.plan.runs_dir) / prepared.plan.name, arrays, plan, executor));
+  DLRUN_TRY(test_and_order(cli, std::filesystem::path(prepared.plan.runs_dir) / prepared.plan.name,
+                           arrays, plan, executor));
   DLRUN_TRY(fetch_downloads(cli, prepared.loaded));
   if (!prepared.plan.agent.empty()) DLRUN_TRY(stage(cli, prepared.plan.runs_dir));
   const auto run = record_sweep(cli, prepared, *sweep, plan.secrets);
@@ -297,14 +322,16 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
     done = send(cli, *run, arrays, submit, sweep->max_parallel.has_value(), "", executor, sent);
   }
   if (auto written = provenance.write(run->path); !written) {
-    print_warning(cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
+    print_warning(
+        cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }
   if (!done && !is_outcome_open(done)) {
     // What was not taken will not read its secrets.
     std::set<std::size_t> taken;
     for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(arrays[i].array);
     for (const PlannedPoint& point : sweep->points) {
-      if (!taken.contains(point.array)) remove_secrets(array_path(run->path, point.array) / std::to_string(point.task));
+      if (!taken.contains(point.array))
+        remove_secrets(array_path(run->path, point.array) / std::to_string(point.task));
     }
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
@@ -322,21 +349,24 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
   return after_sending(cli, *run, sent, inspector, follow);
 }
 
-Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector& inspector, const Follow& follow) {
+Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector& inspector,
+                           const Follow& follow) {
   const RunDirectory run{entry.id, entry.name, entry.path, entry.created};
   const auto sweep = read_sweep(run.path);
   if (!sweep) return tl::unexpected(sweep.error());
   Sent sent;
   std::size_t points = 0;
   {
-    // Held while it is found out what is missing, too: of two who go on with a sweep at once, one does.
+    // Held while it is found out what is missing, too: of two who go on with a sweep at once, one
+    // does.
     const auto lock = SubmissionLock::take(run.path);
     if (!lock) return tl::unexpected(lock.error());
     auto missing = find_missing(entry, *sweep, inspector);
     if (!missing) return tl::unexpected(missing.error());
     if (missing->points.empty()) {
       return fail(Errc::kUsage,
-                  "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point again, `dlrun submit "
+                  "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
+                  "again, `dlrun submit "
                   "{1}` all",
                   run.id, (run.path / "resolved.yaml").string());
     }
@@ -365,12 +395,14 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
       DLRUN_TRY(write_secrets(point, plan->secrets));
       unmark_cancelled(point);
     }
-    for (const ArrayToSend& one : missing->arrays) unmark_cancelled(array_path(run.path, one.array));
-    const auto done =
-        send(cli, run, missing->arrays, *plan, sweep->max_parallel.has_value(), missing->last_job, executor, sent);
+    for (const ArrayToSend& one : missing->arrays)
+      unmark_cancelled(array_path(run.path, one.array));
+    const auto done = send(cli, run, missing->arrays, *plan, sweep->max_parallel.has_value(),
+                           missing->last_job, executor, sent);
     if (!done && !is_outcome_open(done)) {
       std::set<std::filesystem::path> taken;
-      for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(array_path(run.path, missing->arrays[i].array));
+      for (std::size_t i = 0; i < sent.arrays.size(); ++i)
+        taken.insert(array_path(run.path, missing->arrays[i].array));
       for (const auto& point : missing->points) {
         if (!taken.contains(point.parent_path())) remove_secrets(point);
       }
@@ -382,7 +414,10 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
         if (follow.json) {
           tell_json(cli, run, sent, points, sweep->max_parallel, nullptr);
         } else {
-          tell(cli, run, fmt::format("{} of {} points, which Slurm did not have", points, sweep->points.size()), sent);
+          tell(cli, run,
+               fmt::format("{} of {} points, which Slurm did not have", points,
+                           sweep->points.size()),
+               sent);
         }
       },
       queued_text(run, sent)));

@@ -41,12 +41,14 @@ void take_record(TopPoint& point, const RunRecord& record) {
   point.result = record.result;
 }
 
-Result<PointsNow> take_points(RunInspector& inspector, const IndexEntry& run, std::chrono::milliseconds max_age) {
+Result<PointsNow> take_points(RunInspector& inspector, const IndexEntry& run,
+                              std::chrono::milliseconds max_age) {
   const auto sweep = read_sweep(run.path);
   if (!sweep) return tl::unexpected(sweep.error());
   PointsNow now;
   std::vector<std::filesystem::path> paths;
-  for (const auto& point : sweep->points) paths.push_back(current_run_of(point_path(run.path, point)));
+  for (const auto& point : sweep->points)
+    paths.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(paths, max_age);
   for (std::size_t at = 0; at < states.size(); ++at) {
     TopPoint& point = now.points.emplace_back();
@@ -116,8 +118,8 @@ struct TopFeed::Shared {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::shared_ptr<const TopPicture> picture;                  // guarded by mutex, like all below
-  RunStatus asked;                                            // as the executor's last answer made it
+  std::shared_ptr<const TopPicture> picture;  // guarded by mutex, like all below
+  RunStatus asked;                            // as the executor's last answer made it
   std::shared_ptr<const std::vector<TopPoint>> asked_points;  // the same of a sweep's points
   bool is_asking_due = false;
   bool is_closing = false;
@@ -187,13 +189,15 @@ struct TopFeed::Shared {
       }
       struct stat info {};
       const bool has_ranks = ::stat((run.path / "ranks.json").c_str(), &info) == 0;
-      if (has_ranks && (info.st_mtim.tv_sec != ranks_written.tv_sec || info.st_mtim.tv_nsec != ranks_written.tv_nsec)) {
+      if (has_ranks && (info.st_mtim.tv_sec != ranks_written.tv_sec ||
+                        info.st_mtim.tv_nsec != ranks_written.tv_nsec)) {
         ranks_written = info.st_mtim;
         if (auto ranks = read_ranks(run.path)) now.ranks = std::move(*ranks);
       }
       const RunRecord& record = now.history.record();
       const std::lock_guard lock(mutex);
-      if (record.has_events != before.has_events || record.ended != before.ended || record.attempt != before.attempt) {
+      if (record.has_events != before.has_events || record.ended != before.ended ||
+          record.attempt != before.attempt) {
         is_asking_due = true;
         changed.notify_all();
       }

@@ -1,6 +1,6 @@
 #pragma once
-// What `dlrun top` shows, kept up to date by threads of its own: neither a controller that does not answer nor a file
-// system that hangs keeps the screen from being drawn and left.
+// What `dlrun top` shows, kept up to date by threads of its own: neither a controller that does not
+// answer nor a file system that hangs keeps the screen from being drawn and left.
 
 #include <chrono>
 #include <memory>

@@ -92,8 +92,8 @@ class EventsStamp {
 
 }  // namespace
 
-Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run, const WatchOptions& options,
-                            const Interrupt& interrupt) {
+Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                            const WatchOptions& options, const Interrupt& interrupt) {
   LogPrinter log(cli, run, options);
   EventsStamp events(run.path / "events.jsonl");
   Backoff backoff;

@@ -24,9 +24,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-constexpr std::size_t kReasonLimitBytes = 400;  ///< keeps a line below PIPE_BUF, so that it is written in one piece
+constexpr std::size_t kReasonLimitBytes =
+    400;  ///< keeps a line below PIPE_BUF, so that it is written in one piece
 
-/// Opens a regular file for appending, or makes it; never waits for a reader, as a FIFO in its place would make it.
+/// Opens a regular file for appending, or makes it; never waits for a reader, as a FIFO in its
+/// place would make it.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd fd(::open(file.c_str(), kFlags, 0666));
@@ -48,7 +50,8 @@ Result<> append(const std::filesystem::path& file, std::string lines) {
   const auto fd = open_to_append(file);
   if (!fd) return tl::unexpected(fd.error());
   if (has_torn_end(fd->get())) lines.insert(0, 1, '\n');
-  if (auto written = write_all(fd->get(), lines); !written) return within(file.string(), written.error());
+  if (auto written = write_all(fd->get(), lines); !written)
+    return within(file.string(), written.error());
   if (::fsync(fd->get()) != 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
   return {};
 }
@@ -60,16 +63,18 @@ std::string text(const Json& json, std::string_view key) {
 
 std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
-  constexpr std::int64_t kLatest = 253'402'300'799;  // the year 9999's end: a time that can be printed
+  constexpr std::int64_t kLatest =
+      253'402'300'799;  // the year 9999's end: a time that can be printed
   const bool is_number = found != json.end() && found->is_number_integer();
-  const auto seconds = is_number ? std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, kLatest) : 0;
+  const auto seconds =
+      is_number ? std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, kLatest) : 0;
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));
 }
 
 /// One plain name: a line that names a range or an option of a command is not ours.
 bool is_node_name(const std::string& name) {
-  return !name.empty() && name.size() <= 255 && name.front() != '-' && name.find_first_of("[],") == std::string::npos &&
-         check_hostlist(name).has_value();
+  return !name.empty() && name.size() <= 255 && name.front() != '-' &&
+         name.find_first_of("[],") == std::string::npos && check_hostlist(name).has_value();
 }
 
 Result<std::string> read_tail(const std::filesystem::path& file) {
@@ -101,11 +106,14 @@ Result<> remember_bad_nodes(const std::filesystem::path& file, std::span<const B
   return lines.empty() ? Result<>() : append(file, std::move(lines));
 }
 
-Result<> forget_bad_node(const std::filesystem::path& file, const std::string& node, std::chrono::sys_seconds now) {
-  return append(file, to_checked_line(Json{{"forget", node}, {"since", now.time_since_epoch().count()}}));
+Result<> forget_bad_node(const std::filesystem::path& file, const std::string& node,
+                         std::chrono::sys_seconds now) {
+  return append(file,
+                to_checked_line(Json{{"forget", node}, {"since", now.time_since_epoch().count()}}));
 }
 
-Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file, std::chrono::sys_seconds now) {
+Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file,
+                                            std::chrono::sys_seconds now) {
   const auto tail = read_tail(file);
   if (!tail && tail.error().code == Errc::kNotFound) return std::vector<BadNode>();
   if (!tail) return tl::unexpected(tail.error());

@@ -21,8 +21,8 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 }  // namespace
 
 bool is_within(std::string_view text, const JsonLimits& limits) {
-  // Up to the first byte that is no JSON this sees the strings and brackets that the parser sees, and the
-  // parser stops there. What it counts is therefore never less than what the parser makes.
+  // Up to the first byte that is no JSON this sees the strings and brackets that the parser sees,
+  // and the parser stops there. What it counts is therefore never less than what the parser makes.
   const std::size_t deepest = std::min(limits.depth, kDeepest);
   struct Open {
     bool is_object = false;
@@ -46,7 +46,8 @@ bool is_within(std::string_view text, const JsonLimits& limits) {
         break;
       case ',':
         if (++values > limits.values) return false;
-        if (depth > 0 && open[depth - 1].is_object && ++open[depth - 1].commas >= limits.members) return false;
+        if (depth > 0 && open[depth - 1].is_object && ++open[depth - 1].commas >= limits.members)
+          return false;
         break;
       default:
         break;

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-extern "C" char** environ;  // NOLINT(readability-redundant-declaration): unistd.h declares it for _GNU_SOURCE only
+extern "C" char** environ;  // NOLINT(readability-redundant-declaration): unistd.h declares it for
+                            // _GNU_SOURCE only
 
 namespace dlrun {
 
@@ -39,7 +40,8 @@ void Env::unset(std::string_view name) {
   if (found != values_.end()) values_.erase(found);
 }
 
-void Env::remove_matching(const std::vector<std::string_view>& patterns, const std::vector<std::string_view>& keep) {
+void Env::remove_matching(const std::vector<std::string_view>& patterns,
+                          const std::vector<std::string_view>& keep) {
   std::erase_if(values_, [&](const auto& entry) {
     const std::string_view name = entry.first;
     if (std::find(keep.begin(), keep.end(), name) != keep.end()) return false;

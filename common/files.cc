@@ -22,7 +22,8 @@ void UniqueFd::reset(int fd) {
 
 std::string errno_text(int error) {
   const char* name = strerrorname_np(error);
-  return fmt::format("{} ({})", strerrordesc_np(error) != nullptr ? strerrordesc_np(error) : "unknown error",
+  return fmt::format("{} ({})",
+                     strerrordesc_np(error) != nullptr ? strerrordesc_np(error) : "unknown error",
                      name != nullptr ? name : std::to_string(error));
 }
 
@@ -46,7 +47,8 @@ Result<> write_all(int fd, std::string_view bytes) {
 
 Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open() && errno == EACCES) return {};  // a folder that we may write, but not read, cannot be synced
+  if (!fd.is_open() && errno == EACCES)
+    return {};  // a folder that we may write, but not read, cannot be synced
   // Some network file systems refuse fsync of a folder; their rename is durable by their own rules.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
     return fail(Errc::kIo, "{}: {}", directory.string(), errno_text(errno));
@@ -57,11 +59,13 @@ Result<> sync_directory(const fs::path& directory) {
 namespace {
 
 /// name: the file that a message is about.
-Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode, const fs::path& name) {
+Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode,
+                      const fs::path& name) {
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file.is_open()) {
     const int error = errno;
-    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", name.string(), errno_text(error));
+    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", name.string(),
+                errno_text(error));
   }
   auto written = write_all(file.get(), content);
   if (written && fsync(file.get()) != 0) written = fail(Errc::kIo, "{}", errno_text(errno));
@@ -78,7 +82,8 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
 
 Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_t mode) {
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const fs::path temporary = directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
+  const fs::path temporary =
+      directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
   DLRUN_TRY(write_synced(temporary, content, mode, path));
   if (rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
@@ -98,9 +103,11 @@ Named name_exclusively(const fs::path& temporary, const fs::path& path) {
   const int error = errno;
   struct stat status {};
   // NFS: the reply was lost, and the repeated request finds what the first one made.
-  if (error == EEXIST && stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2) return Named::kDone;
+  if (error == EEXIST && stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2)
+    return Named::kDone;
   if (error == EEXIST) return Named::kExists;
-  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return Named::kDone;
+  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0)
+    return Named::kDone;
   return errno == EEXIST ? Named::kExists : Named::kCannot;
 }
 
@@ -108,11 +115,13 @@ Named name_exclusively(const fs::path& temporary, const fs::path& path) {
 
 Result<> create_file_exclusive(const fs::path& path, std::string_view content, mode_t mode) {
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const fs::path temporary = directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
+  const fs::path temporary =
+      directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
   DLRUN_TRY(write_synced(temporary, content, mode, path));
   const auto named = name_exclusively(temporary, path);
   unlink(temporary.c_str());
-  if (named == Named::kExists) return fail(Errc::kRefused, "{}: {}", path.string(), errno_text(EEXIST));
+  if (named == Named::kExists)
+    return fail(Errc::kRefused, "{}: {}", path.string(), errno_text(EEXIST));
   if (named == Named::kCannot) DLRUN_TRY(write_synced(path, content, mode, path));
   return sync_directory(directory);
 }
@@ -129,8 +138,10 @@ Result<> make_directories(const fs::path& path, mode_t mode) {
     const int error = errno;
     // EACCES, EROFS: a parent may be unwritable and exist all the same.
     struct stat status {};
-    if (stat(built.c_str(), &status) != 0) return fail(Errc::kIo, "{}: {}", built.string(), errno_text(error));
-    if (!S_ISDIR(status.st_mode)) return fail(Errc::kIo, "{}: exists and is not a directory", built.string());
+    if (stat(built.c_str(), &status) != 0)
+      return fail(Errc::kIo, "{}: {}", built.string(), errno_text(error));
+    if (!S_ISDIR(status.st_mode))
+      return fail(Errc::kIo, "{}: exists and is not a directory", built.string());
   }
   return {};
 }

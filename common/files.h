@@ -1,5 +1,6 @@
 #pragma once
-// Files that are written whole or not at all, directories that are private, descriptors that close themselves.
+// Files that are written whole or not at all, directories that are private, descriptors that close
+// themselves.
 
 #include <sys/types.h>
 
@@ -37,19 +38,24 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-/// The whole file. Fails with kNotFound, kIo, or kInvalid when it is larger than limit_bytes or not a regular file.
-[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit_bytes);
+/// The whole file. Fails with kNotFound, kIo, or kInvalid when it is larger than limit_bytes or not
+/// a regular file.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
+                                            std::size_t limit_bytes);
 
-/// Writes path whole: a temporary file beside it, fsync, rename, fsync of the folder. A reader sees the old content or
-/// the new; after a failure the old file is untouched and the temporary is gone. mode is the new file's.
-[[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path, std::string_view content,
-                                         mode_t mode = 0600);
+/// Writes path whole: a temporary file beside it, fsync, rename, fsync of the folder. A reader sees
+/// the old content or the new; after a failure the old file is untouched and the temporary is gone.
+/// mode is the new file's.
+[[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path,
+                                         std::string_view content, mode_t mode = 0600);
 
-/// Creates path whole or not at all; of several that try, one succeeds. Fails with kRefused when it exists already.
-[[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path, std::string_view content,
-                                             mode_t mode = 0600);
+/// Creates path whole or not at all; of several that try, one succeeds. Fails with kRefused when it
+/// exists already.
+[[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path,
+                                             std::string_view content, mode_t mode = 0600);
 
-/// Creates path and the missing directories above it with mode 0700. An existing directory is left as it is.
+/// Creates path and the missing directories above it with mode 0700. An existing directory is left
+/// as it is.
 [[nodiscard]] Result<> make_private_directories(const std::filesystem::path& path);
 
 /// What was renamed or made in it stays after a power loss.

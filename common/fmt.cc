@@ -1,6 +1,6 @@
-// The library {fmt}, compiled once. Debian packages it as a shared library, which a static agent cannot use, or as
-// headers, which cost every file of ours three seconds. These are the instantiations that its headers leave to a
-// library.
+// The library {fmt}, compiled once. Debian packages it as a shared library, which a static agent
+// cannot use, or as headers, which cost every file of ours three seconds. These are the
+// instantiations that its headers leave to a library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
@@ -15,7 +15,8 @@ template FMT_API std::locale locale_ref::get<std::locale>() const;
 template FMT_API thousands_sep_result<char> thousands_sep_impl(locale_ref);
 template FMT_API char decimal_point_impl(locale_ref);
 template FMT_API void buffer<char>::append(const char*, const char*);
-template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+template FMT_API void vformat_to(buffer<char>&, string_view,
+                                 basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
 
 }  // namespace detail
 FMT_END_NAMESPACE

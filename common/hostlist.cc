@@ -28,17 +28,20 @@ std::size_t position_of(std::string_view part, std::string_view expression) {
   return static_cast<std::size_t>(part.data() - expression.data()) + 1;
 }
 
-tl::unexpected<Error> malformed(std::string_view expression, std::string_view at, std::string_view what) {
-  return fail(Errc::kInvalid, "node list '{}': {} at character {}", printable(expression.substr(0, kShown)), what,
-              position_of(at, expression));
+tl::unexpected<Error> malformed(std::string_view expression, std::string_view at,
+                                std::string_view what) {
+  return fail(Errc::kInvalid, "node list '{}': {} at character {}",
+              printable(expression.substr(0, kShown)), what, position_of(at, expression));
 }
 
 Result<std::uint64_t> parse_number(std::string_view digits, std::string_view expression) {
-  const bool is_decimal = !digits.empty() && digits.size() <= 18 &&
-                          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_decimal =
+      !digits.empty() && digits.size() <= 18 &&
+      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!is_decimal) {
     return malformed(expression, digits,
-                     fmt::format("'{}' is not a number of at most 18 digits", printable(digits.substr(0, kShown))));
+                     fmt::format("'{}' is not a number of at most 18 digits",
+                                 printable(digits.substr(0, kShown))));
   }
   return static_cast<std::uint64_t>(*parse_int(digits));
 }
@@ -76,7 +79,8 @@ Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view ex
       name = {};
     } else {
       const std::size_t close = name.find(']', open);
-      if (close == std::string_view::npos) return malformed(expression, name.substr(open), "'[' is not closed");
+      if (close == std::string_view::npos)
+        return malformed(expression, name.substr(open), "'[' is not closed");
       auto ranges = parse_ranges(name.substr(open + 1, close - open - 1), expression);
       if (!ranges) return tl::unexpected(ranges.error());
       piece.ranges = std::move(*ranges);
@@ -108,7 +112,8 @@ std::string padded(std::uint64_t number, std::size_t width) {
   return fmt::format("{:0{}}", number, width);
 }
 
-void append_names(std::span<const Piece> pieces, const std::string& prefix, std::vector<std::string>& hosts) {
+void append_names(std::span<const Piece> pieces, const std::string& prefix,
+                  std::vector<std::string>& hosts) {
   if (pieces.empty()) {
     hosts.push_back(prefix);
     return;
@@ -129,7 +134,8 @@ void append_names(std::span<const Piece> pieces, const std::string& prefix, std:
 Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, std::size_t limit) {
   std::vector<std::vector<Piece>> names;
   if (expression.empty()) return names;
-  if (expression.size() > (1U << 20U)) return fail(Errc::kInvalid, "node list is longer than 1 MiB");
+  if (expression.size() > (1U << 20U))
+    return fail(Errc::kInvalid, "node list is longer than 1 MiB");
   std::uint64_t all = 0;
   for (std::string_view name : split_names(expression)) {
     if (name.empty()) return malformed(expression, name, "an empty name");
@@ -140,13 +146,14 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
     for (const Piece& piece : *pieces) {
       if (piece.ranges.empty()) continue;
       std::uint64_t choices = 0;
-      for (const Range& range : piece.ranges) choices = std::min<std::uint64_t>(choices + range.count(), limit + 1);
+      for (const Range& range : piece.ranges)
+        choices = std::min<std::uint64_t>(choices + range.count(), limit + 1);
       count = std::min<std::uint64_t>(count * choices, limit + 1);
     }
     all += count;
     if (all > limit) {
-      return fail(Errc::kInvalid, "node list '{}' names more than {} nodes", printable(expression.substr(0, kShown)),
-                  limit);
+      return fail(Errc::kInvalid, "node list '{}' names more than {} nodes",
+                  printable(expression.substr(0, kShown)), limit);
     }
     names.push_back(std::move(*pieces));
   }
@@ -173,14 +180,19 @@ Result<> check_hostlist(std::string_view expression) {
   const auto* const wrong = std::find_if_not(expression.begin(), expression.end(), is_fine);
   if (wrong != expression.end()) {
     const auto at = expression.substr(static_cast<std::size_t>(wrong - expression.begin()));
-    if (*wrong == '/') return malformed(expression, at, "'/': a file of names is not taken here, write the names;");
-    if (*wrong == ' ') return malformed(expression, at, "a space; names are separated by commas alone:");
+    if (*wrong == '/')
+      return malformed(expression, at, "'/': a file of names is not taken here, write the names;");
+    if (*wrong == ' ')
+      return malformed(expression, at, "a space; names are separated by commas alone:");
     // Of a character of several bytes, all.
     std::size_t bytes = 1;
     while (bytes < at.size() && (static_cast<unsigned char>(at[bytes]) & 0xc0U) == 0x80U) ++bytes;
-    return malformed(expression, at, fmt::format("'{}', which no node's name has,", printable(at.substr(0, bytes))));
+    return malformed(
+        expression, at,
+        fmt::format("'{}', which no node's name has,", printable(at.substr(0, bytes))));
   }
-  if (const auto names = parse_list(expression, kSlurmsRange); !names) return tl::unexpected(names.error());
+  if (const auto names = parse_list(expression, kSlurmsRange); !names)
+    return tl::unexpected(names.error());
   return {};
 }
 
@@ -218,13 +230,15 @@ std::string compress_hostlist(std::span<const std::string> hosts) {
     std::size_t taken = 0;
     while (i < hosts.size()) {
       const Numbered start = take_apart(hosts[i]);
-      if (start.digits.empty() || start.prefix != first.prefix || start.suffix != first.suffix) break;
+      if (start.digits.empty() || start.prefix != first.prefix || start.suffix != first.suffix)
+        break;
       std::string_view last = start.digits;
       std::size_t next = i + 1;
       while (next < hosts.size()) {
         const Numbered candidate = take_apart(hosts[next]);
         if (candidate.prefix != first.prefix || candidate.suffix != first.suffix) break;
-        if (candidate.digits != padded(static_cast<std::uint64_t>(*parse_int(last)) + 1, last.size()) ||
+        if (candidate.digits !=
+                padded(static_cast<std::uint64_t>(*parse_int(last)) + 1, last.size()) ||
             candidate.digits.size() != last.size()) {
           break;
         }

@@ -26,7 +26,8 @@ std::string checksum(std::string_view bytes) {
 }  // namespace
 
 std::string to_checked_line(const nlohmann::ordered_json& object) {
-  return checked_line_of_text(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return checked_line_of_text(
+      object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 std::string checked_line_of_text(std::string_view object) {
@@ -37,7 +38,8 @@ std::string checked_line_of_text(std::string_view object) {
 bool has_checksum(std::string_view line) {
   if (line.size() < kTailLength + 1 || !line.ends_with("\"}")) return false;
   const std::string_view tail = line.substr(line.size() - kTailLength);
-  return tail.starts_with(kMark) && tail.substr(kMark.size(), 8) == checksum(line.substr(0, line.size() - kTailLength));
+  return tail.starts_with(kMark) &&
+         tail.substr(kMark.size(), 8) == checksum(line.substr(0, line.size() - kTailLength));
 }
 
 std::optional<nlohmann::ordered_json> parse_checked_line(std::string_view line) {
@@ -95,7 +97,8 @@ std::optional<std::string_view> LineReader::next() {
   line_ = next_;
   for (;;) {
     const auto* from = buffer_.data() + begin_ + searched_;
-    const auto* newline = static_cast<const char*>(std::memchr(from, '\n', size_ - begin_ - searched_));
+    const auto* newline =
+        static_cast<const char*>(std::memchr(from, '\n', size_ - begin_ - searched_));
     if (newline != nullptr) {
       const auto length = static_cast<std::size_t>(newline - (buffer_.data() + begin_));
       const std::string_view line(buffer_.data() + begin_, length);

@@ -17,9 +17,9 @@ struct OwnedText {
   uid_t owner = 0;
 };
 
-/// The whole file, with the owner of what was read: no other file can have taken its place in between. Fails as
-/// read_untrusted() does.
-[[nodiscard]] Result<OwnedText> read_owned_file(const std::filesystem::path& path, std::size_t limit_bytes,
-                                                Links links);
+/// The whole file, with the owner of what was read: no other file can have taken its place in
+/// between. Fails as read_untrusted() does.
+[[nodiscard]] Result<OwnedText> read_owned_file(const std::filesystem::path& path,
+                                                std::size_t limit_bytes, Links links);
 
 }  // namespace dlrun

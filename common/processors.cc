@@ -24,11 +24,13 @@ std::vector<std::int64_t> numbers_in(const fs::path& file) {
   std::vector<std::int64_t> numbers;
   const auto text = read_file(file, kFileLimit);
   if (!text) return numbers;
-  for (const std::string_view word : split(trim(*text), ' ')) numbers.push_back(parse_int(word).value_or(-1));
+  for (const std::string_view word : split(trim(*text), ' '))
+    numbers.push_back(parse_int(word).value_or(-1));
   return numbers;
 }
 
-/// Returns the quota of one group. Version 2 says "QUOTA PERIOD", version 1 has a file for each; "max" or -1: none.
+/// Returns the quota of one group. Version 2 says "QUOTA PERIOD", version 1 has a file for each;
+/// "max" or -1: none.
 std::optional<double> quota_of(const fs::path& group) {
   auto numbers = numbers_in(group / "cpu.max");
   if (numbers.empty()) {
@@ -40,7 +42,8 @@ std::optional<double> quota_of(const fs::path& group) {
   return static_cast<double>(numbers[0]) / static_cast<double>(numbers[1]);
 }
 
-/// Lowers least to the smallest quota from mount/group up to mount. A container may see only the upper ones.
+/// Lowers least to the smallest quota from mount/group up to mount. A container may see only the
+/// upper ones.
 void lower(std::optional<double>& least, const fs::path& mount, const fs::path& group) {
   fs::path at = mount;
   const auto look = [&] {
@@ -59,13 +62,16 @@ void lower(std::optional<double>& least, const fs::path& mount, const fs::path& 
 ProcessorSet own_processors() {
   ProcessorSet own;
   constexpr std::size_t kMost = ProcessorSet().size();
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMost), [](cpu_set_t* at) { CPU_FREE(at); });
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMost),
+                                                             [](cpu_set_t* at) { CPU_FREE(at); });
   if (set != nullptr && ::sched_getaffinity(0, CPU_ALLOC_SIZE(kMost), set.get()) == 0) {
-    for (std::size_t i = 0; i < kMost; ++i) own[i] = CPU_ISSET_S(i, CPU_ALLOC_SIZE(kMost), set.get());
+    for (std::size_t i = 0; i < kMost; ++i)
+      own[i] = CPU_ISSET_S(i, CPU_ALLOC_SIZE(kMost), set.get());
     return own;
   }
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
-  for (std::size_t i = 0; i < std::min(kMost, static_cast<std::size_t>(std::max(online, 1L))); ++i) own.set(i);
+  for (std::size_t i = 0; i < std::min(kMost, static_cast<std::size_t>(std::max(online, 1L))); ++i)
+    own.set(i);
   return own;
 }
 

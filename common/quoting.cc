@@ -16,9 +16,10 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // A leading '=' is expanded by zsh; a '=' elsewhere could make an assignment of a first word, which callers never
-  // pass.
-  if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
+  // A leading '=' is expanded by zsh; a '=' elsewhere could make an assignment of a first word,
+  // which callers never pass.
+  if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
+    return std::string(text);
   const bool has_return = text.find('\r') != std::string_view::npos;
   std::string quoted = has_return ? "$'" : "'";
   for (char c : text) {
@@ -47,12 +48,14 @@ std::string shell_quote_all(std::span<const std::string> words) {
 Result<std::string> sbatch_quote(std::string_view value) {
   for (std::size_t i = 0; i < value.size(); ++i) {
     if (is_control(value[i])) {
-      return fail(Errc::kInvalid,
-                  "byte 0x{:02x} at offset {} cannot stand in an #SBATCH line: remove control characters",
-                  static_cast<unsigned char>(value[i]), i);
+      return fail(
+          Errc::kInvalid,
+          "byte 0x{:02x} at offset {} cannot stand in an #SBATCH line: remove control characters",
+          static_cast<unsigned char>(value[i]), i);
     }
   }
-  if (!value.empty() && std::all_of(value.begin(), value.end(), is_plain)) return std::string(value);
+  if (!value.empty() && std::all_of(value.begin(), value.end(), is_plain))
+    return std::string(value);
   std::string quoted = "\"";
   for (char c : value) {
     if (c == '\\' || c == '"') quoted += '\\';

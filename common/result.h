@@ -1,5 +1,6 @@
 #pragma once
-// What a function that can fail returns. Nothing here throws; a library's exceptions are caught where it is called.
+// What a function that can fail returns. Nothing here throws; a library's exceptions are caught
+// where it is called.
 
 #include <string>
 #include <string_view>
@@ -36,7 +37,8 @@ using Result = tl::expected<T, Error>;
 
 /// return fail(Errc::kNotFound, "{}: no such run", name);
 template <typename... Args>
-[[nodiscard]] tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format, Args&&... args) {
+[[nodiscard]] tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format,
+                                         Args&&... args) {
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 

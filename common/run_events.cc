@@ -23,7 +23,8 @@ constexpr std::string_view kBeforeKind = R"(","event":")";
 constexpr std::size_t kTimeLength = std::string_view("2026-11-21T12:00:00.000Z").size();
 
 bool is_kept_in_result(std::string_view name, const Json& value) {
-  if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" || name == "crc")
+  if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" ||
+      name == "crc")
     return false;
   if (name.size() > kLongestName) return false;
   if (value.is_string()) return value.get_ref<const std::string&>().size() <= kLongestText;
@@ -55,7 +56,8 @@ std::string_view kind_of_line(std::string_view line) {
 }
 
 std::optional<std::int64_t> time_of_line(std::string_view line) {
-  if (!line.starts_with(kBeforeTime) || line.size() < kBeforeTime.size() + kTimeLength) return std::nullopt;
+  if (!line.starts_with(kBeforeTime) || line.size() < kBeforeTime.size() + kTimeLength)
+    return std::nullopt;
   const auto text = line.substr(kBeforeTime.size(), kTimeLength);
   const auto number = [&](std::size_t at, std::size_t digits) -> std::int64_t {
     std::int64_t value = 0;
@@ -66,23 +68,28 @@ std::optional<std::int64_t> time_of_line(std::string_view line) {
     return value;
   };
   const auto year = number(0, 4), month = number(5, 2), day = number(8, 2);
-  const auto hour = number(11, 2), minute = number(14, 2), second = number(17, 2), milli = number(20, 3);
-  if (year < 0 || month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || minute < 0 || second < 0 || milli < 0)
+  const auto hour = number(11, 2), minute = number(14, 2), second = number(17, 2),
+             milli = number(20, 3);
+  if (year < 0 || month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || minute < 0 ||
+      second < 0 || milli < 0)
     return std::nullopt;
   const std::chrono::sys_days date{std::chrono::year(static_cast<int>(year)) /
                                    std::chrono::month(static_cast<unsigned>(month)) /
                                    std::chrono::day(static_cast<unsigned>(day))};
-  return (((date.time_since_epoch().count() * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
+  return (((date.time_since_epoch().count() * 24 + hour) * 60 + minute) * 60 + second) * 1000 +
+         milli;
 }
 
 Json kept_progress(const Json& body) {
   Json kept = Json::object();
   if (!body.is_object()) return kept;
   for (const auto name : kCounts) {
-    if (const auto found = body.find(name); found != body.end() && found->is_number_integer()) kept[name] = *found;
+    if (const auto found = body.find(name); found != body.end() && found->is_number_integer())
+      kept[name] = *found;
   }
   for (const auto name : kNumbers) {
-    if (const auto found = body.find(name); found != body.end() && found->is_number()) kept[name] = *found;
+    if (const auto found = body.find(name); found != body.end() && found->is_number())
+      kept[name] = *found;
   }
   return kept;
 }

@@ -24,7 +24,8 @@ Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 Sha256::~Sha256() = default;
 
 void Sha256::update(std::string_view bytes) {
-  crypto_hash_sha256_update(state_.get(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  crypto_hash_sha256_update(state_.get(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                            bytes.size());
 }
 
 std::string Sha256::hex() {
@@ -57,7 +58,8 @@ Result<std::string> sha256_of_stream(int fd, const std::string& name,
 Result<std::string> sha256_of_file(const std::filesystem::path& path) {
   const auto fd = open_untrusted(path, Links::kFollow);
   if (!fd) return tl::unexpected(fd.error());
-  return sha256_of_stream(fd->get(), path.string(), [](std::string_view) -> Result<> { return {}; });
+  return sha256_of_stream(fd->get(), path.string(),
+                          [](std::string_view) -> Result<> { return {}; });
 }
 
 }  // namespace dlrun

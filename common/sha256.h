@@ -31,10 +31,10 @@ class Sha256 {
 
 [[nodiscard]] std::string sha256_of_text(std::string_view text);
 
-/// Of what fd has from where it stands to its end; each piece goes to sink, too, whose failure ends it. name: for
-/// messages.
-[[nodiscard]] Result<std::string> sha256_of_stream(int fd, const std::string& name,
-                                                   const std::function<Result<>(std::string_view)>& sink);
+/// Of what fd has from where it stands to its end; each piece goes to sink, too, whose failure ends
+/// it. name: for messages.
+[[nodiscard]] Result<std::string> sha256_of_stream(
+    int fd, const std::string& name, const std::function<Result<>(std::string_view)>& sink);
 
 /// kNotFound, or kIo.
 [[nodiscard]] Result<std::string> sha256_of_file(const std::filesystem::path& path);

@@ -39,15 +39,16 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 }
 
 /// In the child between fork and exec: only async-signal-safe calls.
-[[noreturn]] void start_program(const std::string& program, char** argv, char** envp, const char* directory, int in,
-                                int out, int err, int status_fd) {
+[[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
+                                const char* directory, int in, int out, int err, int status_fd) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGXFSZ, SIG_DFL);
   const bool is_there = directory == nullptr || chdir(directory) == 0;
-  if (is_there && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0) execve(program.c_str(), argv, envp);
+  if (is_there && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
+    execve(program.c_str(), argv, envp);
   const int error = is_there ? errno : -errno;  // of the directory: negative
   [[maybe_unused]] const ssize_t ignored = write(status_fd, &error, sizeof error);
   _exit(127);
@@ -86,45 +87,53 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
   bool is_told_to_end = false;
   fcntl(input.get(), F_SETFL, O_NONBLOCK);
   while (out.fd.is_open() || err.fd.is_open() || input.is_open()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return fail(Errc::kTimeout, "gave no answer within {} ms", command.timeout.count());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0)
+      return fail(Errc::kTimeout, "gave no answer within {} ms", command.timeout.count());
     if (!is_told_to_end && command.is_unwanted && command.is_unwanted()) {
       kill(child, SIGTERM);
       is_told_to_end = true;
     }
     std::array<pollfd, 3> waits{pollfd{out.fd.get(), POLLIN, 0}, pollfd{err.fd.get(), POLLIN, 0},
                                 pollfd{input.get(), POLLOUT, 0}};
-    if (poll(waits.data(), waits.size(), static_cast<int>(std::min<long long>(left, 1000))) < 0 && errno != EINTR) {
+    if (poll(waits.data(), waits.size(), static_cast<int>(std::min<long long>(left, 1000))) < 0 &&
+        errno != EINTR) {
       return fail(Errc::kIo, "poll: {}", errno_text(errno));
     }
-    if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) DLRUN_TRY(read_some(out, command.output_limit_bytes));
-    if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) DLRUN_TRY(read_some(err, command.output_limit_bytes));
+    if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+      DLRUN_TRY(read_some(out, command.output_limit_bytes));
+    if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+      DLRUN_TRY(read_some(err, command.output_limit_bytes));
     if ((waits[2].revents & (POLLOUT | POLLERR)) != 0) {
       const ssize_t written = write(input.get(), pending.data(), pending.size());
       if (written >= 0) pending.remove_prefix(static_cast<std::size_t>(written));
-      const bool is_broken =
-          written < 0 && errno != EINTR && errno != EAGAIN;  // the child closed its stdin: its choice
+      const bool is_broken = written < 0 && errno != EINTR &&
+                             errno != EAGAIN;  // the child closed its stdin: its choice
       if (pending.empty() || is_broken) input.reset();
     }
   }
   return {};
 }
 
-/// For the kernel to end a child that was killed. One that waits for a device or a network file system is left behind.
+/// For the kernel to end a child that was killed. One that waits for a device or a network file
+/// system is left behind.
 constexpr std::chrono::seconds kKillLimit{2};
 
-/// Reaps the child; kills it at the deadline. The outputs are closed, so this is short unless it daemonised its pipes
-/// away.
+/// Reaps the child; kills it at the deadline. The outputs are closed, so this is short unless it
+/// daemonised its pipes away.
 Result<int> reap(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;
   for (;;) {
     const pid_t done = waitpid(child, &status, WNOHANG);
-    if (done == child && is_killed) return fail(Errc::kTimeout, "did not end in time and was killed");
+    if (done == child && is_killed)
+      return fail(Errc::kTimeout, "did not end in time and was killed");
     if (done == child) return status;
     if (done < 0 && errno != EINTR) return fail(Errc::kIo, "waitpid: {}", errno_text(errno));
     if (is_killed && Clock::now() >= deadline) {
-      return fail(Errc::kTimeout, "did not end in time, was killed, and lives on: the kernel holds it");
+      return fail(Errc::kTimeout,
+                  "did not end in time, was killed, and lives on: the kernel holds it");
     }
     if (Clock::now() >= deadline) {
       kill(child, SIGKILL);
@@ -157,7 +166,8 @@ class IgnoreSigpipe {
 std::optional<std::string> find_program(std::string_view name, const Env& env) {
   const auto is_program = [](const std::string& path) {
     struct stat status {};
-    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
+    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+           access(path.c_str(), X_OK) == 0;
   };
   if (name.empty()) return std::nullopt;
   if (name.find('/') != std::string_view::npos) {
@@ -182,7 +192,8 @@ Result<Finished> run_command(const Command& command) {
   auto out = make_pipe();
   auto err = make_pipe();
   auto status = make_pipe();
-  if (!in || !out || !err || !status) return fail(Errc::kIo, "{}: no pipes left: {}", name, errno_text(errno));
+  if (!in || !out || !err || !status)
+    return fail(Errc::kIo, "{}: no pipes left: {}", name, errno_text(errno));
 
   const std::vector<std::string> entries = command.env.entries();
   std::vector<char*> argv = pointers(command.argv);
@@ -192,8 +203,9 @@ Result<Finished> run_command(const Command& command) {
   const pid_t child = fork();
   if (child < 0) return fail(Errc::kIo, "{}: fork: {}", name, errno_text(errno));
   if (child == 0) {
-    start_program(*program, argv.data(), envp.data(), command.directory ? command.directory->c_str() : nullptr,
-                  in->read_end.get(), out->write_end.get(), err->write_end.get(), status->write_end.get());
+    start_program(*program, argv.data(), envp.data(),
+                  command.directory ? command.directory->c_str() : nullptr, in->read_end.get(),
+                  out->write_end.get(), err->write_end.get(), status->write_end.get());
   }
   in->read_end.reset();
   out->write_end.reset();
@@ -201,17 +213,20 @@ Result<Finished> run_command(const Command& command) {
   status->write_end.reset();
   int exec_error = 0;
   ssize_t got = 0;
-  while ((got = read(status->read_end.get(), &exec_error, sizeof exec_error)) < 0 && errno == EINTR) {
+  while ((got = read(status->read_end.get(), &exec_error, sizeof exec_error)) < 0 &&
+         errno == EINTR) {
   }
 
   Finished finished;
   Capture captured_out{std::move(out->read_end), &finished.out};
   Capture captured_err{std::move(err->read_end), &finished.err};
-  const auto conversed = converse(command, child, std::move(in->write_end), captured_out, captured_err);
+  const auto conversed =
+      converse(command, child, std::move(in->write_end), captured_out, captured_err);
   if (!conversed) kill(child, SIGKILL);
   const auto reaped = reap(child, conversed ? deadline : Clock::now() + std::chrono::seconds(5));
   if (got == sizeof exec_error && exec_error < 0)
-    return fail(Errc::kIo, "{}, where {} is to run: {}", *command.directory, name, errno_text(-exec_error));
+    return fail(Errc::kIo, "{}, where {} is to run: {}", *command.directory, name,
+                errno_text(-exec_error));
   if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));
   if (!conversed) return within(name, conversed.error());
   if (!reaped) return within(name, reaped.error());

@@ -55,7 +55,8 @@ std::optional<double> parse_double(std::string_view text) {
   }
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty() || !std::isfinite(value)) {
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty() ||
+      !std::isfinite(value)) {
     return std::nullopt;
   }
   return value;
@@ -72,7 +73,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t substitution = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, substitution});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
     std::swap(before, above);
     std::swap(above, row);
@@ -80,7 +82,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
-std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates) {
+std::optional<std::string_view> nearest(std::string_view word,
+                                        std::span<const std::string_view> candidates) {
   std::optional<std::string_view> best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
@@ -158,18 +161,21 @@ std::string random_hex(std::size_t bytes) {
   std::size_t filled = 0;
   while (filled < bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
-    if (got > 0) filled += static_cast<std::size_t>(got);  // blocks only before the kernel's pool is seeded
+    if (got > 0)
+      filled += static_cast<std::size_t>(got);  // blocks only before the kernel's pool is seeded
   }
   return to_hex(random);
 }
 
 std::string utc_timestamp(std::chrono::system_clock::time_point when) {
-  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
   const std::time_t seconds = millis / 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                     utc.tm_hour, utc.tm_min, utc.tm_sec, millis % 1000);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                     millis % 1000);
 }
 
 namespace {
@@ -178,16 +184,19 @@ namespace {
 char32_t code_of(std::string_view character) {
   constexpr std::array<unsigned, 5> kOfFirst{0, 0, 0x1f, 0x0f, 0x07};
   char32_t code = static_cast<unsigned char>(character[0]) & kOfFirst.at(character.size());
-  for (const char c : character.substr(1)) code = code << 6U | (static_cast<unsigned char>(c) & 0x3fU);
+  for (const char c : character.substr(1))
+    code = code << 6U | (static_cast<unsigned char>(c) & 0x3fU);
   return code;
 }
 
-/// A well-formed character that changes how others look, or is not seen: C1 controls, line separators, those that turn
-/// the direction of what follows (Unicode's bidirectional controls: "Trojan source"), annotations and tags.
+/// A well-formed character that changes how others look, or is not seen: C1 controls, line
+/// separators, those that turn the direction of what follows (Unicode's bidirectional controls:
+/// "Trojan source"), annotations and tags.
 bool is_deceptive(std::string_view character) {
   const char32_t code = code_of(character);
-  return (code >= 0x80 && code <= 0x9f) || code == 0x061c || code == 0x180e || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
+  return (code >= 0x80 && code <= 0x9f) || code == 0x061c || code == 0x180e ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
          (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
 }
 
@@ -202,7 +211,8 @@ std::string printable(std::string_view text) {
       safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
       text.remove_prefix(1);
     } else if (length > 1 && is_deceptive(text.substr(0, length))) {
-      for (const char c : text.substr(0, length)) safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      for (const char c : text.substr(0, length))
+        safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
       text.remove_prefix(length);
     } else {
       safe += text.substr(0, length);

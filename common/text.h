@@ -18,7 +18,8 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 /// Not of a temporary string: the parts are views into text, and would outlive it in a range-for.
 template <typename Text>
-requires std::same_as<Text, std::string> std::vector<std::string_view> split(Text&& text, char separator)
+requires std::same_as<Text, std::string> std::vector<std::string_view> split(Text&& text,
+                                                                             char separator)
 = delete;
 
 /// Without leading and trailing spaces, tabs and line ends.
@@ -26,7 +27,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 
-/// The whole text as a decimal integer; nothing for an empty text, a sign without digits, trailing bytes or overflow.
+/// The whole text as a decimal integer; nothing for an empty text, a sign without digits, trailing
+/// bytes or overflow.
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view text);
 
 /// The whole text as a finite decimal number, with or without exponent.
@@ -35,7 +37,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// Levenshtein distance with transpositions (optimal string alignment), for spelling suggestions.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to word, if it is near enough to be a spelling error of it (distance <= max(1, length / 3)).
+/// The candidate nearest to word, if it is near enough to be a spelling error of it (distance <=
+/// max(1, length / 3)).
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 
@@ -56,7 +59,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// 2026-11-21T12:30:00.123Z
 [[nodiscard]] std::string utc_timestamp(std::chrono::system_clock::time_point when);
 
-/// Safe to print on a terminal: control, hidden and direction-turning characters and malformed UTF-8 as \xNN.
+/// Safe to print on a terminal: control, hidden and direction-turning characters and malformed
+/// UTF-8 as \xNN.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace dlrun

@@ -14,24 +14,29 @@ namespace dlrun {
 namespace fs = std::filesystem;
 
 Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
-  // Opening a device can have effects of its own: a tape rewinds. Only what is a regular file is opened.
-  // O_NONBLOCK is for a name that becomes a FIFO in between; it has no effect on regular files.
+  // Opening a device can have effects of its own: a tape rewinds. Only what is a regular file is
+  // opened. O_NONBLOCK is for a name that becomes a FIFO in between; it has no effect on regular
+  // files.
   struct stat status {};
-  const int found = links == Links::kRefuse ? lstat(path.c_str(), &status) : stat(path.c_str(), &status);
+  const int found =
+      links == Links::kRefuse ? lstat(path.c_str(), &status) : stat(path.c_str(), &status);
   const auto failed = [&] {
     const int error = errno;
-    return fail(error == ENOENT || error == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}", path.string(),
-                errno_text(error));
+    return fail(error == ENOENT || error == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
+                path.string(), errno_text(error));
   };
   if (found != 0) return failed();
   if (S_ISLNK(status.st_mode))
-    return fail(Errc::kInvalid, "{}: is a symbolic link, where dlrun writes a file of its own", path.string());
-  if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
-  UniqueFd file(
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::kRefuse ? O_NOFOLLOW : 0)));
+    return fail(Errc::kInvalid, "{}: is a symbolic link, where dlrun writes a file of its own",
+                path.string());
+  if (!S_ISREG(status.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+                                       (links == Links::kRefuse ? O_NOFOLLOW : 0)));
   if (!file.is_open()) return failed();
   if (fstat(file.get(), &status) != 0) return failed();
-  if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
+  if (!S_ISREG(status.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
   return file;
 }
 
@@ -45,12 +50,15 @@ Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes,
   const auto file = open_untrusted(path, links);
   if (!file) return tl::unexpected(file.error());
   struct stat status {};
-  if (fstat(file->get(), &status) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (fstat(file->get(), &status) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   const auto too_large = [&] {
-    return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", path.string(), limit_bytes);
+    return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", path.string(),
+                limit_bytes);
   };
   // Files of /proc say 0 and hold something; a sparse file says much and holds nothing.
-  if (status.st_size > 0 && static_cast<std::size_t>(status.st_size) > limit_bytes) return too_large();
+  if (status.st_size > 0 && static_cast<std::size_t>(status.st_size) > limit_bytes)
+    return too_large();
   std::string content;
   content.resize(static_cast<std::size_t>(status.st_size) + 1);
   std::size_t size = 0;

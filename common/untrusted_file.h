@@ -22,9 +22,9 @@ enum class Links {
 /// kNotFound, kIo, or kInvalid when it is not a regular file or is a link that is refused.
 [[nodiscard]] Result<UniqueFd> open_untrusted(const std::filesystem::path& path, Links links);
 
-/// Returns the whole file. Fails as open_untrusted() does, and with kInvalid when the file is larger
-/// than limit_bytes. read_file() of common/files.h is this function with Links::kFollow.
-[[nodiscard]] Result<std::string> read_untrusted(const std::filesystem::path& path, std::size_t limit_bytes,
-                                                 Links links);
+/// Returns the whole file. Fails as open_untrusted() does, and with kInvalid when the file is
+/// larger than limit_bytes. read_file() of common/files.h is this function with Links::kFollow.
+[[nodiscard]] Result<std::string> read_untrusted(const std::filesystem::path& path,
+                                                 std::size_t limit_bytes, Links links);
 
 }  // namespace dlrun

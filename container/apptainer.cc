@@ -1,5 +1,6 @@
-// apptainer (or singularity under its name): every task starts it on its own. The host's variables, /tmp and devices
-// are there by themselves; the home directory and the folder it was started in are not wanted and left out.
+// apptainer (or singularity under its name): every task starts it on its own. The host's variables,
+// /tmp and devices are there by themselves; the home directory and the folder it was started in are
+// not wanted and left out.
 
 #include <algorithm>
 
@@ -14,7 +15,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kEnter = R"sh(enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
+constexpr std::string_view kEnter =
+    R"sh(enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
   if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
@@ -46,14 +48,18 @@ class Apptainer final : public ContainerBackend {
       for (const std::string& flag : spec.mounts[i].flags) {
         if (flag == "ro" || flag == "rw") continue;
         add(fmt::format("container.mounts[{}]", i),
-            fmt::format("container.mounts: apptainer knows the flags ro and rw, not '{}'", printable(flag)));
+            fmt::format("container.mounts: apptainer knows the flags ro and rw, not '{}'",
+                        printable(flag)));
       }
     }
     if (spec.image) check_image(*spec.image, add);
     if (!spec.image && spec.name)
       add("container.name", "container.name: apptainer keeps no containers; give container.image");
-    if (spec.image && spec.name) add("container.name", "container.name: apptainer keeps no containers");
-    if (spec.save) add("container.save", "container.save: apptainer cannot save a container; build an image instead");
+    if (spec.image && spec.name)
+      add("container.name", "container.name: apptainer keeps no containers");
+    if (spec.save)
+      add("container.save",
+          "container.save: apptainer cannot save a container; build an image instead");
     return found;
   }
 
@@ -62,21 +68,24 @@ class Apptainer final : public ContainerBackend {
     std::vector<std::string> names = step.job_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
-    entry.batch =
-        fmt::format("# container.runtime: apptainer. Every task starts it.\ndlrun_image={}  # container.image\n",
-                    shell_quote(spec.image.value_or("")));
-    entry.batch +=
-        filled(kEnter, {{"@NAMES@", join(names, " ")}, {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
+    entry.batch = fmt::format(
+        "# container.runtime: apptainer. Every task starts it.\ndlrun_image={}  # "
+        "container.image\n",
+        shell_quote(spec.image.value_or("")));
+    entry.batch += filled(kEnter, {{"@NAMES@", join(names, " ")},
+                                   {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
     entry.session = entry.join = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});
     };
-    add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container \"$dlrun_image\"",
+    add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container "
+        "\"$dlrun_image\"",
         "container.runtime");
     for (const Mount& mount : all_mounts(step)) {
       std::string text = mount.source + ":" + mount.target;
       if (!mount.flags.empty()) text += ":" + join(mount.flags, ",");
-      add("--bind " + shell_quote(text), mount.is_own ? "the run's and the agent's folders" : "container.mounts");
+      add("--bind " + shell_quote(text),
+          mount.is_own ? "the run's and the agent's folders" : "container.mounts");
     }
     if (!spec.mount_home.value_or(false)) add("--no-home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--fakeroot", "container.remap_root");
@@ -95,21 +104,21 @@ class Apptainer final : public ContainerBackend {
       add("container.image", fmt::format("container.image: '{}' names no image", printable(image)));
     } else if (image.starts_with("docker://") && image.find('#') != std::string::npos) {
       const std::string name = apptainer_image(image);
-      add("container.image", fmt::format("container.image: '#' behind a registry is enroot's form; apptainer wants {}",
-                                         name == image ? "docker://REGISTRY/IMAGE:TAG" : name));
+      add("container.image",
+          fmt::format("container.image: '#' behind a registry is enroot's form; apptainer wants {}",
+                      name == image ? "docker://REGISTRY/IMAGE:TAG" : name));
     } else if (scheme != std::string::npos) {
       add("container.image",
-          fmt::format(
-              "container.image: every task would fetch '{0}' by itself; `apptainer pull image.sif {0}` once, and give "
-              "./image.sif",
-              printable(image)),
+          fmt::format("container.image: every task would fetch '{0}' by itself; `apptainer pull "
+                      "image.sif {0}` once, and give "
+                      "./image.sif",
+                      printable(image)),
           true);
     } else if (image.front() != '/') {
-      add("container.image",
-          fmt::format(
-              "container.image: apptainer reads '{}' as a file of the folder it starts in; write ./FILE for one beside "
-              "the spec, docker://NAME for a registry",
-              printable(image)));
+      add("container.image", fmt::format("container.image: apptainer reads '{}' as a file of the "
+                                         "folder it starts in; write ./FILE for one beside "
+                                         "the spec, docker://NAME for a registry",
+                                         printable(image)));
     }
   }
 };

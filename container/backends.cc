@@ -6,8 +6,8 @@ namespace dlrun {
 namespace {
 
 [[nodiscard]] const std::array<const ContainerBackend*, 4>& backends() {
-  static const std::array<const ContainerBackend*, 4> table{&pyxis_backend(), &enroot_backend(), &apptainer_backend(),
-                                                            &no_container_backend()};
+  static const std::array<const ContainerBackend*, 4> table{
+      &pyxis_backend(), &enroot_backend(), &apptainer_backend(), &no_container_backend()};
   return table;
 }
 

@@ -28,7 +28,8 @@ struct ContainerSpec {
 /// What a step needs of its container: the user's wishes, and what dlrun adds.
 struct ContainerStep {
   ContainerSpec spec;
-  std::vector<Mount> own_mounts;  ///< the runs folder, the agent: each is left out where a user's mount has its target
+  std::vector<Mount> own_mounts;  ///< the runs folder, the agent: each is left out where a user's
+                                  ///< mount has its target
   std::vector<std::string> env_names;  ///< variables whose job value must beat the image's
   std::vector<std::string> job_names;  ///< those of them that the script exports
   bool has_gpus = false;               ///< GPUs may be there
@@ -48,14 +49,16 @@ struct ContainerLine {
 
 /// What a script needs where srun has no plugin that enters the container.
 struct ContainerEntry {
-  std::string batch;                 ///< lines of bash, before the step starts
-  std::string session;               ///< the same for `interactive`, which is on its node already
-  std::string join;                  ///< the same for `attach`, beside tasks that run in the container
-  bool tells_failures = false;       ///< batch leaves in dlrun_unmade why a container could not be made
-  std::vector<ContainerLine> words;  ///< between srun's options and the command; empty: srun enters by its own options
+  std::string batch;            ///< lines of bash, before the step starts
+  std::string session;          ///< the same for `interactive`, which is on its node already
+  std::string join;             ///< the same for `attach`, beside tasks that run in the container
+  bool tells_failures = false;  ///< batch leaves in dlrun_unmade why a container could not be made
+  std::vector<ContainerLine>
+      words;  ///< between srun's options and the command; empty: srun enters by its own options
 };
 
-/// A word of the user's own about the container's options (launch.srun), without the leading dashes.
+/// A word of the user's own about the container's options (launch.srun), without the leading
+/// dashes.
 using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
@@ -76,11 +79,10 @@ class ContainerBackend {
   [[nodiscard]] virtual std::string_view cannot_mount() const = 0;
   /// What this backend cannot express, or would read otherwise than the user means.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
-  /// srun's options. Each list option appears once: the user's words of the same option are merged into it and taken
-  /// out of user_options.
-  /// Nothing where entry() is all.
-  [[nodiscard]] virtual std::vector<ContainerOption> step_options(const ContainerStep&,
-                                                                  std::vector<ContainerUserOption>&) const {
+  /// srun's options. Each list option appears once: the user's words of the same option are merged
+  /// into it and taken out of user_options. Nothing where entry() is all.
+  [[nodiscard]] virtual std::vector<ContainerOption> step_options(
+      const ContainerStep&, std::vector<ContainerUserOption>&) const {
     return {};
   }
   /// Nothing where step_options() is all.

@@ -1,9 +1,9 @@
-// enroot without pyxis. Every node makes the container once, before the ranks start, and holds it until the job is
-// over; every task enters it with `enroot start`, which takes nothing of the task's environment along but what it is
-// told by name.
+// enroot without pyxis. Every node makes the container once, before the ranks start, and holds it
+// until the job is over; every task enters it with `enroot start`, which takes nothing of the
+// task's environment along but what it is told by name.
 //
-// enroot reads mounts as lines of an fstab and variables as lines of a file: a value of several lines, or within
-// quotes, does not arrive, so such values travel with the rank agent (carries()).
+// enroot reads mounts as lines of an fstab and variables as lines of a file: a value of several
+// lines, or within quotes, does not arrive, so such values travel with the rank agent (carries()).
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// What a task may pass on besides the variables that the job names: Slurm's, MPI's, the agent's, and the devices'.
+/// What a task may pass on besides the variables that the job names: Slurm's, MPI's, the agent's,
+/// and the devices'.
 constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
                                                      "PMI*",
                                                      "DLRUN_*",
@@ -34,21 +35,24 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
 
 [[nodiscard]] bool is_passed_on(std::string_view name) {
   return std::any_of(kPassedOn.begin(), kPassedOn.end(), [&](std::string_view pattern) {
-    return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
+    return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1))
+                                  : name == pattern;
   });
 }
 
 /// The patterns of a shell's case.
 [[nodiscard]] std::string passed_on(const std::vector<std::string>& job_names) {
   std::string text;
-  for (const std::string_view pattern : kPassedOn) text += (text.empty() ? "" : " | ") + std::string(pattern);
+  for (const std::string_view pattern : kPassedOn)
+    text += (text.empty() ? "" : " | ") + std::string(pattern);
   for (const std::string& name : job_names) {
     if (!is_passed_on(name)) text += " | " + name;
   }
   return text;
 }
 
-/// enroot's words about a container that it could not make go to the log; the first error of them is the answer.
+/// enroot's words about a container that it could not make go to the log; the first error of them
+/// is the answer.
 constexpr std::string_view kTell = R"sh(tell_failure() { # WORDS-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
@@ -91,14 +95,15 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// The ranks' agents end their programs; nothing ends those of a session but this, while there is time for it.
+/// The ranks' agents end their programs; nothing ends those of a session but this, while there is
+/// time for it.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
-/// A container with a name stays for later jobs. It may be another's that starts at the same time, on this node or,
-/// where enroot's folder is shared, on any: the lock is in that folder. enroot tells where that is in its complaints
-/// alone.
+/// A container with a name stays for later jobs. It may be another's that starts at the same time,
+/// on this node or, where enroot's folder is shared, on any: the lock is in that folder. enroot
+/// tells where that is in its complaints alone.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_said dlrun_making
   dlrun_said=$(mktemp)
@@ -123,8 +128,9 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// The image's own start-up script, /etc/rc, goes to its work directory; then it runs /etc/rc.local, where the command
-/// can take the entry point's place. In a file, since enroot closes every descriptor beyond the third.
+/// The image's own start-up script, /etc/rc, goes to its work directory; then it runs
+/// /etc/rc.local, where the command can take the entry point's place. In a file, since enroot
+/// closes every descriptor beyond the third.
 constexpr std::string_view kConf = R"sh(
   # container.entrypoint: the command @ENTRY@.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
@@ -198,8 +204,10 @@ constexpr std::string_view kRestored =
   // A file of one name never changes: another version of dlrun may use it at the same time.
   constexpr std::string_view kAlone =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
-  constexpr std::string_view kImages = R"sh('  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"')sh";
-  return filled(kConf, {{"@ENTRY@", has_entrypoint ? "is given to the image's entry point" : "takes its place"},
+  constexpr std::string_view kImages =
+      R"sh('  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"')sh";
+  return filled(kConf, {{"@ENTRY@", has_entrypoint ? "is given to the image's entry point"
+                                                   : "takes its place"},
                         {"@CONF@", has_entrypoint ? "entry-point.conf" : "command-alone.conf"},
                         {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
 }
@@ -207,12 +215,14 @@ constexpr std::string_view kRestored =
 /// What an image is that is no path of a .sqsh file, and what to do.
 [[nodiscard]] std::string instead(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
-  if (is_file && image.ends_with(".sif")) return fmt::format("and '{}' is apptainer's", printable(image));
+  if (is_file && image.ends_with(".sif"))
+    return fmt::format("and '{}' is apptainer's", printable(image));
   if (is_file && image.ends_with(".sqsh"))
     return fmt::format("and reads '{0}' as no path: write ./{0}", printable(image));
   if (const auto uri = enroot_uri(image); !uri) return "and " + uri.error().message;
-  return fmt::format("and '{0}' is none; `dlrun container import {0}` makes one of an image in a registry",
-                     printable(image));
+  return fmt::format(
+      "and '{0}' is none; `dlrun container import {0}` makes one of an image in a registry",
+      printable(image));
 }
 
 class Enroot final : public ContainerBackend {
@@ -232,26 +242,29 @@ class Enroot final : public ContainerBackend {
       found.push_back({key, std::move(message), false});
     };
     if (spec.image && (spec.image->front() != '/' || spec.image->ends_with(".sif"))) {
-      refuse("container.image",
-             fmt::format("container.image: enroot without pyxis makes containers from .sqsh files, {}",
-                         instead(*spec.image)));
+      refuse(
+          "container.image",
+          fmt::format("container.image: enroot without pyxis makes containers from .sqsh files, {}",
+                      instead(*spec.image)));
     }
     if (!spec.image && spec.name) {
       refuse("container.name",
-             "container.name: enroot without pyxis needs container.image, to make it where it is not there");
+             "container.name: enroot without pyxis needs container.image, to make it where it is "
+             "not there");
     }
     if (spec.save) {
-      refuse(
-          "container.save",
-          "container.save: enroot without pyxis cannot save at the end of a job; give container.name and call `enroot "
-          "export` on its node, or use pyxis");
+      refuse("container.save",
+             "container.save: enroot without pyxis cannot save at the end of a job; give "
+             "container.name and call `enroot "
+             "export` on its node, or use pyxis");
     }
     return found;
   }
 
   [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
-    const std::string name = spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
+    const std::string name =
+        spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
     const bool has_entrypoint = spec.entrypoint.value_or(false);
     const std::string kept = has_entrypoint ? join(step.job_names, " ") : "";
     const auto fill = [&](std::string_view text, bool is_session = false) {
@@ -266,11 +279,13 @@ class Enroot final : public ContainerBackend {
                            {"@WHERE@", std::string(is_session ? kOnThisNode : kOnAllNodes)},
                            {"@COUNT@", is_session ? "1" : "SLURM_JOB_NUM_NODES"}});
     };
-    const std::string image = fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
+    const std::string image =
+        fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string_view hold = spec.name ? kHoldNamed : kHold;
     ContainerEntry entry;
     entry.batch =
-        "# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; "
+        "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
+        "until the job is over; "
         "every\n"
         "# task enters it.\n" +
         image + std::string(kTell) + fill(hold) + fill(kEnter) + fill(kHolders);
@@ -278,21 +293,25 @@ class Enroot final : public ContainerBackend {
     entry.join = fill(kEnter);
     entry.session = image + fill(kEnter) + std::string(kTell) + fill(hold, true) +
                     (spec.name ? std::string(kSessionNamed) : fill(kHolders, true));
-    entry.words.push_back({"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
-                           "container.runtime"});
+    entry.words.push_back(
+        {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
+         "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
       std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
       entry.words.push_back(
-          {"--mount " + shell_quote(text), mount.is_own ? "the run's and the agent's folders" : "container.mounts"});
+          {"--mount " + shell_quote(text),
+           mount.is_own ? "the run's and the agent's folders" : "container.mounts"});
     }
     entry.words.push_back({"--", ""});
     if (!kept.empty()) {
-      entry.words.push_back({fmt::format("sh -c {} sh", shell_quote(filled(kRestored, {{"@NAMES@", kept}}))),
-                             "container.entrypoint: the job's variables beat its own"});
+      entry.words.push_back(
+          {fmt::format("sh -c {} sh", shell_quote(filled(kRestored, {{"@NAMES@", kept}}))),
+           "container.entrypoint: the job's variables beat its own"});
     }
     if (spec.workdir) {
-      entry.words.push_back({"sh -c 'cd \"$0\" && exec \"$@\"' " + shell_quote(*spec.workdir), "container.workdir"});
+      entry.words.push_back(
+          {"sh -c 'cd \"$0\" && exec \"$@\"' " + shell_quote(*spec.workdir), "container.workdir"});
     }
     return entry;
   }

@@ -9,17 +9,20 @@ namespace {
 
 constexpr std::string_view kScheme = "docker://";
 
-/// [USER@][REGISTRY#]IMAGE[:TAG], of characters that a name may hold: no part of it is empty, and a port is a number.
+/// [USER@][REGISTRY#]IMAGE[:TAG], of characters that a name may hold: no part of it is empty, and a
+/// port is a number.
 [[nodiscard]] bool is_well_formed(std::string_view name) {
   const auto hash = name.find('#');
   const std::string_view image = hash == std::string_view::npos ? name : name.substr(hash + 1);
   constexpr std::string_view kBetween = "/:#@";
   if (image.empty() || image.find('#') != std::string_view::npos) return false;
-  if (kBetween.find(image.front()) != std::string_view::npos || kBetween.find(image.back()) != std::string_view::npos)
+  if (kBetween.find(image.front()) != std::string_view::npos ||
+      kBetween.find(image.back()) != std::string_view::npos)
     return false;
   if (hash == std::string_view::npos) return true;
   std::string_view registry = name.substr(0, hash);
-  if (const auto at = registry.rfind('@'); at != std::string_view::npos) registry.remove_prefix(at + 1);
+  if (const auto at = registry.rfind('@'); at != std::string_view::npos)
+    registry.remove_prefix(at + 1);
   const auto colon = registry.find(':');
   const std::string_view port = colon == std::string_view::npos ? "0" : registry.substr(colon + 1);
   return !registry.substr(0, colon).empty() && !port.empty() &&
@@ -29,26 +32,30 @@ constexpr std::string_view kScheme = "docker://";
 }  // namespace
 
 bool is_image_path(std::string_view image) {
-  return image.starts_with('/') || image.starts_with("./") || image.starts_with("../") || image.starts_with("~/");
+  return image.starts_with('/') || image.starts_with("./") || image.starts_with("../") ||
+         image.starts_with("~/");
 }
 
 Result<std::string> enroot_uri(std::string_view image) {
   const bool is_uri = image.find("://") != std::string_view::npos;
   if (is_image_path(image) || (!is_uri && (image.ends_with(".sqsh") || image.ends_with(".sif")))) {
-    return fail(Errc::kInvalid, "'{}' is a file, not an image in a registry: give it as container.image",
+    return fail(Errc::kInvalid,
+                "'{}' is a file, not an image in a registry: give it as container.image",
                 printable(image));
   }
   std::string name(image.starts_with(kScheme) ? image.substr(kScheme.size()) : image);
   const auto no_name = [&] {
-    return fail(Errc::kInvalid, "'{}' is not the name of an image; expected [USER@][REGISTRY#]IMAGE[:TAG], such as {}",
-                printable(image), "nvcr.io#nvidia/pytorch:24.05-py3");
+    return fail(
+        Errc::kInvalid,
+        "'{}' is not the name of an image; expected [USER@][REGISTRY#]IMAGE[:TAG], such as {}",
+        printable(image), "nvcr.io#nvidia/pytorch:24.05-py3");
   };
   const auto is_odd = [](char c) {
     const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     return !is_word && std::string_view("._-/:#@+$").find(c) == std::string_view::npos;
   };
-  if (name.empty() || name.size() > 200 || name.front() == '-' || name.find("://") != std::string::npos ||
-      std::any_of(name.begin(), name.end(), is_odd)) {
+  if (name.empty() || name.size() > 200 || name.front() == '-' ||
+      name.find("://") != std::string::npos || std::any_of(name.begin(), name.end(), is_odd)) {
     return no_name();
   }
   if (name.find('#') == std::string::npos) {

@@ -17,21 +17,23 @@ std::string fstab_path(std::string_view path) {
 
 std::span<const std::string_view> mount_flags() {
   static constexpr std::array<std::string_view, 24> kFlags{
-      "ro",      "rw",     "nosuid",  "suid",       "nodev",       "dev",           "noexec",       "exec",
-      "noatime", "atime",  "bind",    "rbind",      "nofail",      "private",       "rprivate",     "slave",
-      "rslave",  "shared", "rshared", "unbindable", "runbindable", "x-create=auto", "x-create=dir", "x-create=file"};
+      "ro",      "rw",         "nosuid",      "suid",          "nodev",        "dev",
+      "noexec",  "exec",       "noatime",     "atime",         "bind",         "rbind",
+      "nofail",  "private",    "rprivate",    "slave",         "rslave",       "shared",
+      "rshared", "unbindable", "runbindable", "x-create=auto", "x-create=dir", "x-create=file"};
   return kFlags;
 }
 
-std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec, const ContainerBackend& backend) {
+std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
+                                             const ContainerBackend& backend) {
   std::vector<ContainerProblem> found;
   for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
     for (const std::string* path : {&spec.mounts[i].source, &spec.mounts[i].target}) {
       const auto at = path->find_first_of(backend.cannot_mount());
       if (at == std::string::npos) continue;
       found.push_back({fmt::format("container.mounts[{}]", i),
-                       fmt::format("container.mounts: '{}' holds '{}', which {} cannot express", printable(*path),
-                                   path->substr(at, 1), backend.name()),
+                       fmt::format("container.mounts: '{}' holds '{}', which {} cannot express",
+                                   printable(*path), path->substr(at, 1), backend.name()),
                        false});
     }
   }
@@ -41,18 +43,21 @@ std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec, const Co
 std::vector<Mount> all_mounts(const ContainerStep& step) {
   std::vector<Mount> mounts = step.spec.mounts;
   for (const Mount& own : step.own_mounts) {
-    const bool is_taken = std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
-                                      [&](const Mount& users) { return users.target == own.target; });
+    const bool is_taken =
+        std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
+                    [&](const Mount& users) { return users.target == own.target; });
     if (!is_taken) mounts.push_back(own);
   }
   return mounts;
 }
 
-std::string filled(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) {
+std::string filled(std::string_view text,
+                   const std::vector<std::pair<std::string_view, std::string>>& values) {
   std::string result;
   while (!text.empty()) {
-    const auto found =
-        std::find_if(values.begin(), values.end(), [&](const auto& value) { return text.starts_with(value.first); });
+    const auto found = std::find_if(values.begin(), values.end(), [&](const auto& value) {
+      return text.starts_with(value.first);
+    });
     if (found == values.end()) {
       result += text.front();
       text.remove_prefix(1);

@@ -7,9 +7,11 @@ class NoContainer final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "none"; }
   [[nodiscard]] std::string_view cannot_mount() const override { return ""; }
-  [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec&) const override { return {}; }
-  [[nodiscard]] std::vector<ContainerOption> step_options(const ContainerStep&,
-                                                          std::vector<ContainerUserOption>&) const override {
+  [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec&) const override {
+    return {};
+  }
+  [[nodiscard]] std::vector<ContainerOption> step_options(
+      const ContainerStep&, std::vector<ContainerUserOption>&) const override {
     return {};
   }
 };

@@ -1,6 +1,9 @@
-// pyxis: a plugin of srun and sbatch. Its options, as of 0.24: --container-image, -mounts, -workdir, -name, -save,
-// --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint, --container-writable|readonly,
-// --container-env. Of two options of one name the last silently wins, so every list is rendered once.
+// pyxis: a plugin of srun and sbatch. Its options, as of 0.24: --container-image, -mounts,
+// -workdir, -name, -save,
+// --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint,
+// --container-writable|readonly,
+// --container-env. Of two options of one name the last silently wins, so every list is rendered
+// once.
 
 #include <algorithm>
 
@@ -21,7 +24,8 @@ namespace {
 }
 
 /// The user's values of one option, taken out of options.
-[[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options, std::string_view name) {
+[[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options,
+                                            std::string_view name) {
   std::vector<std::string> values;
   std::erase_if(options, [&](const ContainerUserOption& option) {
     if (option.first != name) return false;
@@ -42,29 +46,36 @@ class Pyxis final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "pyxis"; }
 
-  // Commas and colons separate. White space would have to be written \040 before 0.24, and must not since. The rest
-  // would be read by the shell: pyxis writes mounts into a script for enroot, within double quotes.
+  // Commas and colons separate. White space would have to be written \040 before 0.24, and must not
+  // since. The rest would be read by the shell: pyxis writes mounts into a script for enroot,
+  // within double quotes.
   [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\ \t"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);
     if (spec.image) {
       const bool is_uri = spec.image->find("://") != std::string::npos;
-      const bool is_file = !is_uri && (spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif"));
-      const bool is_of_daemon = spec.image->starts_with("dockerd://") || spec.image->starts_with("podman://");
+      const bool is_file =
+          !is_uri && (spec.image->ends_with(".sqsh") || spec.image->ends_with(".sif"));
+      const bool is_of_daemon =
+          spec.image->starts_with("dockerd://") || spec.image->starts_with("podman://");
       if (*spec.image == "/") {
-        found.push_back({"container.image", "container.image: '/' is not the name of an image", false});
+        found.push_back(
+            {"container.image", "container.image: '/' is not the name of an image", false});
       } else if (!is_file && !is_image_path(*spec.image) && !is_of_daemon) {
         if (const auto uri = enroot_uri(*spec.image); !uri)
           found.push_back({"container.image", "container.image: " + uri.error().message, false});
       } else if (is_file && spec.image->front() != '/') {
-        found.push_back({"container.image",
-                         fmt::format("container.image: pyxis reads '{}' as a registry name; write ./{} for the file",
-                                     printable(*spec.image), printable(*spec.image)),
-                         true});
+        found.push_back(
+            {"container.image",
+             fmt::format(
+                 "container.image: pyxis reads '{}' as a registry name; write ./{} for the file",
+                 printable(*spec.image), printable(*spec.image)),
+             true});
       }
       if (is_file && spec.image->ends_with(".sif")) {
-        found.push_back({"container.image", "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
+        found.push_back({"container.image",
+                         "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
       }
     }
     return found;
@@ -74,24 +85,32 @@ class Pyxis final : public ContainerBackend {
       const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<ContainerOption> options;
-    if (spec.image) options.push_back({"--container-image", pyxis_image(*spec.image), "container.image"});
+    if (spec.image)
+      options.push_back({"--container-image", pyxis_image(*spec.image), "container.image"});
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
-    if (const auto mounts = mount_list(step, take(user_options, "container-mounts")); !mounts.empty()) {
-      options.push_back(
-          {"--container-mounts", join(mounts, ","), "container.mounts, the run's and the agent's folders"});
+    if (const auto mounts = mount_list(step, take(user_options, "container-mounts"));
+        !mounts.empty()) {
+      options.push_back({"--container-mounts", join(mounts, ","),
+                         "container.mounts, the run's and the agent's folders"});
     }
-    if (spec.workdir) options.push_back({"--container-workdir", *spec.workdir, "container.workdir"});
+    if (spec.workdir)
+      options.push_back({"--container-workdir", *spec.workdir, "container.workdir"});
     // Always written, so that a site's default cannot surprise.
-    options.push_back({flag(spec.mount_home, "container-mount-home"), std::nullopt, "container.mount_home"});
-    options.push_back({flag(spec.remap_root, "container-remap-root"), std::nullopt, "container.remap_root"});
-    options.push_back({flag(spec.entrypoint, "container-entrypoint"), std::nullopt, "container.entrypoint"});
-    options.push_back({spec.writable.value_or(false) ? "--container-writable" : "--container-readonly", std::nullopt,
-                       "container.writable"});
+    options.push_back(
+        {flag(spec.mount_home, "container-mount-home"), std::nullopt, "container.mount_home"});
+    options.push_back(
+        {flag(spec.remap_root, "container-remap-root"), std::nullopt, "container.remap_root"});
+    options.push_back(
+        {flag(spec.entrypoint, "container-entrypoint"), std::nullopt, "container.entrypoint"});
+    options.push_back(
+        {spec.writable.value_or(false) ? "--container-writable" : "--container-readonly",
+         std::nullopt, "container.writable"});
     if (spec.save) options.push_back({"--container-save", *spec.save, "container.save"});
     std::vector<std::string> names;
     for (const std::string& name : step.env_names) add_new(names, name);
     for (std::string& name : take(user_options, "container-env")) add_new(names, std::move(name));
-    if (!names.empty()) options.push_back({"--container-env", join(names, ","), "these beat the image's own"});
+    if (!names.empty())
+      options.push_back({"--container-env", join(names, ","), "these beat the image's own"});
     return options;
   }
 
@@ -106,7 +125,8 @@ class Pyxis final : public ContainerBackend {
     const std::vector<Mount> all = all_mounts(step);
     for (const Mount& mount : step.spec.mounts) add_new(mounts, mount_text(mount));
     for (std::string& text : of_srun) add_new(mounts, std::move(text));
-    for (const Mount& mount : std::span(all).subspan(step.spec.mounts.size())) add_new(mounts, mount_text(mount));
+    for (const Mount& mount : std::span(all).subspan(step.spec.mounts.size()))
+      add_new(mounts, mount_text(mount));
     return mounts;
   }
 };

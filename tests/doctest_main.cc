@@ -1,5 +1,6 @@
-// doctest's main, with one rule of ours: a run that has no test case is a failure. CTest starts each test case by its
-// name, and where CMake has taken a name apart, as at a semicolon, there would be nothing to run and nothing to fail.
+// doctest's main, with one rule of ours: a run that has no test case is a failure. CTest starts
+// each test case by its name, and where CMake has taken a name apart, as at a semicolon, there
+// would be nothing to run and nothing to fail.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cstdio>
@@ -12,7 +13,9 @@ unsigned cases_run = 0;
 
 struct CaseCounter : doctest::IReporter {
   explicit CaseCounter(const doctest::ContextOptions& /*options*/) {}
-  void test_run_end(const doctest::TestRunStats& stats) override { cases_run = stats.numTestCasesPassingFilters; }
+  void test_run_end(const doctest::TestRunStats& stats) override {
+    cases_run = stats.numTestCasesPassingFilters;
+  }
 
   void report_query(const doctest::QueryData& /*data*/) override {}
   void test_run_start() override {}

@@ -1,5 +1,6 @@
 #pragma once
-// tests/file_server.py for one test: a real HTTP server on loopback that serves a folder, with faults on request.
+// tests/file_server.py for one test: a real HTTP server on loopback that serves a folder, with
+// faults on request.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,8 +24,8 @@ class FileServer {
       ::dup2(ends[0], STDIN_FILENO);
       ::close(ends[0]);
       ::close(ends[1]);
-      ::execlp("python3", "python3", DLRUN_SOURCE_DIR "/tests/file_server.py", place_.path().c_str(),
-               port_file().c_str(), nullptr);
+      ::execlp("python3", "python3", DLRUN_SOURCE_DIR "/tests/file_server.py",
+               place_.path().c_str(), port_file().c_str(), nullptr);
       ::_exit(127);
     }
     ::close(ends[0]);
@@ -49,7 +50,9 @@ class FileServer {
   void serve(const std::string& name, const std::string& content) const {
     std::ofstream(place_ / name, std::ios::binary) << content;
   }
-  [[nodiscard]] std::string url(const std::string& path) const { return "http://127.0.0.1:" + port_ + "/" + path; }
+  [[nodiscard]] std::string url(const std::string& path) const {
+    return "http://127.0.0.1:" + port_ + "/" + path;
+  }
 
   /// What was asked for: "/cut/f from 5".
   [[nodiscard]] std::vector<std::string> requests() const {

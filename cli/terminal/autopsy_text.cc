@@ -40,9 +40,11 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
   if (groups.empty()) return lines;
   if (autopsy.odd > 0) {
     lines.push_back(fmt::format("{} {} elsewhere than the other {} ranks", title_of(groups.front()),
-                                groups.front().count == 1 ? "stands" : "stand", autopsy.ranks - autopsy.odd));
+                                groups.front().count == 1 ? "stands" : "stand",
+                                autopsy.ranks - autopsy.odd));
   } else if (groups.size() == 1) {
-    lines.push_back(fmt::format("all {} ranks whose stacks are known stand at the same place", groups.front().count));
+    lines.push_back(fmt::format("all {} ranks whose stacks are known stand at the same place",
+                                groups.front().count));
   }
   const bool fits = groups.size() == 2 && columns >= 60;
   if (fits) {
@@ -54,17 +56,23 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
     for (std::size_t i = 0; i < std::min(kFramesShown, groups[g].frames.size()); ++i)
       lines.push_back(shortened(frame_of(groups[g], i), columns));
   }
-  if (groups.size() > kGroupsShown) lines.push_back(fmt::format("{} more groups", groups.size() - kGroupsShown));
+  if (groups.size() > kGroupsShown)
+    lines.push_back(fmt::format("{} more groups", groups.size() - kGroupsShown));
   return lines;
 }
 
 nlohmann::ordered_json autopsy_json(const Autopsy& autopsy) {
   auto groups = nlohmann::ordered_json::array();
   for (const auto& group : autopsy.groups) {
-    groups.push_back(
-        {{"ranks", group.ranks}, {"hosts", group.hosts}, {"count", group.count}, {"frames", group.frames}});
+    groups.push_back({{"ranks", group.ranks},
+                      {"hosts", group.hosts},
+                      {"count", group.count},
+                      {"frames", group.frames}});
   }
-  return {{"attempt", autopsy.attempt}, {"ranks", autopsy.ranks}, {"odd", autopsy.odd}, {"groups", groups}};
+  return {{"attempt", autopsy.attempt},
+          {"ranks", autopsy.ranks},
+          {"odd", autopsy.odd},
+          {"groups", groups}};
 }
 
 }  // namespace dlrun

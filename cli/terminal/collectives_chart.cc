@@ -32,9 +32,11 @@ std::vector<int> workers_of(const Figures& figures) {
   return distinct<int>(figures, [](const CollectiveFigure& f) { return f.workers; });
 }
 
-const CollectiveFigure* find(const Figures& figures, const std::string& backend, int workers, std::uint64_t bytes) {
+const CollectiveFigure* find(const Figures& figures, const std::string& backend, int workers,
+                             std::uint64_t bytes) {
   for (const CollectiveFigure& figure : figures) {
-    if (figure.backend == backend && figure.workers == workers && figure.bytes == bytes) return &figure;
+    if (figure.backend == backend && figure.workers == workers && figure.bytes == bytes)
+      return &figure;
   }
   return nullptr;
 }
@@ -107,11 +109,13 @@ constexpr double kPanelHeight = 230;
 constexpr double kLeft = 62;
 constexpr double kTop = 58;
 constexpr double kGap = 78;
-constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
+constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73",
+                              "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
 
 /// Where a value lies on a logarithmic axis from low to high, as a part of its length.
 double along(double value, double low, double high) {
-  return high > low ? (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low)) : 0.5;
+  return high > low ? (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low))
+                    : 0.5;
 }
 
 struct Panel {
@@ -121,11 +125,14 @@ struct Panel {
   std::function<double(const CollectiveFigure&)> value_of;
 };
 
-std::string drawn(const Panel& panel, const Figures& figures, double low, double high, double first, double last) {
+std::string drawn(const Panel& panel, const Figures& figures, double low, double high, double first,
+                  double last) {
   const auto x_of = [&](double bytes) { return panel.x + along(bytes, first, last) * kPanelWidth; };
-  const auto y_of = [&](double value) { return panel.y + (1 - along(value, low, high)) * kPanelHeight; };
-  std::string svg = fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"title\">{}</text>\n", panel.x, panel.y - 8,
-                                escaped(panel.title));
+  const auto y_of = [&](double value) {
+    return panel.y + (1 - along(value, low, high)) * kPanelHeight;
+  };
+  std::string svg = fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"title\">{}</text>\n",
+                                panel.x, panel.y - 8, escaped(panel.title));
   for (double tick = low; tick <= high * 1.001; tick *= 10) {
     svg += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" class=\"grid\"/>\n"
@@ -136,7 +143,8 @@ std::string drawn(const Panel& panel, const Figures& figures, double low, double
   const std::size_t every = sizes.size() / 6 + 1;
   for (std::size_t i = 0; i < sizes.size(); i += every) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                       x_of(static_cast<double>(sizes[i])), panel.y + kPanelHeight + 16, bytes_text(sizes[i]));
+                       x_of(static_cast<double>(sizes[i])), panel.y + kPanelHeight + 16,
+                       bytes_text(sizes[i]));
   }
   const auto backends = backends_of(figures);
   for (std::size_t b = 0; b < backends.size(); ++b) {
@@ -144,11 +152,13 @@ std::string drawn(const Panel& panel, const Figures& figures, double low, double
     for (const std::uint64_t bytes : sizes) {
       const CollectiveFigure* figure = find(figures, backends[b], panel.workers, bytes);
       if (figure == nullptr || panel.value_of(*figure) <= 0) continue;
-      points += fmt::format("{:.1f},{:.1f} ", x_of(static_cast<double>(bytes)), y_of(panel.value_of(*figure)));
+      points += fmt::format("{:.1f},{:.1f} ", x_of(static_cast<double>(bytes)),
+                            y_of(panel.value_of(*figure)));
     }
     if (points.empty()) continue;
     points.pop_back();
-    svg += fmt::format("<polyline points=\"{}\" stroke=\"{}\"/>\n", points, kColours[b % kColours.size()]);
+    svg += fmt::format("<polyline points=\"{}\" stroke=\"{}\"/>\n", points,
+                       kColours[b % kColours.size()]);
   }
   return svg;
 }
@@ -173,12 +183,15 @@ Text collectives_table(const Figures& figures) {
   }
   for (const int workers : workers_of(figures)) {
     for (const std::uint64_t bytes : sizes_of(figures, workers)) {
-      std::vector<std::string> row{fmt::format("{:>7}", workers), fmt::format("{:>9}", bytes_text(bytes))};
+      std::vector<std::string> row{fmt::format("{:>7}", workers),
+                                   fmt::format("{:>9}", bytes_text(bytes))};
       for (const std::string& backend : backends) {
         const CollectiveFigure* figure = find(figures, backend, workers, bytes);
         row.push_back(fmt::format("{:>9}", figure == nullptr ? "-" : number(figure->microseconds)));
-        row.push_back(fmt::format("{:>6}", figure == nullptr ? "-" : number(figure->algorithm_bandwidth)));
-        row.push_back(fmt::format("{:>6}", figure == nullptr ? "-" : number(figure->bus_bandwidth)));
+        row.push_back(
+            fmt::format("{:>6}", figure == nullptr ? "-" : number(figure->algorithm_bandwidth)));
+        row.push_back(
+            fmt::format("{:>6}", figure == nullptr ? "-" : number(figure->bus_bandwidth)));
       }
       rows.push_back(std::move(row));
     }
@@ -191,13 +204,14 @@ Text collectives_bars(const Figures& figures) {
   const auto smallest = [&](int workers) { return sizes_of(figures, workers).front(); };
   const auto largest = [&](int workers) { return sizes_of(figures, workers).back(); };
   const int first = workers_of(figures).front();
-  return Text::of_lines(bars_of(
-                            figures, fmt::format("time at {}, microseconds", bytes_text(smallest(first))),
-                            [](const CollectiveFigure& f) { return f.microseconds; }, smallest) +
-                        "\n" +
-                        bars_of(
-                            figures, fmt::format("bus bandwidth at {}, GB/s", bytes_text(largest(first))),
-                            [](const CollectiveFigure& f) { return f.bus_bandwidth; }, largest));
+  return Text::of_lines(
+      bars_of(
+          figures, fmt::format("time at {}, microseconds", bytes_text(smallest(first))),
+          [](const CollectiveFigure& f) { return f.microseconds; }, smallest) +
+      "\n" +
+      bars_of(
+          figures, fmt::format("bus bandwidth at {}, GB/s", bytes_text(largest(first))),
+          [](const CollectiveFigure& f) { return f.bus_bandwidth; }, largest));
 }
 
 std::string collectives_svg(const Figures& figures, const std::string& title) {
@@ -229,7 +243,8 @@ std::string collectives_svg(const Figures& figures, const std::string& title) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\">\n"
-      "<style>text{{font:12px sans-serif;fill:#333}} .title{{font-weight:bold}} .grid{{stroke:#ddd}} "
+      "<style>text{{font:12px sans-serif;fill:#333}} .title{{font-weight:bold}} "
+      ".grid{{stroke:#ddd}} "
       "polyline{{fill:none;stroke-width:2}}</style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
       "<text x=\"{2:.0f}\" y=\"20\" class=\"title\">{3}</text>\n",
@@ -237,7 +252,8 @@ std::string collectives_svg(const Figures& figures, const std::string& title) {
   for (std::size_t b = 0; b < backends.size(); ++b) {
     const double x = width - 24 - 90 * static_cast<double>(backends.size() - b);
     svg += fmt::format(
-        "<rect x=\"{:.0f}\" y=\"10\" width=\"14\" height=\"14\" fill=\"{}\"/><text x=\"{:.0f}\" y=\"21\">{}</text>\n",
+        "<rect x=\"{:.0f}\" y=\"10\" width=\"14\" height=\"14\" fill=\"{}\"/><text x=\"{:.0f}\" "
+        "y=\"21\">{}</text>\n",
         x, kColours[b % kColours.size()], x + 20, escaped(backends[b]));
   }
   for (std::size_t w = 0; w < workers.size(); ++w) {
@@ -245,7 +261,8 @@ std::string collectives_svg(const Figures& figures, const std::string& title) {
     const std::array titles{fmt::format("{}: time, us", workers_text(workers[w])),
                             fmt::format("{}: bus bandwidth, GB/s", workers_text(workers[w]))};
     for (std::size_t v = 0; v < 2; ++v) {
-      svg += drawn({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y, titles[v], workers[w], values[v]},
+      svg += drawn({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y, titles[v], workers[w],
+                    values[v]},
                    figures, low[v], high[v], first, last);
     }
   }

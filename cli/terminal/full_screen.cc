@@ -55,7 +55,8 @@ TerminalSize terminal_size(int fd) {
 
 Result<FullScreen> FullScreen::open() {
   termios before{};
-  if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1 || ::tcgetattr(STDIN_FILENO, &before) != 0) {
+  if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1 ||
+      ::tcgetattr(STDIN_FILENO, &before) != 0) {
     return fail(Errc::kUsage, "standard input and output are not a terminal");
   }
   const sigset_t set = waited_signals();
@@ -86,7 +87,8 @@ FullScreen::~FullScreen() {
 void FullScreen::enter() {
   if (std::exchange(is_shown_, true)) return;
   termios raw = before_;
-  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // ISIG stays: Ctrl-C and Ctrl-Z are signals
+  raw.c_lflag &=
+      ~static_cast<tcflag_t>(ICANON | ECHO);  // ISIG stays: Ctrl-C and Ctrl-Z are signals
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
   ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
@@ -145,10 +147,13 @@ FullScreen::Event FullScreen::wait(std::chrono::milliseconds limit) {
   if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
     std::array<char, 64> keys{};
     const ssize_t got = ::read(STDIN_FILENO, keys.data(), keys.size());
-    if (got <= 0 && (waits[1].revents & (POLLHUP | POLLERR)) != 0) return Event::kQuit;  // the terminal is gone
-    const auto typed = std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0 && (waits[1].revents & (POLLHUP | POLLERR)) != 0)
+      return Event::kQuit;  // the terminal is gone
+    const auto typed =
+        std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     // An arrow key is ESC and letters, of which none is meant as one.
-    if (!typed.starts_with('\033') && typed.find_first_of("qQ\x04") != std::string_view::npos) return Event::kQuit;
+    if (!typed.starts_with('\033') && typed.find_first_of("qQ\x04") != std::string_view::npos)
+      return Event::kQuit;
   }
   return Event::kNone;
 }

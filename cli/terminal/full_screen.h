@@ -21,8 +21,9 @@ struct TerminalSize {
 /// Of the terminal that fd is; 80x24 where it does not say.
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
-/// One at a time in a process, made before any other thread: from then on SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH
-/// are waited for, in all threads. A fault (SIGSEGV, SIGABRT, ...) puts the terminal back before it ends the process.
+/// One at a time in a process, made before any other thread: from then on SIGINT, SIGTERM, SIGHUP,
+/// SIGTSTP and SIGWINCH are waited for, in all threads. A fault (SIGSEGV, SIGABRT, ...) puts the
+/// terminal back before it ends the process.
 class FullScreen {
  public:
   /// Fails with kUsage where standard input or output is no terminal.
@@ -32,7 +33,8 @@ class FullScreen {
   ~FullScreen();
 
   [[nodiscard]] TerminalSize size() const;
-  /// Shows lines from the top, each cut to the terminal's width by the caller; what was there before is gone.
+  /// Shows lines from the top, each cut to the terminal's width by the caller; what was there
+  /// before is gone.
   void draw(const std::vector<Text>& lines, bool colour);
 
   enum class Event {
@@ -44,7 +46,8 @@ class FullScreen {
   [[nodiscard]] Event wait(std::chrono::milliseconds limit);
 
  private:
-  FullScreen(const termios& before, UniqueFd signals) : before_(before), signals_(std::move(signals)) {}
+  FullScreen(const termios& before, UniqueFd signals)
+      : before_(before), signals_(std::move(signals)) {}
   void enter();
   void leave();
   [[nodiscard]] Event on_signals();

@@ -19,12 +19,13 @@ bool is_parameter(char c) {
   return (c >= '0' && c <= '9') || c == ';';
 }
 
-/// Whether the parameters of an SGR sequence only say how visible text looks (ECMA-48, 8.3.117): 8 conceals it, but as
-/// a part of 38;5;8 it is a colour.
+/// Whether the parameters of an SGR sequence only say how visible text looks (ECMA-48, 8.3.117): 8
+/// conceals it, but as a part of 38;5;8 it is a colour.
 bool is_visible_style(std::string_view parameters) {
   const auto numbers = split(parameters, ';');
   for (std::size_t at = 0; at < numbers.size(); ++at) {
-    const auto number = numbers[at].empty() ? std::optional<std::int64_t>(0) : parse_int(numbers[at]);
+    const auto number =
+        numbers[at].empty() ? std::optional<std::int64_t>(0) : parse_int(numbers[at]);
     if (!number || *number > 107 || *number == 8) return false;
     if (*number != 38 && *number != 48 && *number != 58) continue;
     if (at + 1 >= numbers.size()) return false;
@@ -35,8 +36,8 @@ bool is_visible_style(std::string_view parameters) {
   return true;
 }
 
-/// How many bytes from the start are a sequence ESC [ parameters letter; 0: none; more than there are: its end is to
-/// come.
+/// How many bytes from the start are a sequence ESC [ parameters letter; 0: none; more than there
+/// are: its end is to come.
 std::size_t sequence_length(std::string_view bytes) {
   if (bytes.size() > 1 && bytes[1] != '[') return 0;
   std::size_t at = 2;
@@ -99,7 +100,8 @@ std::string LogFilter::finish() {
   return shown;
 }
 
-LogOutput::LogOutput(bool is_raw, bool colour) : is_filtered_(!is_raw && is_output_terminal()), filter_(colour) {}
+LogOutput::LogOutput(bool is_raw, bool colour)
+    : is_filtered_(!is_raw && is_output_terminal()), filter_(colour) {}
 
 bool LogOutput::print(std::string_view bytes) {
   return is_filtered_ ? write_to(stdout, filter_.pass(bytes)) : write_to(stdout, bytes);

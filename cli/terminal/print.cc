@@ -20,7 +20,8 @@ void tell(const Cli& cli, const Styled& kind, std::string_view message) {
   line.add("dlrun: ");
   if (!kind.text.empty()) line.add("{} ", kind);
   // A line of somebody else's, in a message of several, does not begin as dlrun's own do.
-  for (std::size_t at = message.find("\ndlrun:"); at != std::string_view::npos; at = message.find("\ndlrun:")) {
+  for (std::size_t at = message.find("\ndlrun:"); at != std::string_view::npos;
+       at = message.find("\ndlrun:")) {
     line.add(Text::of_lines(message.substr(0, at))).add("\n  ");
     message.remove_prefix(at + 1);
   }
@@ -84,7 +85,8 @@ bool has_reader_left() {
 
 Result<> print_or_say(const std::function<void()>& print, const std::string& instead) {
   print();
-  if (!is_all_printed()) return fail(Errc::kIo, "standard output could not be written whole: {}", instead);
+  if (!is_all_printed())
+    return fail(Errc::kIo, "standard output could not be written whole: {}", instead);
   return {};
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 // The one printer: everything that dlrun says to people or gives to programs goes out here.
 //
-// Text for people is escaped (text.h). Nothing here throws or ends the process because of its stream: a closed one, a
-// full disk and a pipe that nobody reads any more are remembered, and is_all_printed() tells of them. Standard error is
-// never waited for, and what it does not take is lost.
+// Text for people is escaped (text.h). Nothing here throws or ends the process because of its
+// stream: a closed one, a full disk and a pipe that nobody reads any more are remembered, and
+// is_all_printed() tells of them. Standard error is never waited for, and what it does not take is
+// lost.
 
 #include <functional>
 #include <string>
@@ -25,15 +26,16 @@ void print(const Cli& cli, std::type_identity_t<TextFormat<Args...>> format, con
   print(cli, text<Args...>(format, args...));
 }
 
-/// Prints a text that programs read (a script, a page, a schema) to standard output. A file or a pipe gets its bytes;
-/// on a terminal everything but newlines and tabs is escaped.
+/// Prints a text that programs read (a script, a page, a schema) to standard output. A file or a
+/// pipe gets its bytes; on a terminal everything but newlines and tabs is escaped.
 void print_document(std::string_view bytes);
 
-/// Indented JSON and a newline, to standard output. Control, hidden and direction-turning characters are \uXXXX, bytes
-/// that are not UTF-8 are U+FFFD.
+/// Indented JSON and a newline, to standard output. Control, hidden and direction-turning
+/// characters are \uXXXX, bytes that are not UTF-8 are U+FFFD.
 void print_json(const nlohmann::ordered_json& json);
 
-/// To standard error, what was printed before first: "dlrun: error: MESSAGE". A message may have several lines.
+/// To standard error, what was printed before first: "dlrun: error: MESSAGE". A message may have
+/// several lines.
 void print_error(const Cli& cli, std::string_view message);
 void print_warning(const Cli& cli, std::string_view message);
 /// A remark for people: never part of what a script reads.
@@ -46,10 +48,12 @@ void print_aside(const Cli& cli, const Text& text);
 bool flush_output();
 /// flush_output(); what failed is dropped, so that the end of the process does not try again.
 [[nodiscard]] bool is_all_printed();
-/// Whether standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`: no error to tell of.
+/// Whether standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`: no error to
+/// tell of.
 [[nodiscard]] bool has_reader_left();
 
-/// Prints; where that fails, kIo with instead: what the user must not miss, such as the job that is queued.
+/// Prints; where that fails, kIo with instead: what the user must not miss, such as the job that is
+/// queued.
 [[nodiscard]] Result<> print_or_say(const std::function<void()>& print, const std::string& instead);
 
 /// Whether standard output, standard error, or standard input is a terminal.

@@ -23,13 +23,15 @@ std::string cut_to(const std::string& text, std::size_t width) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(const Cli& cli) : is_shown_(is_error_terminal() && cli.env.get_or("TERM", "") != "dumb") {}
+ProgressLine::ProgressLine(const Cli& cli)
+    : is_shown_(is_error_terminal() && cli.env.get_or("TERM", "") != "dumb") {}
 
 void ProgressLine::show(const std::string& what, const std::string& figures) {
   if (!is_shown_) return;
   // A longer line would leave its first part behind at each turn.
   const std::size_t width = std::max<std::size_t>(terminal_size(STDERR_FILENO).columns, 8) - 1;
-  const std::string room = cut_to(printable(what), width > figures.size() ? width - figures.size() : 0);
+  const std::string room =
+      cut_to(printable(what), width > figures.size() ? width - figures.size() : 0);
   write_to(stderr, "\r" + cut_to(room + printable(figures), width) + "\x1b[K");
   flush(stderr);
   is_drawn_ = true;

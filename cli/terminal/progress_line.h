@@ -1,5 +1,6 @@
 #pragma once
-// One line at the bottom of a terminal, on standard error, that is written over until it is cleared.
+// One line at the bottom of a terminal, on standard error, that is written over until it is
+// cleared.
 
 #include "cli/cli.h"
 

@@ -32,9 +32,10 @@ struct Fit {
   double error = 0;  ///< the sum of squared relative errors
 };
 
-/// Least squares over some of the terms by the normal equations: three unknowns at most. Nothing where they cannot be
-/// told apart, or a cost would be negative.
-std::optional<Fit> fit_terms(const Figures& figures, double batch, const std::array<bool, kTerms>& used) {
+/// Least squares over some of the terms by the normal equations: three unknowns at most. Nothing
+/// where they cannot be told apart, or a cost would be negative.
+std::optional<Fit> fit_terms(const Figures& figures, double batch,
+                             const std::array<bool, kTerms>& used) {
   std::array<std::array<double, kTerms + 1>, kTerms> a{};
   for (const ScalingFigure& figure : figures) {
     const double step_s = figure.ranks * batch / figure.samples_per_s;
@@ -50,7 +51,8 @@ std::optional<Fit> fit_terms(const Figures& figures, double batch, const std::ar
     a[i][i] = 1;
     a[i][kTerms] = 0;
   }
-  for (std::size_t i = 0; i < kTerms; ++i) {  // Gauss and Jordan; the matrix is symmetric and not negative
+  for (std::size_t i = 0; i < kTerms;
+       ++i) {  // Gauss and Jordan; the matrix is symmetric and not negative
     if (std::abs(a[i][i]) < 1e-12) return std::nullopt;
     for (std::size_t row = 0; row < kTerms; ++row) {
       if (row == i) continue;
@@ -60,7 +62,8 @@ std::optional<Fit> fit_terms(const Figures& figures, double batch, const std::ar
   }
   Fit fit;
   const Terms found{a[0][kTerms] / a[0][0], a[1][kTerms] / a[1][1], a[2][kTerms] / a[2][2]};
-  if (std::any_of(found.begin(), found.end(), [](double cost) { return !(cost >= 0); })) return std::nullopt;
+  if (std::any_of(found.begin(), found.end(), [](double cost) { return !(cost >= 0); }))
+    return std::nullopt;
   fit.model = {found[0], found[1], found[2]};
   for (const ScalingFigure& figure : figures) {
     const double off = fit.model.samples_per_s(figure.ranks, batch) / figure.samples_per_s - 1;
@@ -83,7 +86,8 @@ std::string rate(double value) {
 
 std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} us", seconds * 1e6);
+  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                         : fmt::format("{:.3g} us", seconds * 1e6);
 }
 
 std::string percent(double part) {
@@ -131,14 +135,16 @@ std::vector<ScalingModel> fit_scaling(const Figures& figures, double batch) {
     return models;
   }
   std::optional<Fit> best;
-  for (const auto& fit : {fit_terms(figures, batch, {true, true, true}), latency, transfer, neither}) {
+  for (const auto& fit :
+       {fit_terms(figures, batch, {true, true, true}), latency, transfer, neither}) {
     if (fit && (!best || fit->error < best->error)) best = fit;
   }
   if (best) models.push_back(best->model);
   return models;
 }
 
-Modelled continue_scaling(const Figures& figures, const std::vector<ScalingModel>& models, double batch) {
+Modelled continue_scaling(const Figures& figures, const std::vector<ScalingModel>& models,
+                          double batch) {
   Modelled modelled;
   if (models.empty()) return modelled;
   int most = 0;
@@ -163,14 +169,16 @@ double efficiency(const Figures& figures, int ranks, double samples_per_s) {
   return speed_up(figures, samples_per_s) * base_of(figures).ranks / ranks;
 }
 
-Text scaling_table(const Figures& figures, const std::vector<ScalingModel>& models, const Modelled& modelled,
-                   const char* per) {
-  std::vector<std::vector<std::string>> rows(1, {"NODES", "RANKS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "RUN"});
+Text scaling_table(const Figures& figures, const std::vector<ScalingModel>& models,
+                   const Modelled& modelled, const char* per) {
+  std::vector<std::vector<std::string>> rows(
+      1, {"NODES", "RANKS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "RUN"});
   for (const ScalingFigure& f : figures) {
     rows.push_back({fmt::format("{:>5}", f.nodes), fmt::format("{:>5}", f.ranks),
                     fmt::format("{:>9}", rate(f.samples_per_s)),
                     fmt::format("{:>8.2f}", speed_up(figures, f.samples_per_s)),
-                    fmt::format("{:>10}", percent(efficiency(figures, f.ranks, f.samples_per_s))), f.run});
+                    fmt::format("{:>10}", percent(efficiency(figures, f.ranks, f.samples_per_s))),
+                    f.run});
   }
   Text text = table(rows);
   if (modelled.empty()) return text;
@@ -180,8 +188,11 @@ Text scaling_table(const Figures& figures, const std::vector<ScalingModel>& mode
     text.add("{}{} + 2(n-1) x {} + 2(n-1)/n x {}", i == 0 ? " " : ", or ", time_text(m.compute_s),
              time_text(m.latency_s), time_text(m.transfer_s));
   }
-  text.add("{}\n", models.size() > 1 ? "; two numbers of ranks do not tell latency and transfer apart" : "");
-  std::vector<std::vector<std::string>> more(1, {"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"});
+  text.add("{}\n", models.size() > 1
+                       ? "; two numbers of ranks do not tell latency and transfer apart"
+                       : "");
+  std::vector<std::vector<std::string>> more(
+      1, {"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"});
   for (const ModelledFigure& f : modelled) {
     more.push_back({fmt::format("{:>5}", f.ranks), fmt::format("{:>19}", span(f.low, f.high, rate)),
                     fmt::format("{:>20}", span(efficiency(figures, f.ranks, f.low),
@@ -194,7 +205,8 @@ Text scaling_bars(const Figures& figures, const Modelled& modelled) {
   constexpr double kWidth = 48;
   std::string text = "efficiency: what is left of the rate that a rank has with the fewest ranks\n";
   double most = 1;
-  for (const ScalingFigure& f : figures) most = std::max(most, efficiency(figures, f.ranks, f.samples_per_s));
+  for (const ScalingFigure& f : figures)
+    most = std::max(most, efficiency(figures, f.ranks, f.samples_per_s));
   const auto bar = [&](int ranks, double part, const char* block, const std::string& words) {
     text += fmt::format("  {:>5} rank{} ", ranks, ranks == 1 ? " " : "s");
     const long blocks = std::lround(part / most * kWidth);
@@ -206,13 +218,15 @@ Text scaling_bars(const Figures& figures, const Modelled& modelled) {
     bar(f.ranks, part, "█", percent(part));
   }
   for (const ModelledFigure& f : modelled) {
-    const double low = efficiency(figures, f.ranks, f.low), high = efficiency(figures, f.ranks, f.high);
+    const double low = efficiency(figures, f.ranks, f.low),
+                 high = efficiency(figures, f.ranks, f.high);
     bar(f.ranks, high, "░", span(low, high, percent) + " modelled");
   }
   return Text::of_lines(text);
 }
 
-std::string scaling_svg(const Figures& figures, const Modelled& modelled, const std::string& title) {
+std::string scaling_svg(const Figures& figures, const Modelled& modelled,
+                        const std::string& title) {
   constexpr double kWidth = 560, kHeight = 340, kLeft = 78, kTop = 70;
   const ScalingFigure& base = base_of(figures);
   const double first = base.ranks;
@@ -231,7 +245,8 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled, const 
   low = std::pow(10, std::floor(std::log10(low)));
   high = std::pow(10, std::ceil(std::log10(high * 1.0001)));
   const auto along = [](double value, double from, double to) {
-    return to > from ? (std::log10(value) - std::log10(from)) / (std::log10(to) - std::log10(from)) : 0.5;
+    return to > from ? (std::log10(value) - std::log10(from)) / (std::log10(to) - std::log10(from))
+                     : 0.5;
   };
   const auto point = [&](double ranks, double value) {
     return fmt::format("{:.1f},{:.1f}", kLeft + along(ranks, first, last) * kWidth,
@@ -240,7 +255,8 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled, const 
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\">\n"
-      "<style>text{{font:12px sans-serif;fill:#333}} .title{{font-weight:bold}} .grid{{stroke:#ddd}} "
+      "<style>text{{font:12px sans-serif;fill:#333}} .title{{font-weight:bold}} "
+      ".grid{{stroke:#ddd}} "
       "polyline{{fill:none;stroke-width:2}} .modelled{{stroke:#d55e00;stroke-dasharray:6 4}} "
       ".measured{{stroke:#0072b2}} .ideal{{stroke:#999;stroke-width:1}}</style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
@@ -260,10 +276,13 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled, const 
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.0f}</text>\n",
                        kLeft + along(tick, first, last) * kWidth, kTop + kHeight + 18, tick);
   }
-  svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">ranks; samples a second upwards</text>\n",
-                     kLeft + kWidth / 2, kTop + kHeight + 38);
-  svg += fmt::format("<polyline points=\"{} {}\" class=\"ideal\"/>\n", point(first, base.samples_per_s),
-                     point(last, base.samples_per_s * last / first));
+  svg += fmt::format(
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">ranks; samples a second "
+      "upwards</text>\n",
+      kLeft + kWidth / 2, kTop + kHeight + 38);
+  svg +=
+      fmt::format("<polyline points=\"{} {}\" class=\"ideal\"/>\n",
+                  point(first, base.samples_per_s), point(last, base.samples_per_s * last / first));
   std::string measured, least, most;
   for (const ScalingFigure& f : figures) {
     measured += (measured.empty() ? "" : " ") + point(f.ranks, f.samples_per_s);

@@ -6,8 +6,8 @@
 namespace dlrun {
 namespace {
 
-/// Keeps SIGPIPE from this thread, and takes away the one that a write has raised meanwhile. The process' disposition,
-/// which programs that it starts inherit, stays as it is.
+/// Keeps SIGPIPE from this thread, and takes away the one that a write has raised meanwhile. The
+/// process' disposition, which programs that it starts inherit, stays as it is.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {

@@ -6,7 +6,8 @@
 
 namespace dlrun {
 
-/// Writes all of it, or as much as the stream takes; false where that was not all. SIGPIPE does not come of it.
+/// Writes all of it, or as much as the stream takes; false where that was not all. SIGPIPE does not
+/// come of it.
 bool write_to(std::FILE* stream, std::string_view bytes);
 /// std::fflush() without SIGPIPE. False where the stream has failed, now or before.
 bool flush(std::FILE* stream);

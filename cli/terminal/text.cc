@@ -7,7 +7,8 @@
 namespace dlrun {
 namespace {
 
-// Neither is in an escaped value. The character behind kBegin tells the style: 'a' is the first of them.
+// Neither is in an escaped value. The character behind kBegin tells the style: 'a' is the first of
+// them.
 constexpr char kBegin = '\x01', kEnd = '\x02';
 
 std::string_view code_of(Style style) {
@@ -46,7 +47,8 @@ std::string_view first_character(std::string_view text) {
 std::uint32_t code_point(std::string_view character) {
   constexpr std::array<std::uint32_t, 5> kBitsOfFirst{0, 0x7f, 0x1f, 0x0f, 0x07};
   std::uint32_t code = static_cast<unsigned char>(character[0]) & kBitsOfFirst.at(character.size());
-  for (const char c : character.substr(1)) code = code << 6U | (static_cast<unsigned char>(c) & 0x3fU);
+  for (const char c : character.substr(1))
+    code = code << 6U | (static_cast<unsigned char>(c) & 0x3fU);
   return code;
 }
 
@@ -138,7 +140,8 @@ std::string printable_json(std::string_view json) {
     } else if (const std::uint32_t code = code_point(character); code <= 0xffff) {
       safe += fmt::format("\\u{:04x}", code);
     } else {
-      safe += fmt::format("\\u{:04x}\\u{:04x}", 0xd800U + ((code - 0x10000U) >> 10U), 0xdc00U + (code & 0x3ffU));
+      safe += fmt::format("\\u{:04x}\\u{:04x}", 0xd800U + ((code - 0x10000U) >> 10U),
+                          0xdc00U + (code & 0x3ffU));
     }
   }
   return safe;

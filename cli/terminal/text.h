@@ -1,5 +1,6 @@
 #pragma once
-// Text for people: values are escaped as they are put in, and only Text itself adds newlines and colour.
+// Text for people: values are escaped as they are put in, and only Text itself adds newlines and
+// colour.
 
 #include <string>
 #include <string_view>
@@ -49,13 +50,14 @@ using Marked = std::decay_t<decltype(marked(std::declval<const T&>()))>;
 template <typename... Args>
 using TextFormat = fmt::format_string<text_detail::Marked<Args>&...>;
 
-/// No byte of a value can be a control character here, whatever the value was: control, hidden and direction-turning
-/// characters and malformed UTF-8 are `\xNN`.
+/// No byte of a value can be a control character here, whatever the value was: control, hidden and
+/// direction-turning characters and malformed UTF-8 are `\xNN`.
 class Text {
  public:
   Text() = default;
 
-  /// The format with the arguments' escaped text. A width in the format (`{:<12}`) does not go with a Styled or a Text.
+  /// The format with the arguments' escaped text. A width in the format (`{:<12}`) does not go with
+  /// a Styled or a Text.
   template <typename... Args>
   Text& add(std::type_identity_t<TextFormat<Args...>> format, const Args&... args) {
     return add_formatted(format, text_detail::marked(args)...);
@@ -63,8 +65,9 @@ class Text {
   Text& add(const Styled& value);
   Text& add(const Text& other);
 
-  /// Text of several lines: newlines and tabs stay, everything else is escaped. Only for what cannot lie by a newline:
-  /// what dlrun has laid out itself, error messages, and what Slurm's commands say.
+  /// Text of several lines: newlines and tabs stay, everything else is escaped. Only for what
+  /// cannot lie by a newline: what dlrun has laid out itself, error messages, and what Slurm's
+  /// commands say.
   [[nodiscard]] static Text of_lines(std::string_view lines, Style style = Style::kNone);
 
   /// Returns the bytes to print, with escape sequences for the styles or without.
@@ -82,7 +85,8 @@ class Text {
     return *this;
   }
 
-  /// Escaped values, dlrun's own newlines and tabs, and two control characters that begin and end a style.
+  /// Escaped values, dlrun's own newlines and tabs, and two control characters that begin and end a
+  /// style.
   std::string marked_;
 };
 
@@ -98,8 +102,9 @@ template <typename... Args>
 /// The first characters of a value, with "..." for the rest where there is more.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
 
-/// Returns json with the characters that printable() escapes as \uXXXX. json: the output of a serialiser, which has
-/// escaped the control characters below U+0020 and replaced what is not UTF-8.
+/// Returns json with the characters that printable() escapes as \uXXXX. json: the output of a
+/// serialiser, which has escaped the control characters below U+0020 and replaced what is not
+/// UTF-8.
 [[nodiscard]] std::string printable_json(std::string_view json);
 
 /// Rows under their titles, columns as wide as they need to be.

@@ -73,9 +73,11 @@ std::string clock_text(double t) {
 /// What a run does now, of its parts that are done: 0..1.
 std::optional<double> part_done(const Progress& progress) {
   if (progress.step && progress.steps && *progress.steps > 0)
-    return std::clamp(static_cast<double>(*progress.step) / static_cast<double>(*progress.steps), 0.0, 1.0);
+    return std::clamp(static_cast<double>(*progress.step) / static_cast<double>(*progress.steps),
+                      0.0, 1.0);
   if (progress.epoch && progress.epochs && *progress.epochs > 0)
-    return std::clamp(static_cast<double>(*progress.epoch - 1) / static_cast<double>(*progress.epochs), 0.0, 1.0);
+    return std::clamp(
+        static_cast<double>(*progress.epoch - 1) / static_cast<double>(*progress.epochs), 0.0, 1.0);
   return std::nullopt;
 }
 
@@ -90,10 +92,12 @@ std::string bar(double part, std::size_t width) {
   return text;
 }
 
-std::vector<double> last_values(const RunHistory& history, std::optional<double> ProgressPoint::*field) {
+std::vector<double> last_values(const RunHistory& history,
+                                std::optional<double> ProgressPoint::*field) {
   std::vector<double> values;
   for (const ProgressPoint& point : history.progress()) {
-    if (point.attempt == history.progress().back().attempt && point.*field) values.push_back(*(point.*field));
+    if (point.attempt == history.progress().back().attempt && point.*field)
+      values.push_back(*(point.*field));
   }
   return values;
 }
@@ -105,11 +109,14 @@ std::string spread_text(const Spread& spread, const std::function<std::string(do
 
 std::string of_total(const std::optional<double>& used, const std::optional<double>& total) {
   if (!used) return "";
-  return total ? fmt::format("{} / {}", memory_text(*used), memory_text(*total)) : memory_text(*used);
+  return total ? fmt::format("{} / {}", memory_text(*used), memory_text(*total))
+               : memory_text(*used);
 }
 
 Style style_of_mark(RankMark mark) {
-  return mark == RankMark::kSilent ? Style::kRed : mark == RankMark::kNone ? Style::kNone : Style::kYellow;
+  return mark == RankMark::kSilent ? Style::kRed
+         : mark == RankMark::kNone ? Style::kNone
+                                   : Style::kYellow;
 }
 
 std::string why(const RankSample& row) {
@@ -132,7 +139,8 @@ std::string why(const RankSample& row) {
 /// The table of ranks; columns that no rank fills are left out.
 class RankTable {
  public:
-  RankTable(const RankSnapshot& ranks, std::size_t rows, bool is_live) : ranks_(ranks), is_live_(is_live) {
+  RankTable(const RankSnapshot& ranks, std::size_t rows, bool is_live)
+      : ranks_(ranks), is_live_(is_live) {
     auto sorted = ranks.outliers_first();
     const std::size_t shown = std::min(rows, sorted.size());
     sorted.resize(shown);
@@ -155,9 +163,11 @@ class RankTable {
       std::vector<std::string> cells{std::to_string(row->rank), cut(printable(row->node), 20)};
       cells.push_back(row->cpu ? fmt::format("{:.2f}", *row->cpu) : "-");
       cells.push_back(row->rss_bytes ? memory_text(*row->rss_bytes) : "-");
-      if (has_gpu) cells.push_back(row->gpu_percent ? fmt::format("{:.0f} %", *row->gpu_percent) : "-");
+      if (has_gpu)
+        cells.push_back(row->gpu_percent ? fmt::format("{:.0f} %", *row->gpu_percent) : "-");
       if (has_gpu_memory)
-        cells.push_back(row->gpu_used_bytes ? of_total(row->gpu_used_bytes, row->gpu_total_bytes) : "-");
+        cells.push_back(row->gpu_used_bytes ? of_total(row->gpu_used_bytes, row->gpu_total_bytes)
+                                            : "-");
       if (has_step) cells.push_back(row->step ? std::to_string(*row->step) : "-");
       if (has_work) cells.push_back(row->work_ms ? fmt::format("{:.4g} ms", *row->work_ms) : "-");
       cells.push_back(why(*row));
@@ -181,14 +191,16 @@ class RankTable {
       std::size_t marked = 0;
       for (const RankSample& row : ranks_.rows) marked += row.mark != RankMark::kNone ? 1 : 0;
       std::string text = fmt::format("{} more rank{}", hidden, hidden == 1 ? "" : "s");
-      if (marked > rows_.size()) text += fmt::format(", {} of them stand out, too", marked - rows_.size());
+      if (marked > rows_.size())
+        text += fmt::format(", {} of them stand out, too", marked - rows_.size());
       text += is_live_ ? "; a taller window has room for them, q leaves" : "; --ranks N shows more";
       lines.push_back(Line(columns).add(" " + text, Style::kDim).text());
     }
   }
 
  private:
-  [[nodiscard]] Text line(const std::vector<std::string>& cells, std::size_t columns, Style style) const {
+  [[nodiscard]] Text line(const std::vector<std::string>& cells, std::size_t columns,
+                          Style style) const {
     std::string text = " ";
     for (std::size_t at = 0; at < cells.size(); ++at) {
       const std::string pad(widths_[at] - columns_of(cells[at]), ' ');
@@ -217,42 +229,53 @@ std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
 
   Line title = line();
   title.add(" ").add(printable(picture.run.id), Style::kBold).add("  ");
-  title.add(std::string(word(status.state)) + (status.is_last_known ? "?" : ""), style_of(status.state));
+  title.add(std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
+            style_of(status.state));
   if (!status.job.id.empty())
-    title.add(status.job.cluster == kLocalCluster ? std::string("  on this machine")
-                                                  : fmt::format("  job {}", printable(status.job.id)));
+    title.add(status.job.cluster == kLocalCluster
+                  ? std::string("  on this machine")
+                  : fmt::format("  job {}", printable(status.job.id)));
   if (record.attempt > 0) title.add(fmt::format("  attempt {}", record.attempt), Style::kYellow);
   lines.push_back(title.text());
 
   std::vector<std::string> place;
-  if (record.ranks > 0) place.push_back(fmt::format("{} rank{}", record.ranks, record.ranks == 1 ? "" : "s"));
+  if (record.ranks > 0)
+    place.push_back(fmt::format("{} rank{}", record.ranks, record.ranks == 1 ? "" : "s"));
   if (!record.hosts.empty()) place.push_back("on " + printable(record.hosts));
   if (!picture.history.attempts().empty()) {
     const AttemptHistory& attempt = picture.history.attempts().back();
-    const auto end = attempt.ended ? *attempt.ended : is_final(status.state) ? attempt.claimed : picture.now;
+    const auto end = attempt.ended            ? *attempt.ended
+                     : is_final(status.state) ? attempt.claimed
+                                              : picture.now;
     if (end > attempt.claimed)
-      place.push_back(fmt::format("{} {}", attempt.ended ? "took" : "for", duration_text(end - attempt.claimed)));
+      place.push_back(fmt::format("{} {}", attempt.ended ? "took" : "for",
+                                  duration_text(end - attempt.claimed)));
   }
   if (!place.empty()) lines.push_back(line().add(" " + join(place, " ")).text());
   if (is_unreachable(status))
     lines.push_back(
-        line().add(" the controller does not answer; this is what was known before", Style::kYellow).text());
-  if (!status.detail.empty())
-    lines.push_back(
         line()
-            .add(" " + printable(status.detail),
-                 is_final(status.state) && status.state != RunState::kCompleted ? Style::kRed : Style::kNone)
+            .add(" the controller does not answer; this is what was known before", Style::kYellow)
             .text());
+  if (!status.detail.empty())
+    lines.push_back(line()
+                        .add(" " + printable(status.detail),
+                             is_final(status.state) && status.state != RunState::kCompleted
+                                 ? Style::kRed
+                                 : Style::kNone)
+                        .text());
   lines.emplace_back();
 
   const std::size_t before = lines.size();
   if (status.sweep) {
     const SweepCounts& counts = *status.sweep;
     const std::size_t over = counts.completed + counts.failed + counts.cancelled;
-    const double part = counts.points > 0 ? static_cast<double>(over) / static_cast<double>(counts.points) : 0;
+    const double part =
+        counts.points > 0 ? static_cast<double>(over) / static_cast<double>(counts.points) : 0;
     lines.push_back(line()
                         .add(" ")
-                        .add(bar(part, std::min<std::size_t>(40, columns > 50 ? columns - 45 : 10)), Style::kGreen)
+                        .add(bar(part, std::min<std::size_t>(40, columns > 50 ? columns - 45 : 10)),
+                             Style::kGreen)
                         .add(fmt::format("  {} of {} points are over", over, counts.points))
                         .text());
   }
@@ -265,7 +288,9 @@ std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
     if (const auto part = part_done(progress)) {
       const std::size_t width = columns > 100 ? 40 : columns > 64 ? 24 : 10;
       Line text = line();
-      text.add(" ").add(bar(*part, width), Style::kGreen).add(fmt::format(" {:3.0f} %", 100 * *part));
+      text.add(" ")
+          .add(bar(*part, width), Style::kGreen)
+          .add(fmt::format(" {:3.0f} %", 100 * *part));
       if (progress.step)
         text.add(progress.steps ? fmt::format("  step {}/{}", *progress.step, *progress.steps)
                                 : fmt::format("  step {}", *progress.step));
@@ -285,7 +310,8 @@ std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
       text.add(fmt::format(" {:<{}}", label, kLabelWidth), Style::kDim)
           .add(fmt::format("{:<17}", number(*shown) + std::string(unit)));
       if (!picture.history.progress().empty() && columns > kLabelWidth + 30)
-        text.add(sparkline(last_values(picture.history, field), std::min(kSparkWidth, columns - kLabelWidth - 20)),
+        text.add(sparkline(last_values(picture.history, field),
+                           std::min(kSparkWidth, columns - kLabelWidth - 20)),
                  Style::kBlue);
       lines.push_back(text.text());
     };
@@ -298,13 +324,16 @@ std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
                         .add(fmt::format(" {:<{}}", "result", kLabelWidth), Style::kDim)
                         .add(result_text(record.result), Style::kBold)
                         .text());
-  if (!picture.history.samples().empty() && picture.history.samples().back().attempt == record.attempt) {
+  if (!picture.history.samples().empty() &&
+      picture.history.samples().back().attempt == record.attempt) {
     const SamplesPoint& point = picture.history.samples().back();
     const auto spread = [&](std::string_view label, const std::optional<Spread>& shown,
                             const std::function<std::string(double)>& show) {
       if (!shown) return;
-      lines.push_back(
-          line().add(fmt::format(" {:<{}}", label, kLabelWidth), Style::kDim).add(spread_text(*shown, show)).text());
+      lines.push_back(line()
+                          .add(fmt::format(" {:<{}}", label, kLabelWidth), Style::kDim)
+                          .add(spread_text(*shown, show))
+                          .text());
     };
     spread("cores", point.cpu, [](double cores) { return fmt::format("{:.2f}", cores); });
     spread("memory", point.rss_bytes, memory_text);
@@ -334,19 +363,23 @@ int turn_of(RunState state) {
 }
 
 /// A line a point, and one about those that have none.
-std::vector<Text> point_lines(const std::vector<TopPoint>& points, std::size_t most, std::size_t columns) {
+std::vector<Text> point_lines(const std::vector<TopPoint>& points, std::size_t most,
+                              std::size_t columns) {
   std::vector<const TopPoint*> shown;
   for (const TopPoint& point : points) shown.push_back(&point);
   if (shown.size() > most) {
-    std::stable_sort(shown.begin(), shown.end(),
-                     [](const TopPoint* a, const TopPoint* b) { return turn_of(a->state) < turn_of(b->state); });
+    std::stable_sort(shown.begin(), shown.end(), [](const TopPoint* a, const TopPoint* b) {
+      return turn_of(a->state) < turn_of(b->state);
+    });
     shown.resize(most > 0 ? most - 1 : 0);
-    std::sort(shown.begin(), shown.end(), [](const TopPoint* a, const TopPoint* b) { return a->number < b->number; });
+    std::sort(shown.begin(), shown.end(),
+              [](const TopPoint* a, const TopPoint* b) { return a->number < b->number; });
   }
   constexpr std::size_t kStateWidth = 13, kBarWidth = 10;
   const std::size_t number_width = std::to_string(points.size()).size();
   std::size_t values_width = 0;
-  for (const TopPoint* point : shown) values_width = std::max(values_width, columns_of(printable(point->values)));
+  for (const TopPoint* point : shown)
+    values_width = std::max(values_width, columns_of(printable(point->values)));
   values_width = std::min(values_width, std::max<std::size_t>(columns * 2 / 5, 10));
   std::vector<Text> lines;
   for (const TopPoint* point : shown) {
@@ -354,25 +387,29 @@ std::vector<Text> point_lines(const std::vector<TopPoint>& points, std::size_t m
     line.add(fmt::format(" {:>{}}  ", point->number, number_width), Style::kDim)
         .add(cut(printable(point->values), values_width))
         .pad_to(number_width + values_width + 5, columns)
-        .add(std::string(word(point->state)) + (point->is_last_known ? "?" : ""), style_of(point->state))
+        .add(std::string(word(point->state)) + (point->is_last_known ? "?" : ""),
+             style_of(point->state))
         .pad_to(number_width + values_width + 5 + kStateWidth, columns);
     const auto part = point->progress ? part_done(*point->progress) : std::nullopt;
     if (!point->result.empty()) {
       line.add(result_text(point->result));
     } else if (point->progress) {
       if (part && point->state == RunState::kRunning)
-        line.add(bar(*part, kBarWidth), Style::kGreen).add(fmt::format(" {:3.0f} %  ", 100 * *part));
+        line.add(bar(*part, kBarWidth), Style::kGreen)
+            .add(fmt::format(" {:3.0f} %  ", 100 * *part));
       line.add(progress_text(*point->progress));
     } else {
-      line.add(printable(point->detail), point->state == RunState::kFailed ? Style::kRed : Style::kNone);
+      line.add(printable(point->detail),
+               point->state == RunState::kFailed ? Style::kRed : Style::kNone);
     }
     lines.push_back(line.text());
   }
   if (shown.size() < points.size())
-    lines.push_back(
-        Line(columns)
-            .add(fmt::format(" {} more points; dlrun sweep lists them", points.size() - shown.size()), Style::kDim)
-            .text());
+    lines.push_back(Line(columns)
+                        .add(fmt::format(" {} more points; dlrun sweep lists them",
+                                         points.size() - shown.size()),
+                             Style::kDim)
+                        .text());
   return lines;
 }
 
@@ -437,20 +474,26 @@ std::string sparkline(const std::vector<double>& values, std::size_t width) {
 std::vector<Text> top_lines(const TopPicture& picture, const TopSize& size) {
   const std::size_t columns = std::max<std::size_t>(size.columns, 1);
   auto lines = head_lines(picture, columns);
-  const bool has_ranks =
-      picture.ranks && !picture.ranks->rows.empty() && picture.ranks->attempt == picture.status.facts.record.attempt;
+  const bool has_ranks = picture.ranks && !picture.ranks->rows.empty() &&
+                         picture.ranks->attempt == picture.status.facts.record.attempt;
   if (picture.points) {
-    const std::size_t fit = size.rows == 0 ? kPlainRanks : size.rows - std::min(size.rows, lines.size());
-    const auto points = point_lines(*picture.points, size.ranks > 0 && size.rows == 0 ? size.ranks + 1 : fit, columns);
+    const std::size_t fit =
+        size.rows == 0 ? kPlainRanks : size.rows - std::min(size.rows, lines.size());
+    const auto points = point_lines(
+        *picture.points, size.ranks > 0 && size.rows == 0 ? size.ranks + 1 : fit, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
-  const std::size_t room = size.rows == 0 ? 1'000'000 : size.rows - std::min(size.rows, lines.size());
-  const std::size_t events_room = size.rows == 0 ? kEventsShown : std::min(kEventsShown, room / (has_ranks ? 3 : 1));
+  const std::size_t room =
+      size.rows == 0 ? 1'000'000 : size.rows - std::min(size.rows, lines.size());
+  const std::size_t events_room =
+      size.rows == 0 ? kEventsShown : std::min(kEventsShown, room / (has_ranks ? 3 : 1));
   const auto events = event_lines(picture, events_room, columns);
   if (has_ranks && room > events.size() + 2) {
     // The title, the line about those that are hidden, and an empty one.
-    const std::size_t space = size.rows == 0 ? kPlainRanks : room - std::min(room, events.size() + 3);
-    RankTable(*picture.ranks, size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space,
+    const std::size_t space =
+        size.rows == 0 ? kPlainRanks : room - std::min(room, events.size() + 3);
+    RankTable(*picture.ranks,
+              size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space,
               size.rows > 0)
         .add_to(lines, columns);
     if (!events.empty()) lines.emplace_back();
@@ -466,9 +509,10 @@ std::vector<Text> top_lines(const TopPicture& picture, const TopSize& size) {
 Json top_json(const TopPicture& picture) {
   Json json = status_json(picture.run, picture.status);
   const auto& progress = picture.status.facts.record.progress;
-  json["seconds_left"] = progress && progress->steps && !is_final(picture.status.state)
-                             ? value_or_null(time_left(picture.history, *progress->steps, picture.now))
-                             : Json(nullptr);
+  json["seconds_left"] =
+      progress && progress->steps && !is_final(picture.status.state)
+          ? value_or_null(time_left(picture.history, *progress->steps, picture.now))
+          : Json(nullptr);
   json["sampled"] = picture.ranks ? text_or_null(picture.ranks->time) : Json(nullptr);
   Json ranks = Json::array();
   if (picture.ranks) {

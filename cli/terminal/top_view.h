@@ -51,8 +51,8 @@ struct TopSize {
 /// For programs; cli/OUTPUT.md.
 [[nodiscard]] nlohmann::ordered_json top_json(const TopPicture& picture);
 
-/// Blocks of eight heights, at most `width`: the means of as many parts of values, the highest for the most. Empty for
-/// less than two values.
+/// Blocks of eight heights, at most `width`: the means of as many parts of values, the highest for
+/// the most. Empty for less than two values.
 [[nodiscard]] std::string sparkline(const std::vector<double>& values, std::size_t width);
 
 /// "46 s", "3 min 12 s", "2 h 5 min", "3 d 4 h".

@@ -15,7 +15,8 @@ std::string short_number(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-std::string of_total(std::string_view what, std::int64_t value, const std::optional<std::int64_t>& total) {
+std::string of_total(std::string_view what, std::int64_t value,
+                     const std::optional<std::int64_t>& total) {
   return total ? fmt::format("{} {}/{}", what, value, *total) : fmt::format("{} {}", what, value);
 }
 
@@ -45,24 +46,28 @@ std::string bytes_text(double bytes) {
   constexpr double kStep = 1024;
   if (bytes < kStep * kStep) return fmt::format("{:.1f} KiB", bytes / kStep);
   const double mebibytes = bytes / kStep / kStep;
-  return mebibytes < kStep ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.1f} GiB", mebibytes / kStep);
+  return mebibytes < kStep ? fmt::format("{:.1f} MiB", mebibytes)
+                           : fmt::format("{:.1f} GiB", mebibytes / kStep);
 }
 
 std::optional<double> gpu_hours(const Requested& requested) {
   if (!requested.gpus || !requested.time_seconds) return std::nullopt;
-  return static_cast<double>(*requested.gpus) * static_cast<double>(*requested.time_seconds) / 3600.0;
+  return static_cast<double>(*requested.gpus) * static_cast<double>(*requested.time_seconds) /
+         3600.0;
 }
 
 std::optional<double> core_hours(const Requested& requested) {
   if (!requested.cpus || !requested.time_seconds) return std::nullopt;
-  return static_cast<double>(*requested.cpus) * static_cast<double>(*requested.time_seconds) / 3600.0;
+  return static_cast<double>(*requested.cpus) * static_cast<double>(*requested.time_seconds) /
+         3600.0;
 }
 
 std::string cost(const Requested& requested) {
   std::vector<std::string> parts;
   if (const auto hours = gpu_hours(requested); hours && *hours > 0)
     parts.push_back(fmt::format("{:.3g} GPU-hours", *hours));
-  if (const auto hours = core_hours(requested)) parts.push_back(fmt::format("{:.3g} core-hours", *hours));
+  if (const auto hours = core_hours(requested))
+    parts.push_back(fmt::format("{:.3g} core-hours", *hours));
   return parts.empty() ? "" : "at most " + join(parts, ", ");
 }
 
@@ -72,7 +77,8 @@ std::string progress_text(const Progress& progress) {
   if (progress.step) parts.push_back(of_total("step", *progress.step, progress.steps));
   if (progress.loss) parts.push_back(fmt::format("loss {:.4g}", *progress.loss));
   if (progress.accuracy) parts.push_back(fmt::format("accuracy {:.4g}", *progress.accuracy));
-  if (progress.samples_per_s) parts.push_back(fmt::format("{} samples/s", short_number(*progress.samples_per_s)));
+  if (progress.samples_per_s)
+    parts.push_back(fmt::format("{} samples/s", short_number(*progress.samples_per_s)));
   return join(parts, ", ");
 }
 
@@ -81,7 +87,8 @@ std::string age(const std::string& utc) {
   if (::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return {};
   const auto then = std::chrono::system_clock::from_time_t(::timegm(&parts));
   const auto seconds =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now() - then).count();
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now() - then)
+          .count();
   if (seconds < 120) return fmt::format("{} s", std::max<std::int64_t>(seconds, 0));
   if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
   if (seconds < 48 * 3600) return fmt::format("{} h", seconds / 3600);

@@ -1,8 +1,9 @@
-// Data-parallel training in five steps: a linear model of drawn digits, on one rank or many. Built as five-steps.
+// Data-parallel training in five steps: a linear model of drawn digits, on one rank or many. Built
+// as five-steps.
 //
 //   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime), or here:
-//   build/release/bin/five-steps mpirun -n 4 five-steps                              or in a spec:   launch: {preset:
-//   mpi, command: [./five-steps]}
+//   build/release/bin/five-steps mpirun -n 4 five-steps                              or in a spec:
+//   launch: {preset: mpi, command: [./five-steps]}
 
 #include <algorithm>
 #include <cmath>
@@ -21,19 +22,22 @@ using namespace dlrun::trainer;
 
 constexpr std::size_t kPixels = 784, kClasses = 10, kWeights = kPixels * kClasses;
 
-/// Softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x 10]. Adds the gradient of the
-/// mean loss to gradient, [784 x 10]; returns the mean loss.
-double regress(const Dataset& data, Range range, const std::vector<float>& w, std::vector<float>& gradient) {
+/// Softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x 10]. Adds
+/// the gradient of the mean loss to gradient, [784 x 10]; returns the mean loss.
+double regress(const Dataset& data, Range range, const std::vector<float>& w,
+               std::vector<float>& gradient) {
   double loss = 0;
   for (std::size_t i = range.begin; i < range.end; ++i) {
     const std::uint8_t* x = &data.images[i * kPixels];
     double p[kClasses] = {}, sum = 0;
     for (std::size_t j = 0; j < kPixels; ++j)
-      for (std::size_t k = 0; x[j] != 0 && k < kClasses; ++k) p[k] += w[j * kClasses + k] * (x[j] / 255.0);
+      for (std::size_t k = 0; x[j] != 0 && k < kClasses; ++k)
+        p[k] += w[j * kClasses + k] * (x[j] / 255.0);
     for (double& value : p) sum += value = std::exp(value);
     loss -= std::log(p[data.labels[i]] / sum) / static_cast<double>(range.size());
     for (std::size_t k = 0; k < kClasses; ++k) {
-      const double delta = (p[k] / sum - (k == data.labels[i] ? 1 : 0)) / static_cast<double>(range.size());
+      const double delta =
+          (p[k] / sum - (k == data.labels[i] ? 1 : 0)) / static_cast<double>(range.size());
       for (std::size_t j = 0; j < kPixels; ++j)
         gradient[j * kClasses + k] += static_cast<float>(delta * (x[j] / 255.0));
     }
@@ -45,10 +49,11 @@ Result<> train(const std::filesystem::path& file) {
   auto job = Job::initialise();  // 1. who am I, and where are the others
   if (!job) return tl::unexpected(job.error());
   // 2. with a GPU: cudaSetDevice(job->gpu(visible))
-  const double rate = job->scaled(0.02, LrScaling::kNone);  // 3. the whole batch is the same for any number of ranks
+  const double rate = job->scaled(
+      0.02, LrScaling::kNone);  // 3. the whole batch is the same for any number of ranks
   std::vector<float> w(kWeights), gradient(kWeights);
-  auto optimizer =
-      DistributedOptimizer::wrap(*job, {.name = "sgd"}, w.size());  // 4. steps by everybody's mean gradient
+  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"},
+                                              w.size());  // 4. steps by everybody's mean gradient
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);
   DLRUN_TRY(job->broadcast(w));  // 5. begin with the same values
@@ -59,7 +64,8 @@ Result<> train(const std::filesystem::path& file) {
     double loss = regress(data, even_part(data.size(), job->rank(), job->size()), w, gradient);
     DLRUN_TRY(optimizer->step(w, gradient, rate));
     DLRUN_TRY(job->average({&loss, 1}));
-    if (job->is_root() && step % 10 == 0) std::printf("step %d, %d ranks: loss %.4f\n", step, job->size(), loss);
+    if (job->is_root() && step % 10 == 0)
+      std::printf("step %d, %d ranks: loss %.4f\n", step, job->size(), loss);
   }
   return job->on_root([&] {  // and files are rank 0's
     const std::vector<NamedArray> arrays{{"weight", {kPixels, kClasses}, w}};

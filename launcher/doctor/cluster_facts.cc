@@ -19,12 +19,14 @@ namespace {
 /// A busy controller answers within seconds, and Slurm's own tools give one up after about ten.
 constexpr std::chrono::seconds kPatience{15};
 
-/// NAME=value words of one line. Values hold no blanks but in a few fields that nobody here asks for.
+/// NAME=value words of one line. Values hold no blanks but in a few fields that nobody here asks
+/// for.
 [[nodiscard]] std::map<std::string_view, std::string_view> words_of(std::string_view line) {
   std::map<std::string_view, std::string_view> words;
   for (std::string_view word : split(line, ' ')) {
     const auto equals = word.find('=');
-    if (equals != std::string_view::npos) words.emplace(word.substr(0, equals), word.substr(equals + 1));
+    if (equals != std::string_view::npos)
+      words.emplace(word.substr(0, equals), word.substr(equals + 1));
   }
   return words;
 }
@@ -45,8 +47,10 @@ void raise(std::optional<std::int64_t>& most, const std::optional<std::int64_t>&
 
 /// A node in such a state takes no jobs.
 [[nodiscard]] bool is_out(std::string_view state) {
-  constexpr std::array<std::string_view, 7> kOut{"down", "drain", "fail", "unknown", "inval", "future", "not_resp"};
-  return std::any_of(kOut.begin(), kOut.end(), [&](std::string_view word) { return state.starts_with(word); }) ||
+  constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
+                                                 "inval", "future", "not_resp"};
+  return std::any_of(kOut.begin(), kOut.end(),
+                     [&](std::string_view word) { return state.starts_with(word); }) ||
          state.ends_with('*');
 }
 
@@ -59,7 +63,8 @@ class Doctor {
     for (const char* program : {"scontrol", "sinfo"}) {
       if (!find_program(program, env_)) {
         return fail(Errc::kNotFound,
-                    "there is no Slurm here: {} is not in PATH. On a cluster, load the module that brings Slurm, or "
+                    "there is no Slurm here: {} is not in PATH. On a cluster, load the module that "
+                    "brings Slurm, or "
                     "ask on a login "
                     "node; `dlrun run` starts a job on this machine without it",
                     program);
@@ -70,7 +75,8 @@ class Doctor {
     facts_.config = parse_config(*config);
     if (const auto text = answer(of_cluster({"scontrol", "show", "partition", "--oneliner"})))
       facts_.partitions = parse_partitions(*text);
-    if (const auto text = answer(of_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
+    if (const auto text =
+            answer(of_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
       add_nodes(facts_.partitions, *text);
     if (const auto text = answer({"srun", "--mpi=list"})) read_mpi_list(facts_, *text);
     if (const auto text = answer({"srun", "--help"}))
@@ -94,9 +100,11 @@ class Doctor {
     command.timeout = kPatience;
     const auto done = run_command(command);
     if (!done && done.error().code == Errc::kTimeout)
-      return fail(Errc::kUnavailable, "`{}` did not answer within {} s", question, kPatience.count());
+      return fail(Errc::kUnavailable, "`{}` did not answer within {} s", question,
+                  kPatience.count());
     if (!done) return tl::unexpected(done.error());
-    if (done->exit_code != 0) return tl::unexpected(slurm_error(question, done->err, done->exit_code));
+    if (done->exit_code != 0)
+      return tl::unexpected(slurm_error(question, done->err, done->exit_code));
     return done->out + done->err;
   }
 
@@ -108,7 +116,8 @@ class Doctor {
   }
 
   /// The last word of the first line of `PROGRAM ARGUMENT`: its version.
-  [[nodiscard]] std::string version_of(const std::string& program, const std::string& argument) const {
+  [[nodiscard]] std::string version_of(const std::string& program,
+                                       const std::string& argument) const {
     if (!find_program(program, env_)) return {};
     const auto text = ask({program, argument});
     if (!text) return "?";
@@ -210,7 +219,8 @@ void add_gres(PartitionFacts& partition, std::string_view gres) {
     item = trim(item.substr(0, item.find('(')));
     const auto parts = split(item, ':');
     if (parts.size() < 3 || parts[0] != "gpu") continue;
-    if (std::find(partition.gpu_types.begin(), partition.gpu_types.end(), parts[1]) == partition.gpu_types.end())
+    if (std::find(partition.gpu_types.begin(), partition.gpu_types.end(), parts[1]) ==
+        partition.gpu_types.end())
       partition.gpu_types.emplace_back(parts[1]);
   }
 }
@@ -219,8 +229,9 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
   for (std::string_view line : split(text, '\n')) {
     const auto fields = split(trim(line), '|');
     if (fields.size() < 6) continue;
-    const auto found = std::find_if(partitions.begin(), partitions.end(),
-                                    [&](const PartitionFacts& partition) { return partition.name == fields[0]; });
+    const auto found =
+        std::find_if(partitions.begin(), partitions.end(),
+                     [&](const PartitionFacts& partition) { return partition.name == fields[0]; });
     if (found == partitions.end()) continue;
     raise(found->cpus_per_node, leading_number(fields[2]));
     raise(found->mem_per_node_mib, leading_number(fields[3]));
@@ -239,7 +250,8 @@ void read_mpi_list(ClusterFacts& facts, std::string_view text) {
       }
       continue;
     }
-    // Older versions put "srun: " before each plugin's name, and a heading ends with a colon or dots.
+    // Older versions put "srun: " before each plugin's name, and a heading ends with a colon or
+    // dots.
     if (line.starts_with("srun: ")) line.remove_prefix(6);
     const std::string_view name = trim(line);
     const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {

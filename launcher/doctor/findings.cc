@@ -19,7 +19,8 @@ namespace {
 
 [[nodiscard]] std::int64_t most_gpus(const ClusterFacts& facts) {
   std::int64_t most = 0;
-  for (const PartitionFacts& partition : facts.partitions) most = std::max(most, partition.gpus_per_node.value_or(0));
+  for (const PartitionFacts& partition : facts.partitions)
+    most = std::max(most, partition.gpus_per_node.value_or(0));
   return most;
 }
 
@@ -41,22 +42,26 @@ namespace {
 
 [[nodiscard]] std::string partition_line(const PartitionFacts& partition) {
   std::vector<std::string> parts;
-  if (partition.gpus_per_node) parts.push_back(fmt::format("gpus_per_node: {}", *partition.gpus_per_node));
+  if (partition.gpus_per_node)
+    parts.push_back(fmt::format("gpus_per_node: {}", *partition.gpus_per_node));
   std::vector<std::string> types;
   for (const std::string& type : partition.gpu_types) {
     if (check_gpu_type(type)) types.push_back(yaml_text(type));
   }
   if (!types.empty()) parts.push_back(fmt::format("gpu_types: [{}]", join(types, ", ")));
-  if (partition.cpus_per_node) parts.push_back(fmt::format("cpus_per_node: {}", *partition.cpus_per_node));
+  if (partition.cpus_per_node)
+    parts.push_back(fmt::format("cpus_per_node: {}", *partition.cpus_per_node));
   // One mebibyte is what a node says where its configuration says nothing.
   if (partition.mem_per_node_mib.value_or(1) > 1)
     parts.push_back(fmt::format("mem_per_node: {}M", *partition.mem_per_node_mib));
   if (partition.max_nodes) parts.push_back(fmt::format("max_nodes: {}", *partition.max_nodes));
-  if (partition.max_time_seconds) parts.push_back("time: " + yaml_text(format_time_limit(*partition.max_time_seconds)));
+  if (partition.max_time_seconds)
+    parts.push_back("time: " + yaml_text(format_time_limit(*partition.max_time_seconds)));
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
 }
 
-/// A slurmrestd of this Slurm version has the API that submit.via: slurmrestd speaks. 23.11 was the last.
+/// A slurmrestd of this Slurm version has the API that submit.via: slurmrestd speaks. 23.11 was the
+/// last.
 [[nodiscard]] bool serves_our_rest(std::string_view version) {
   const auto year = parse_int(version.substr(0, version.find('.')));
   return !year || *year <= 23;
@@ -73,13 +78,16 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
   const std::string plugins = join(facts.mpi_plugins, " ");
   if (facts.has_mpi("pmix")) {
     add(Kind::kFine, "MPI",
-        "srun --mpi=pmix" + (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
+        "srun --mpi=pmix" +
+            (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
         "presets that want MPI start it; the bundled trainer uses mpi");
   } else if (facts.mpi_plugins.empty()) {
-    add(Kind::kNote, "MPI", "srun --mpi=list says nothing", "presets that want MPI rely on srun's own default");
+    add(Kind::kNote, "MPI", "srun --mpi=list says nothing",
+        "presets that want MPI rely on srun's own default");
   } else {
     add(Kind::kMissing, "MPI", "no pmix, but " + plugins,
-        "an Open MPI of version 4 or 5 needs PMIx: its ranks would be worlds of one. Give launch.mpi, or use gloo or "
+        "an Open MPI of version 4 or 5 needs PMIx: its ranks would be worlds of one. Give "
+        "launch.mpi, or use gloo or "
         "nccl");
   }
   const std::int64_t gpus = most_gpus(facts);
@@ -92,29 +100,35 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
         if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
       }
     }
-    add(Kind::kFine, "GPUs", fmt::format("up to {} per node{}", gpus, types.empty() ? "" : ": " + join(types, ", ")),
-        knows_gpu_options(facts)
-            ? "resources.gpus_per_node asks by --gpus-per-node"
-            : fmt::format("{} knows no --gpus-per-node: gpu_style is gres", facts.setting("SelectType")));
+    add(Kind::kFine, "GPUs",
+        fmt::format("up to {} per node{}", gpus, types.empty() ? "" : ": " + join(types, ", ")),
+        knows_gpu_options(facts) ? "resources.gpus_per_node asks by --gpus-per-node"
+                                 : fmt::format("{} knows no --gpus-per-node: gpu_style is gres",
+                                               facts.setting("SelectType")));
   }
   if (facts.has_pyxis) {
     add(Kind::kFine, "pyxis", "srun knows --container-image", "container.runtime: pyxis");
   } else {
     add(Kind::kMissing, "pyxis", "srun knows no --container-image",
         container_runtime(facts) == "none"
-            ? "no container runtime was found on this node: modules, conda or a venv, unless a module brings apptainer"
+            ? "no container runtime was found on this node: modules, conda or a venv, unless a "
+              "module brings apptainer"
             : "container.runtime: " + container_runtime(facts) + " instead");
   }
   if (!facts.enroot.empty())
-    add(Kind::kFine, "enroot", facts.enroot, "container.runtime: enroot, where the nodes have it, too");
+    add(Kind::kFine, "enroot", facts.enroot,
+        "container.runtime: enroot, where the nodes have it, too");
   if (!facts.apptainer.empty())
-    add(Kind::kFine, "apptainer", facts.apptainer, "container.runtime: apptainer, where the nodes have it, too");
+    add(Kind::kFine, "apptainer", facts.apptainer,
+        "container.runtime: apptainer, where the nodes have it, too");
   if (facts.has_accounting()) {
     add(Kind::kFine, "accounting", facts.setting("AccountingStorageType"),
         "jobs that left the queue are found by sacct, too");
-    if (!facts.setting("AccountingStorageEnforce").empty() && facts.setting("AccountingStorageEnforce") != "none")
+    if (!facts.setting("AccountingStorageEnforce").empty() &&
+        facts.setting("AccountingStorageEnforce") != "none")
       add(Kind::kNote, "accounts", "enforced: " + facts.setting("AccountingStorageEnforce"),
-          "resources.account or $SBATCH_ACCOUNT may have to name yours: sacctmgr show assoc user=$USER");
+          "resources.account or $SBATCH_ACCOUNT may have to name yours: sacctmgr show assoc "
+          "user=$USER");
   } else {
     add(Kind::kNote, "accounting", "none", "status and wait work from each run's own record");
   }
@@ -127,28 +141,34 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
   }
   if (facts.setting("TaskPlugin").find("affinity") == std::string::npos &&
       facts.setting("TaskPlugin").find("cgroup") == std::string::npos)
-    add(Kind::kNote, "binding", facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
+    add(Kind::kNote, "binding",
+        facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
         "launch.cpu_bind has no effect: tasks are not bound to cores");
   if (facts.setting("JobRequeue") == "0")
     add(Kind::kNote, "requeue", "JobRequeue=0", "jobs start again only where they ask for it");
   const std::string array = facts.setting("MaxArraySize");
-  if (!array.empty()) add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array has fewer tasks than that");
+  if (!array.empty())
+    add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array has fewer tasks than that");
   if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
     add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
   } else if (!serves_our_rest(facts.setting("SLURM_VERSION"))) {
     add(Kind::kNote, "REST",
-        fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}", facts.setting("SLURM_VERSION"),
-                    kRestVersion),
+        fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
+                    facts.setting("SLURM_VERSION"), kRestVersion),
         "jobs are submitted by sbatch");
   } else {
-    add(Kind::kFine, "REST", "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
+    add(Kind::kFine, "REST",
+        "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
         "slurmrestd can be used with a token: scontrol token");
   }
-  if (facts.has_modules) add(Kind::kFine, "modules", "module is set up here", "environment.modules");
+  if (facts.has_modules)
+    add(Kind::kFine, "modules", "module is set up here", "environment.modules");
   add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",
-      facts.scratch_variable.empty() ? "neither $SCRATCH nor $WORK names a folder" : "$" + facts.scratch_variable,
-      facts.scratch_variable.empty() ? "runs are made in ./runs: submit from a file system that the nodes share"
-                                     : "runs belong there");
+      facts.scratch_variable.empty() ? "neither $SCRATCH nor $WORK names a folder"
+                                     : "$" + facts.scratch_variable,
+      facts.scratch_variable.empty()
+          ? "runs are made in ./runs: submit from a file system that the nodes share"
+          : "runs belong there");
   if (!facts.fast_networks.empty())
     add(Kind::kNote, "network", join(facts.fast_networks, " "),
         "if the nodes have it, too: interface in the site's file");
@@ -160,8 +180,8 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
 std::string draft_name(const ClusterFacts& facts) {
   std::string name;
   for (char c : facts.cluster_name()) {
-    const bool fine =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-' || c == '.';
     name += fine ? c : '-';
   }
   name = name.substr(0, 64);
@@ -171,10 +191,13 @@ std::string draft_name(const ClusterFacts& facts) {
 std::string site_draft(const ClusterFacts& facts) {
   const std::string name = draft_name(facts), cluster = facts.cluster_name();
   std::string text = fmt::format(
-      "# Drafted by `dlrun doctor --site-file` from what the cluster says of itself. It belongs into\n"
-      "# ~/.config/dlrun/sites/{0}.yaml; `dlrun site show {0}` then reads it. docs/sites.md has every key.\n",
+      "# Drafted by `dlrun doctor --site-file` from what the cluster says of itself. It belongs "
+      "into\n"
+      "# ~/.config/dlrun/sites/{0}.yaml; `dlrun site show {0}` then reads it. docs/sites.md has "
+      "every key.\n",
       name);
-  const auto line = [&](std::string_view key, std::string_view value, std::string_view comment = "") {
+  const auto line = [&](std::string_view key, std::string_view value,
+                        std::string_view comment = "") {
     const std::string row = fmt::format("{}: {}", key, value);
     text += comment.empty() ? row + "\n" : fmt::format("{:<36}  # {}\n", row, comment);
   };
@@ -184,17 +207,20 @@ std::string site_draft(const ClusterFacts& facts) {
   line("gpu_style", knows_gpu_options(facts) ? "gpus" : "gres",
        knows_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
   line("container_runtime", container_runtime(facts));
-  line("mpi", facts.has_mpi("pmix") ? "pmix" : "default", "of: " + printable(join(facts.mpi_plugins, " ")));
+  line("mpi", facts.has_mpi("pmix") ? "pmix" : "default",
+       "of: " + printable(join(facts.mpi_plugins, " ")));
   if (facts.scratch_variable.empty()) {
     line("# runs_dir", "/scratch/${USER}/dlrun", "where runs are made; ./runs else");
   } else {
-    line("runs_dir", fmt::format("${{{}}}/dlrun", facts.scratch_variable), "./runs where it is not set");
+    line("runs_dir", fmt::format("${{{}}}/dlrun", facts.scratch_variable),
+         "./runs where it is not set");
   }
   const std::string network = facts.fast_networks.empty() ? "ib0" : facts.fast_networks.front();
-  line("# interface", yaml_text(network), "for collectives, where the nodes' names lead to a slow network");
+  line("# interface", yaml_text(network),
+       "for collectives, where the nodes' names lead to a slow network");
   line("# environment", "{NCCL_DEBUG: WARN}", "for every job");
-  const auto first =
-      std::find_if(facts.partitions.begin(), facts.partitions.end(), [](const auto& p) { return p.is_default; });
+  const auto first = std::find_if(facts.partitions.begin(), facts.partitions.end(),
+                                  [](const auto& p) { return p.is_default; });
   if (first != facts.partitions.end()) line("default_partition", yaml_text(first->name));
   if (!facts.partitions.empty()) {
     line("max_gpus_per_node", fmt::format("{}", most_gpus(facts)));

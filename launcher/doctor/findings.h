@@ -22,7 +22,8 @@ struct Finding {
 /// The name of the draft: the cluster's, as far as it can be one.
 [[nodiscard]] std::string draft_name(const ClusterFacts& facts);
 
-/// A site file with a comment for what could not be known. It reads without a remark, whatever the facts are.
+/// A site file with a comment for what could not be known. It reads without a remark, whatever the
+/// facts are.
 [[nodiscard]] std::string site_draft(const ClusterFacts& facts);
 
 }  // namespace dlrun

@@ -10,8 +10,9 @@ namespace dlrun {
 namespace {
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> phrases) {
-  return std::any_of(phrases.begin(), phrases.end(),
-                     [&](std::string_view phrase) { return text.find(phrase) != std::string_view::npos; });
+  return std::any_of(phrases.begin(), phrases.end(), [&](std::string_view phrase) {
+    return text.find(phrase) != std::string_view::npos;
+  });
 }
 
 /// "sbatch: error: ", "squeue: fatal: " and the like, as often as they stand there.
@@ -47,7 +48,8 @@ std::string slurm_words(std::string_view err) {
     const auto words = trim(without_prefix(trim(line)));
     if (words.empty()) continue;
     std::string text = printable(words);
-    if (std::find(lines.begin(), lines.end(), text) == lines.end()) lines.push_back(std::move(text));
+    if (std::find(lines.begin(), lines.end(), text) == lines.end())
+      lines.push_back(std::move(text));
   }
   return join(lines, "; ");
 }
@@ -85,9 +87,12 @@ bool says_unknown_job(std::string_view err) {
 
 Error slurm_error(std::string_view program, std::string_view err, int exit_code) {
   std::string words = slurm_words(err);
-  if (words.empty()) words = fmt::format("{} ended with code {} and said nothing", program, exit_code);
-  if (says_unreachable(err)) return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", words)};
-  if (says_busy(err)) return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", words)};
+  if (words.empty())
+    words = fmt::format("{} ended with code {} and said nothing", program, exit_code);
+  if (says_unreachable(err))
+    return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", words)};
+  if (says_busy(err))
+    return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", words)};
   return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, words)};
 }
 

@@ -11,13 +11,16 @@ namespace dlrun {
 /// Slurm's messages without the program's name and "error:", joined into one line, printable.
 [[nodiscard]] std::string slurm_words(std::string_view err);
 
-/// True when the words say that nobody answered (controller, database, munge), not that somebody said no.
+/// True when the words say that nobody answered (controller, database, munge), not that somebody
+/// said no.
 [[nodiscard]] bool says_unreachable(std::string_view err);
 
-/// True when the words say that the controller takes no more requests for now: they may be made again.
+/// True when the words say that the controller takes no more requests for now: they may be made
+/// again.
 [[nodiscard]] bool says_busy(std::string_view err);
 
-/// True when the words say that the job id means nothing to the controller: it was purged, or never was.
+/// True when the words say that the job id means nothing to the controller: it was purged, or never
+/// was.
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 
 /// The Error for a Slurm command that failed: kUnavailable or kRefused, with its own words.

@@ -1,5 +1,6 @@
 #pragma once
-// libcurl, loaded when it is asked for: dlrun starts without its forty libraries, and runs where it is missing.
+// libcurl, loaded when it is asked for: dlrun starts without its forty libraries, and runs where it
+// is missing.
 
 #include <string_view>
 
@@ -9,7 +10,8 @@
 
 namespace dlrun {
 
-/// The functions of libcurl that are used, by its own types. Loaded once and kept: the library is not unloaded.
+/// The functions of libcurl that are used, by its own types. Loaded once and kept: the library is
+/// not unloaded.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&::curl_easy_init) easy_init = nullptr;
@@ -21,8 +23,8 @@ struct CurlLibrary {
   decltype(&::curl_slist_append) slist_append = nullptr;
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 
-  /// what: who needs it, up to its name: "slurmrestd is asked through". instead: how it goes without. kNotFound where
-  /// it is not installed.
+  /// what: who needs it, up to its name: "slurmrestd is asked through". instead: how it goes
+  /// without. kNotFound where it is not installed.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
 };
 

@@ -57,8 +57,8 @@ class Pace {
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
-    path_ = final_.parent_path() /
-            fmt::format(".{}.{}{}", final_.filename().string(), random_hex(kRandomBytes), kUnfinished);
+    path_ = final_.parent_path() / fmt::format(".{}.{}{}", final_.filename().string(),
+                                               random_hex(kRandomBytes), kUnfinished);
     fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (fd_.is_open()) (void)::flock(fd_.get(), LOCK_EX | LOCK_NB);  // seen by remove_unfinished
   }
@@ -88,7 +88,8 @@ class UnfinishedFile {
       renamed = ::rename(path_.c_str(), final_.c_str());
     if (renamed != 0) {
       const int error = errno;
-      return fail(error == EEXIST || error == EINVAL ? Errc::kRefused : Errc::kIo, "{}", errno_text(error));
+      return fail(error == EEXIST || error == EINVAL ? Errc::kRefused : Errc::kIo, "{}",
+                  errno_text(error));
     }
     is_adopted_ = true;
     return sync_directory(final_.parent_path());
@@ -106,17 +107,20 @@ class UnfinishedFile {
   if (!name.starts_with('.') || !name.ends_with(kUnfinished)) return false;
   name.remove_suffix(kUnfinished.size());
   if (name.size() <= kEnd || name[name.size() - kEnd] != '.') return false;
-  return name.substr(name.size() - kEnd + 1).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return name.substr(name.size() - kEnd + 1).find_first_not_of("0123456789abcdef") ==
+         std::string_view::npos;
 }
 
-/// What downloads that were killed have left. What is locked is still being written, by somebody who could not have the
-/// folder's lock: one of a group, say, in whose folder another one's .dlrun-downloads may not be written.
+/// What downloads that were killed have left. What is locked is still being written, by somebody
+/// who could not have the folder's lock: one of a group, say, in whose folder another one's
+/// .dlrun-downloads may not be written.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (!is_unfinished(entry.path().filename().string())) continue;
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    UniqueFd fd(::open(entry.path().c_str(), O_RDWR | kFlags));  // NFS locks only what may be written
+    UniqueFd fd(
+        ::open(entry.path().c_str(), O_RDWR | kFlags));  // NFS locks only what may be written
     if (!fd.is_open()) fd.reset(::open(entry.path().c_str(), O_RDONLY | kFlags));
     if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
   }
@@ -148,7 +152,8 @@ struct Transfer {
       return fail(Errc::kInvalid, "has {} bytes, but the spec says {}", *total, *download.bytes);
     const auto size = static_cast<std::int64_t>(piece.size());
     if (download.bytes && bytes + size > *download.bytes)
-      return fail(Errc::kInvalid, "has more than {0} bytes, but the spec says {0}", *download.bytes);
+      return fail(Errc::kInvalid, "has more than {0} bytes, but the spec says {0}",
+                  *download.bytes);
     hash.update(piece);
     DLRUN_TRY(file.write(piece));
     bytes += size;
@@ -202,7 +207,8 @@ struct Downloader::State {
   CURL* handle = nullptr;
   std::array<char, CURL_ERROR_SIZE> words{};
 
-  State(fs::path where, DownloadOptions how) : folder(std::move(where)), options(std::move(how)), verified(folder) {}
+  State(fs::path where, DownloadOptions how)
+      : folder(std::move(where)), options(std::move(how)), verified(folder) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -223,8 +229,8 @@ Result<> Downloader::State::take_lock() {
   const fs::path path = folder / kVerifiedFiles;
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0644));
-  // Another one's of a group is still the lock of those who may download into the folder; not of those who only read
-  // it.
+  // Another one's of a group is still the lock of those who may download into the folder; not of
+  // those who only read it.
   if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
     lock.reset(::open(path.c_str(), O_RDONLY | kFlags));
   if (!lock.is_open()) return {};  // a folder of others, which may have all that is asked for
@@ -234,7 +240,8 @@ Result<> Downloader::State::take_lock() {
       lock.reset();
       return {};
     }
-    if (!options.go_on({0, std::nullopt, true})) return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
+    if (!options.go_on({0, std::nullopt, true}))
+      return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
     std::this_thread::sleep_for(kLockPause);
   }
   remove_unfinished(folder);
@@ -244,7 +251,8 @@ Result<> Downloader::State::take_lock() {
 Result<> Downloader::State::load_curl() {
   if (handle != nullptr) return {};
   auto loaded =
-      CurlLibrary::load("downloads go through", fmt::format("fetch the files into {} by other means", folder.string()));
+      CurlLibrary::load("downloads go through",
+                        fmt::format("fetch the files into {} by other means", folder.string()));
   if (!loaded) return tl::unexpected(loaded.error());
   curl = *loaded;
   handle = curl->easy_init();
@@ -274,11 +282,13 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, &tell_progress);
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
-  // By numbers: the names are deprecated since 7.85, and what replaces them older libraries do not know.
+  // By numbers: the names are deprecated since 7.85, and what replaces them older libraries do not
+  // know.
   constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
   constexpr auto kRedirProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
   set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-  set(kRedirProtocols, static_cast<long>(is_https ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  set(kRedirProtocols,
+      static_cast<long>(is_https ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
   return code;
 }
 
@@ -289,12 +299,14 @@ CURLcode Downloader::State::perform(Transfer& transfer) {
   return curl->easy_perform(handle);
 }
 
-/// Goes on where the connection was lost; from the start where the server cannot send the rest alone.
+/// Goes on where the connection was lost; from the start where the server cannot send the rest
+/// alone.
 Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
   constexpr long kNoSuchRange = 416;
   CURLcode code = perform(transfer);
   for (auto pause = kPauses.begin(); !transfer.is_stopped && !transfer.error;) {
-    if (transfer.is_resumed && (code == CURLE_RANGE_ERROR || number(CURLINFO_RESPONSE_CODE) == kNoSuchRange)) {
+    if (transfer.is_resumed &&
+        (code == CURLE_RANGE_ERROR || number(CURLINFO_RESPONSE_CODE) == kNoSuchRange)) {
       transfer.can_resume = false;
     } else if (is_lost(code) && pause != kPauses.end()) {
       std::this_thread::sleep_for(*pause++);
@@ -317,10 +329,11 @@ Result<> Downloader::State::fetch_right(Transfer& transfer) {
   if (!code) return tl::unexpected(code.error());
   DLRUN_TRY(judge(transfer, *code));
   if (download.bytes && transfer.bytes != *download.bytes)
-    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url, transfer.bytes,
-                *download.bytes);
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url,
+                transfer.bytes, *download.bytes);
   if (const std::string found = transfer.hash.hex(); found != download.sha256)
-    return fail(Errc::kInvalid, "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
+    return fail(Errc::kInvalid,
+                "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
                 download.url, transfer.bytes, found, download.sha256);
   return {};
 }
@@ -331,12 +344,14 @@ long Downloader::State::number(CURLINFO what) const {
   return value;
 }
 
-/// What libcurl's end means. The url is the spec's; where it was redirected to may hold what nobody is to see.
+/// What libcurl's end means. The url is the spec's; where it was redirected to may hold what nobody
+/// is to see.
 Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const {
   const std::string url = printable(transfer.download.url);
   const long status = number(CURLINFO_RESPONSE_CODE);
   const std::string said = words.front() != '\0' ? words.data() : curl->easy_strerror(code);
-  if (transfer.is_stopped) return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
+  if (transfer.is_stopped)
+    return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
   if (transfer.error) {
     const std::string where =
         transfer.error->code == Errc::kInvalid
@@ -350,17 +365,20 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const
       return fail(Errc::kIo, "{}: the server answers {}, which is no file", url, status);
     case CURLE_HTTP_RETURNED_ERROR:
       if (status == 0)
-        return fail(Errc::kIo, "{}: the proxy, which https_proxy or all_proxy names, answers {}", url,
-                    number(CURLINFO_HTTP_CONNECTCODE));
-      return fail(status == 404 || status == 410 ? Errc::kNotFound : Errc::kIo, "{}: the server answers {}{}", url,
-                  status,
+        return fail(Errc::kIo, "{}: the proxy, which https_proxy or all_proxy names, answers {}",
+                    url, number(CURLINFO_HTTP_CONNECTCODE));
+      return fail(status == 404 || status == 410 ? Errc::kNotFound : Errc::kIo,
+                  "{}: the server answers {}{}", url, status,
                   status == 404   ? " (not found)"
                   : status == 403 ? " (forbidden)"
                                   : "");
     case CURLE_OPERATION_TIMEDOUT:
-      if (transfer.bytes == 0 && status == 0) return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
-      if (!said.starts_with("Operation too slow")) break;  // no connection to where it leads, or goes on
-      return fail(Errc::kIo, "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
+      if (transfer.bytes == 0 && status == 0)
+        return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
+      if (!said.starts_with("Operation too slow"))
+        break;  // no connection to where it leads, or goes on
+      return fail(Errc::kIo,
+                  "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
                   kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
     case CURLE_UNSUPPORTED_PROTOCOL:
       if (!said.starts_with("Protocol")) break;  // an answer that is not HTTP
@@ -370,7 +388,9 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const
       break;
   }
   if (said.starts_with("Unsupported proxy"))  // and which, with its password
-    return fail(Errc::kIo, "{}: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows", url);
+    return fail(
+        Errc::kIo,
+        "{}: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows", url);
   return fail(Errc::kIo, "{}: {}{}", url, printable(trim(said)),
               transfer.bytes > 0 ? fmt::format(", {}", how_far(transfer)) : "");
 }
@@ -384,8 +404,9 @@ Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions option
   if (auto made = make_directories(folder, 0777); !made) {
     std::error_code ignored;
     const bool leads_nowhere = fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored);
-    return fail(Errc::kIo, "cannot make the folder {}: {}", folder.string(),
-                leads_nowhere ? "a symbolic link of that name leads nowhere" : made.error().message);
+    return fail(
+        Errc::kIo, "cannot make the folder {}: {}", folder.string(),
+        leads_nowhere ? "a symbolic link of that name leads nowhere" : made.error().message);
   }
   auto state = std::make_unique<State>(folder, std::move(options));
   DLRUN_TRY(state->take_lock());
@@ -407,7 +428,8 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   const fs::path path = s.folder / download.file;
   DLRUN_TRY(s.load_curl());
   UnfinishedFile file(path);
-  if (!file.is_open()) return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (!file.is_open())
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
   Transfer transfer{*s.curl, s.handle, download, s.options, file};
   if (const CURLcode code = s.set_up(transfer); code != CURLE_OK)
     return tl::unexpected(s.judge(transfer, code).error());
@@ -423,7 +445,9 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
     // Somebody who has no part in the lock was faster.
     const auto here = has(download);
     if (!here) return tl::unexpected(here.error());
-    if (!*here) return fail(Errc::kIo, "{}: something of that name came and went; start again", path.string());
+    if (!*here)
+      return fail(Errc::kIo, "{}: something of that name came and went; start again",
+                  path.string());
   } else if (!adopted) {
     return within(path.string(), adopted.error());
   }

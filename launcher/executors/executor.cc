@@ -10,7 +10,8 @@ Result<std::optional<JobId>> Executor::find(std::string_view comment, const std:
   return do_find(comment, cluster);
 }
 
-Result<QueryAnswer> Executor::query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
+Result<QueryAnswer> Executor::query(std::span<const JobId> jobs,
+                                    std::chrono::milliseconds max_age) {
   for (const JobId& job : jobs) DLRUN_TRY(check_job(job));
   return do_query(jobs, max_age);
 }

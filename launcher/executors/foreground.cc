@@ -16,7 +16,8 @@
 namespace dlrun {
 namespace {
 
-// Written by the handler, read by wait(): the only process-wide state here, since a handler can reach nothing else.
+// Written by the handler, read by wait(): the only process-wide state here, since a handler can
+// reach nothing else.
 volatile sig_atomic_t g_child = -1;
 volatile sig_atomic_t g_kills = 0;
 volatile sig_atomic_t g_count = 0;
@@ -26,7 +27,8 @@ extern "C" void on_foreground_signal(int signal) {
   const int saved = errno;
   if (g_first == 0) g_first = signal;
   g_count = g_count + 1;
-  if (g_child > 0) ::kill(static_cast<pid_t>(g_child), g_count >= 3 && g_kills != 0 ? SIGKILL : SIGTERM);
+  if (g_child > 0)
+    ::kill(static_cast<pid_t>(g_child), g_count >= 3 && g_kills != 0 ? SIGKILL : SIGTERM);
   errno = saved;
 }
 
@@ -49,12 +51,14 @@ class Handlers {
     action.sa_handler = on_foreground_signal;
     sigemptyset(&action.sa_mask);
     action.sa_flags = 0;  // no SA_RESTART: waitpid returns with EINTR
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals[i], &action, &before_[i]);
   }
   Handlers(const Handlers&) = delete;
   Handlers& operator=(const Handlers&) = delete;
   ~Handlers() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals[i], &before_[i], nullptr);
   }
 
  private:
@@ -67,7 +71,9 @@ ForegroundProcess::ForegroundProcess(pid_t pid, UniqueFd gate, OnSignal on_signa
     : pid_(pid), gate_(std::move(gate)), on_signal_(on_signal) {}
 
 ForegroundProcess::ForegroundProcess(ForegroundProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), gate_(std::move(other.gate_)), on_signal_(other.on_signal_) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      gate_(std::move(other.gate_)),
+      on_signal_(other.on_signal_) {}
 
 ForegroundProcess::~ForegroundProcess() {
   if (pid_ <= 0) return;
@@ -77,12 +83,15 @@ ForegroundProcess::~ForegroundProcess() {
   }
 }
 
-Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string>& argv, const Env& env,
-                                                   const std::filesystem::path& directory, OnSignal on_signal) {
+Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string>& argv,
+                                                   const Env& env,
+                                                   const std::filesystem::path& directory,
+                                                   OnSignal on_signal) {
   const auto program = find_program(argv[0], env);
   if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", argv[0]);
   std::array<int, 2> gate{};
-  if (::pipe2(gate.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
+  if (::pipe2(gate.data(), O_CLOEXEC) != 0)
+    return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
   UniqueFd read_end(gate[0]);
   UniqueFd write_end(gate[1]);
 
@@ -97,7 +106,8 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
   const std::string folder = directory.string();
   const pid_t parent = ::getpid();
 
-  // Our handlers must not run in the child between fork and exec: signals wait until it has the default actions.
+  // Our handlers must not run in the child between fork and exec: signals wait until it has the
+  // default actions.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -170,7 +180,8 @@ std::optional<std::uint64_t> process_start_ticks(pid_t pid) {
   const auto fields = split(trim(text.substr(close + 2)), ' ');
   constexpr std::size_t kState = 0;       // field 3 of proc(5)
   constexpr std::size_t kStartTime = 19;  // field 22
-  if (fields.size() <= kStartTime || fields[kState] == "Z" || fields[kState] == "X") return std::nullopt;
+  if (fields.size() <= kStartTime || fields[kState] == "Z" || fields[kState] == "X")
+    return std::nullopt;
   const auto ticks = parse_int(fields[kStartTime]);
   if (!ticks) return std::nullopt;
   return static_cast<std::uint64_t>(*ticks);
@@ -191,7 +202,8 @@ bool is_gone_from_here(std::string_view id) {
   const auto parts = split(id, ':');
   const auto pid = parts.size() == 3 ? parse_int(parts[1]) : std::nullopt;
   std::array<char, 256> host{};
-  if (!pid || ::gethostname(host.data(), host.size() - 1) != 0 || parts[0] != host.data()) return false;
+  if (!pid || ::gethostname(host.data(), host.size() - 1) != 0 || parts[0] != host.data())
+    return false;
   return local_job_id(static_cast<pid_t>(*pid)) != id;
 }
 

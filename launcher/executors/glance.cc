@@ -6,7 +6,8 @@
 
 namespace dlrun {
 
-std::optional<JobReport> glance_at(const Env& env, const JobId& job, std::chrono::milliseconds at_most) {
+std::optional<JobReport> glance_at(const Env& env, const JobId& job,
+                                   std::chrono::milliseconds at_most) {
   if (!check_job(job)) return std::nullopt;
   Command command;
   command.argv = {"squeue", "-h", "-j", job.id, "-o", std::string(kSqueueFormat)};

@@ -8,7 +8,9 @@
 
 namespace dlrun {
 
-/// What squeue says of the job; nothing where it does not answer in time or knows no such job. env is the submitter's.
-[[nodiscard]] std::optional<JobReport> glance_at(const Env& env, const JobId& job, std::chrono::milliseconds at_most);
+/// What squeue says of the job; nothing where it does not answer in time or knows no such job. env
+/// is the submitter's.
+[[nodiscard]] std::optional<JobReport> glance_at(const Env& env, const JobId& job,
+                                                 std::chrono::milliseconds at_most);
 
 }  // namespace dlrun

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kLargestAnswer = 256U << 20U;
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-/// Before a request is sent again whose connection was lost. (slurmrestd 22.05 resets one in some thousands.)
+/// Before a request is sent again whose connection was lost. (slurmrestd 22.05 resets one in some
+/// thousands.)
 constexpr std::array kPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                              std::chrono::milliseconds{1000}};
 
@@ -62,10 +63,13 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   HttpResponse response;
   const std::string url = state_->address.base + request.path;
   struct curl_slist* headers = nullptr;
-  const auto add_header = [&](const std::string& line) { headers = curl.slist_append(headers, line.c_str()); };
+  const auto add_header = [&](const std::string& line) {
+    headers = curl.slist_append(headers, line.c_str());
+  };
   for (const auto& header : request.headers) add_header(header);
   add_header("Accept: application/json");
-  add_header("Expect:");  // slurmrestd does not answer "100-continue", for which curl would wait a second
+  add_header(
+      "Expect:");  // slurmrestd does not answer "100-continue", for which curl would wait a second
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
   state_->words.front() = '\0';
@@ -75,12 +79,13 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   };
   set(CURLOPT_ERRORBUFFER, state_->words.data());
   set(CURLOPT_URL, url.c_str());
-  if (!state_->address.socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, state_->address.socket.c_str());
+  if (!state_->address.socket.empty())
+    set(CURLOPT_UNIX_SOCKET_PATH, state_->address.socket.c_str());
   // The token must reach nobody but the server that was named.
   set(CURLOPT_FOLLOWLOCATION, 0L);
   if (state_->address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
-  // On a connection that it has used before libcurl sends a request again by itself when that ends without an answer: a
-  // job would be submitted twice.
+  // On a connection that it has used before libcurl sends a request again by itself when that ends
+  // without an answer: a job would be submitted twice.
   set(CURLOPT_FRESH_CONNECT, 1L);
   set(CURLOPT_FORBID_REUSE, 1L);
   set(CURLOPT_NOSIGNAL, 1L);
@@ -98,7 +103,8 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (code == CURLE_OK) code = curl.easy_perform(handle);
   if (request.method == "GET") {
-    for (auto pause = kPauses.begin(); pause != kPauses.end() && is_connection_lost(code); ++pause) {
+    for (auto pause = kPauses.begin(); pause != kPauses.end() && is_connection_lost(code);
+         ++pause) {
       std::this_thread::sleep_for(*pause);
       response.body.clear();
       code = curl.easy_perform(handle);
@@ -108,7 +114,8 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   curl.easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
   curl.slist_free_all(headers);
   if (code != CURLE_OK) {
-    const std::string words = state_->words.front() != '\0' ? state_->words.data() : curl.easy_strerror(code);
+    const std::string words =
+        state_->words.front() != '\0' ? state_->words.data() : curl.easy_strerror(code);
     return fail(Errc::kUnavailable, "{}", printable(trim(words)));
   }
   return response;

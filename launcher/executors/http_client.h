@@ -1,6 +1,7 @@
 #pragma once
-// One HTTP request after another to one server, through libcurl, which is loaded when the first client is made: dlrun
-// starts without it, and runs where it is missing as long as nobody asks for slurmrestd.
+// One HTTP request after another to one server, through libcurl, which is loaded when the first
+// client is made: dlrun starts without it, and runs where it is missing as long as nobody asks for
+// slurmrestd.
 
 #include <chrono>
 #include <memory>
@@ -33,9 +34,10 @@ class HttpClient {
   HttpClient& operator=(HttpClient&&) noexcept;
   ~HttpClient();
 
-  /// Any status is an answer. Follows no redirection. Fails with kUnavailable when no whole answer came, within the
-  /// timeout or within 256 MiB: whether the server acted on the request is then not known. A GET, which may arrive
-  /// twice, is sent up to three times more where the connection is lost; nothing else is.
+  /// Any status is an answer. Follows no redirection. Fails with kUnavailable when no whole answer
+  /// came, within the timeout or within 256 MiB: whether the server acted on the request is then
+  /// not known. A GET, which may arrive twice, is sent up to three times more where the connection
+  /// is lost; nothing else is.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

@@ -12,12 +12,14 @@ namespace dlrun {
 Result<std::vector<std::string>> nodes_that_exist(const Env& env, const std::string& cluster,
                                                   std::span<const std::string> nodes) {
   Command command;
-  command.argv = {"sinfo", "--noheader", "--Node", "--format=%N", "--nodes=" + compress_hostlist(nodes)};
+  command.argv = {"sinfo", "--noheader", "--Node", "--format=%N",
+                  "--nodes=" + compress_hostlist(nodes)};
   if (!cluster.empty()) command.argv.push_back("--clusters=" + cluster);
   command.env = scrubbed_for_slurm(env, munge_is_available());
   const auto finished = run_command(command);
   if (!finished) return tl::unexpected(finished.error());
-  if (finished->exit_code != 0) return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished->err)));
+  if (finished->exit_code != 0)
+    return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished->err)));
   std::set<std::string> there;  // a node is listed once for each of its partitions
   for (const std::string_view line : split(finished->out, '\n')) there.emplace(trim(line));
   std::vector<std::string> found;

@@ -1,5 +1,5 @@
-// Jobs on this machine, without Slurm. `dlrun run` starts the leader in the foreground (foreground.h); from any other
-// process the job is known by host, pid and start time.
+// Jobs on this machine, without Slurm. `dlrun run` starts the leader in the foreground
+// (foreground.h); from any other process the job is known by host, pid and start time.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-/// The process of a pid for as long as it is held, whoever gets the pid later. Kernels before 5.3 have none: then
-/// fd is closed and the pid itself is used.
+/// The process of a pid for as long as it is held, whoever gets the pid later. Kernels before 5.3
+/// have none: then fd is closed and the pid itself is used.
 UniqueFd hold_process(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -31,13 +31,15 @@ int send_signal(const UniqueFd& process, pid_t pid, int signal) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0));
 }
 
-/// Whether the process was started by this user, with the run's token in its environment. What the process has made
-/// of its environment since does not count.
+/// Whether the process was started by this user, with the run's token in its environment. What the
+/// process has made of its environment since does not count.
 bool carries_token(pid_t pid, std::string_view token) {
   constexpr std::size_t kMostBytes = 16U << 20U;
-  const UniqueFd folder(::open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd folder(
+      ::open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
-  if (!folder.is_open() || ::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid()) return false;
+  if (!folder.is_open() || ::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid())
+    return false;
   const UniqueFd file(::openat(folder.get(), "environ", O_RDONLY | O_CLOEXEC));
   if (!file.is_open() || token.empty()) return false;
   std::string text;
@@ -66,7 +68,9 @@ class Local final : public Executor {
   Result<std::string> test(const SubmitRequest&) override { return std::string("this machine"); }
 
  private:
-  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override { return std::nullopt; }
+  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
+    return std::nullopt;
+  }
 
   Result<QueryAnswer> do_query(std::span<const JobId> jobs, std::chrono::milliseconds) override {
     QueryAnswer answer;
@@ -91,11 +95,14 @@ class Local final : public Executor {
       return fail(Errc::kNotFound, "the job runs on {}: cancel it there", local->host);
     }
     const UniqueFd process = hold_process(local->pid);
-    // The pid may be another process's by now: only the one with the recorded start time is the job's.
-    if (local_job_id(local->pid) != job.id) return fail(Errc::kNotFound, "its process {} is gone", local->pid);
+    // The pid may be another process's by now: only the one with the recorded start time is the
+    // job's.
+    if (local_job_id(local->pid) != job.id)
+      return fail(Errc::kNotFound, "its process {} is gone", local->pid);
     if (!carries_token(local->pid, token)) {
       return fail(Errc::kNotFound,
-                  "process {} was not started for this run (its environment does not hold the run's token), so it is "
+                  "process {} was not started for this run (its environment does not hold the "
+                  "run's token), so it is "
                   "left alone",
                   local->pid);
     }

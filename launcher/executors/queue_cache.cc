@@ -27,8 +27,8 @@ constexpr std::size_t kLargestAnswer = 16U << 20U;
 /// A folder of ours that nobody else can enter.
 [[nodiscard]] bool is_private(const std::filesystem::path& folder) {
   struct stat info {};
-  return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::getuid() &&
-         (info.st_mode & 077U) == 0;
+  return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+         info.st_uid == ::getuid() && (info.st_mode & 077U) == 0;
 }
 
 [[nodiscard]] bool lock(int fd) {
@@ -41,7 +41,9 @@ constexpr std::size_t kLargestAnswer = 16U << 20U;
 }
 
 [[nodiscard]] std::int64_t now_ms() {
-  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 struct Kept {
@@ -50,8 +52,10 @@ struct Kept {
   std::string text;
 };
 
-/// First line: time, "answer" or "error", the text's size, the question. Whatever is not whole counts as nothing.
-[[nodiscard]] std::optional<Kept> read_kept(const std::filesystem::path& path, const std::string& question) {
+/// First line: time, "answer" or "error", the text's size, the question. Whatever is not whole
+/// counts as nothing.
+[[nodiscard]] std::optional<Kept> read_kept(const std::filesystem::path& path,
+                                            const std::string& question) {
   const auto content = read_file(path, kLargestAnswer);
   if (!content) return std::nullopt;
   const auto end = content->find('\n');
@@ -66,8 +70,9 @@ struct Kept {
 }
 
 void keep(int fd, const Kept& kept, const std::string& question) {
-  const std::string content = fmt::format("{}\t{}\t{}\t{}\n{}", kept.time_ms, kept.is_answer ? "answer" : "error",
-                                          kept.text.size(), question, kept.text);
+  const std::string content =
+      fmt::format("{}\t{}\t{}\t{}\n{}", kept.time_ms, kept.is_answer ? "answer" : "error",
+                  kept.text.size(), question, kept.text);
   // A full disk costs the others a question of their own.
   if (content.size() <= kLargestAnswer && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));
@@ -77,19 +82,21 @@ void keep(int fd, const Kept& kept, const std::string& question) {
 
 std::optional<QueueCache> QueueCache::of_user(const Env& env) {
   const auto runtime = env.get("XDG_RUNTIME_DIR");
-  std::filesystem::path folder = runtime && runtime->starts_with('/')
-                                     ? std::filesystem::path(*runtime) / "dlrun"
-                                     : std::filesystem::path(fmt::format("/tmp/dlrun-{}", ::getuid()));
+  std::filesystem::path folder =
+      runtime && runtime->starts_with('/')
+          ? std::filesystem::path(*runtime) / "dlrun"
+          : std::filesystem::path(fmt::format("/tmp/dlrun-{}", ::getuid()));
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::nullopt;
   if (!is_private(folder)) return std::nullopt;
   return QueueCache(std::move(folder));
 }
 
-Result<std::string> QueueCache::get(const std::string& question, milliseconds max_age, const Suffices& suffices,
-                                    const Ask& ask) {
+Result<std::string> QueueCache::get(const std::string& question, milliseconds max_age,
+                                    const Suffices& suffices, const Ask& ask) {
   const auto path = folder_ / fmt::format("queue-{:016x}", std::hash<std::string>{}(question));
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.is_open() || question.find_first_of("\t\n") != std::string::npos || !lock(fd.get())) return ask();
+  if (!fd.is_open() || question.find_first_of("\t\n") != std::string::npos || !lock(fd.get()))
+    return ask();
   if (const auto kept = read_kept(path, question)) {
     const auto age = milliseconds(now_ms() - kept->time_ms);
     if (age.count() >= 0 && age <= max_age) {

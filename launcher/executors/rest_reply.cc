@@ -19,9 +19,9 @@ using Json = nlohmann::json;
 /// A cluster with 50,000 jobs says some 400 values of each. http_client.cc bounds the bytes.
 constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
 
-constexpr std::array<const char*, 12> kFields = {"job_id",     "array_job_id", "array_task_id", "array_task_string",
-                                                 "job_state",  "state_reason", "nodes",         "start_time",
-                                                 "dependency", "comment",      "exit_code",     "user_id"};
+constexpr std::array<const char*, 12> kFields = {
+    "job_id", "array_job_id", "array_task_id", "array_task_string", "job_state", "state_reason",
+    "nodes",  "start_time",   "dependency",    "comment",           "exit_code", "user_id"};
 constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 
 [[nodiscard]] Json object_of(std::string_view text) {
@@ -36,7 +36,9 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 
 [[nodiscard]] std::optional<std::int64_t> number_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+  return found != object.end() && found->is_number_integer()
+             ? std::optional(found->get<std::int64_t>())
+             : std::nullopt;
 }
 
 [[nodiscard]] const Json& list_at(const Json& object, const char* key) {
@@ -57,21 +59,27 @@ constexpr std::int64_t kLastTask = 1U << 31U;
     const auto dash = range.find('-');
     const auto first = parse_int(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
-    const auto step = colon == std::string_view::npos ? 1 : parse_int(part.substr(colon + 1)).value_or(0);
-    if (!first || !last || *first < 0 || *last > kLastTask || step < 1 || step > kLastTask) continue;
+    const auto step =
+        colon == std::string_view::npos ? 1 : parse_int(part.substr(colon + 1)).value_or(0);
+    if (!first || !last || *first < 0 || *last > kLastTask || step < 1 || step > kLastTask)
+      continue;
     for (std::int64_t task = *first; task <= *last && std::ssize(tasks) < kMostTasks; task += step)
       tasks.push_back(task);
   }
   return tasks;
 }
 
-/// 42, a task's 42_7; one record stands for all tasks of an array that wait, or that ended before they began.
+/// 42, a task's 42_7; one record stands for all tasks of an array that wait, or that ended before
+/// they began.
 [[nodiscard]] std::vector<std::string> ids_of(const Json& job) {
-  const auto id = number_at(job, "job_id").value_or(0), array = number_at(job, "array_job_id").value_or(0);
+  const auto id = number_at(job, "job_id").value_or(0),
+             array = number_at(job, "array_job_id").value_or(0);
   if (array == 0) return {fmt::format("{}", id)};
-  if (const auto task = number_at(job, "array_task_id")) return {fmt::format("{}_{}", array, *task)};
+  if (const auto task = number_at(job, "array_task_id"))
+    return {fmt::format("{}_{}", array, *task)};
   std::vector<std::string> ids;
-  for (const auto task : tasks_of(text_at(job, "array_task_string"))) ids.push_back(fmt::format("{}_{}", array, task));
+  for (const auto task : tasks_of(text_at(job, "array_task_string")))
+    ids.push_back(fmt::format("{}_{}", array, task));
   if (ids.empty()) ids.push_back(fmt::format("{}", id));
   return ids;
 }
@@ -129,7 +137,8 @@ bool rest_says_unknown_job(std::string_view body) {
   const Json answer = object_of(body);
   const Json& errors = list_at(answer, "errors");
   return std::any_of(errors.begin(), errors.end(), [](const Json& one) {
-    return number_at(one, "error_number") == kInvalidJobId || number_at(one, "error_code") == kInvalidJobId;
+    return number_at(one, "error_number") == kInvalidJobId ||
+           number_at(one, "error_code") == kInvalidJobId;
   });
 }
 
@@ -158,7 +167,8 @@ std::string rest_release(std::string_view body) {
 bool rest_has_controller(std::string_view body) {
   const Json answer = object_of(body);
   const Json& pings = list_at(answer, "pings");
-  return std::any_of(pings.begin(), pings.end(), [](const Json& one) { return text_at(one, "ping") == "UP"; });
+  return std::any_of(pings.begin(), pings.end(),
+                     [](const Json& one) { return text_at(one, "ping") == "UP"; });
 }
 
 std::optional<std::string> rest_job_id(std::string_view body) {
@@ -169,7 +179,8 @@ std::optional<std::string> rest_job_id(std::string_view body) {
 Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid) {
   const Json answer = parse_json<Json>(body, kReplyLimits);
   if (!answer.is_object() || !answer.contains("jobs"))
-    return fail(Errc::kInternal, "slurmrestd's answer holds no list of jobs: '{}'", printable(body.substr(0, 200)));
+    return fail(Errc::kInternal, "slurmrestd's answer holds no list of jobs: '{}'",
+                printable(body.substr(0, 200)));
   std::vector<JobReport> reports;
   for (const Json& job : list_at(answer, "jobs")) {
     if (!is_of_user(job, uid)) continue;
@@ -201,8 +212,9 @@ std::optional<std::int64_t> token_expiry(std::string_view token) {
   if (parts.size() != 3) return std::nullopt;
   std::string claims(parts[1].size(), '\0');
   std::size_t size = 0;
-  if (::sodium_base642bin(reinterpret_cast<unsigned char*>(claims.data()), claims.size(), parts[1].data(),
-                          parts[1].size(), nullptr, &size, nullptr, sodium_base64_VARIANT_URLSAFE_NO_PADDING) != 0)
+  if (::sodium_base642bin(reinterpret_cast<unsigned char*>(claims.data()), claims.size(),
+                          parts[1].data(), parts[1].size(), nullptr, &size, nullptr,
+                          sodium_base64_VARIANT_URLSAFE_NO_PADDING) != 0)
     return std::nullopt;
   claims.resize(size);
   return number_at(object_of(claims), "exp");

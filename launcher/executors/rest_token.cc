@@ -19,14 +19,17 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) {
     return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo,
-                "{}: {}; `scontrol token` prints a token for it (umask 077 first)", path.string(), errno_text(errno));
+                "{}: {}; `scontrol token` prints a token for it (umask 077 first)", path.string(),
+                errno_text(errno));
   }
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fstat(file.get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   if (!S_ISREG(info.st_mode)) return fail(Errc::kInvalid, "{}: is not a file", path.string());
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid,
-                "{}: others may read or write it (mode {:04o}): whoever has the token can submit jobs as you. chmod "
+                "{}: others may read or write it (mode {:04o}): whoever has the token can submit "
+                "jobs as you. chmod "
                 "600, and make a new token",
                 path.string(), info.st_mode & 07777U);
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
@@ -42,13 +45,16 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   std::string_view token = trim(text);
   if (token.starts_with("SLURM_JWT=")) token.remove_prefix(10);
   // Such characters alone: anything else would end or split the header that carries it.
-  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/";
-  if (token.empty() || token.size() > kLongest || token.find_first_not_of(kAllowed) != std::string_view::npos)
-    return fail(Errc::kInvalid, "{}: holds no token; expected the one line that `scontrol token` prints",
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/";
+  if (token.empty() || token.size() > kLongest ||
+      token.find_first_not_of(kAllowed) != std::string_view::npos)
+    return fail(Errc::kInvalid,
+                "{}: holds no token; expected the one line that `scontrol token` prints",
                 path.string());
   if (const auto expiry = token_expiry(token); expiry && *expiry <= ::time(nullptr))
-    return fail(Errc::kInvalid, "{}: the token expired {} s ago; `scontrol token` makes a new one", path.string(),
-                ::time(nullptr) - *expiry);
+    return fail(Errc::kInvalid, "{}: the token expired {} s ago; `scontrol token` makes a new one",
+                path.string(), ::time(nullptr) - *expiry);
   return std::string(token);
 }
 

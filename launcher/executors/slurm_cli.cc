@@ -1,4 +1,5 @@
-// Slurm through its own commands. Each call is one short process with a bounded time; nothing is retried here.
+// Slurm through its own commands. Each call is one short process with a bounded time; nothing is
+// retried here.
 
 #include <unistd.h>
 
@@ -38,32 +39,41 @@ class SlurmCli final : public Executor {
     auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string());
     if (!done) return tl::unexpected(done.error());
     if (done->signal != 0) {
-      return fail(Errc::kInterrupted, "sbatch was ended by {} before it answered", signal_name(done->signal));
+      return fail(Errc::kInterrupted, "sbatch was ended by {} before it answered",
+                  signal_name(done->signal));
     }
-    if (done->exit_code != 0) return tl::unexpected(slurm_error("sbatch", done->err, done->exit_code));
+    if (done->exit_code != 0)
+      return tl::unexpected(slurm_error("sbatch", done->err, done->exit_code));
     return parse_sbatch(done->out);
   }
 
   Result<std::string> test(const SubmitRequest& request) override {
     std::vector<std::string> argv = {"sbatch", "--test-only"};
     argv.insert(argv.end(), request.options.begin(), request.options.end());
-    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string(), request.script_text);
+    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string(),
+                     request.script_text);
     if (!done) return tl::unexpected(done.error());
-    if (done->exit_code != 0) return tl::unexpected(slurm_error("sbatch --test-only", done->err, done->exit_code));
+    if (done->exit_code != 0)
+      return tl::unexpected(slurm_error("sbatch --test-only", done->err, done->exit_code));
     return slurm_words(done->err + done->out);
   }
 
-  Result<std::optional<JobId>> do_find(std::string_view comment, const std::string& cluster) override {
-    std::vector<std::string> argv = {
-        "squeue", "-h", "-t", "all", "-u", std::to_string(::getuid()), "-o", std::string(kSqueueFormat)};
+  Result<std::optional<JobId>> do_find(std::string_view comment,
+                                       const std::string& cluster) override {
+    std::vector<std::string> argv = {"squeue", "-h",
+                                     "-t",     "all",
+                                     "-u",     std::to_string(::getuid()),
+                                     "-o",     std::string(kSqueueFormat)};
     add_cluster(argv, cluster);
     auto queue = call(std::move(argv), kQueryTimeout, env_);
     if (!queue) return tl::unexpected(queue.error());
-    if (queue->exit_code != 0) return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
+    if (queue->exit_code != 0)
+      return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
     for (const auto& report : parse_squeue(queue->out, cluster)) {
       if (is_comment_of(report.comment, comment)) return whole_job(report.job);
     }
-    // Ended and purged already? Only accounting can tell, and many clusters have none or keep no comments.
+    // Ended and purged already? Only accounting can tell, and many clusters have none or keep no
+    // comments.
     std::vector<std::string> past = {"sacct", "-P",
                                      "-n",    "-X",
                                      "-u",    std::to_string(::getuid()),
@@ -79,11 +89,13 @@ class SlurmCli final : public Executor {
     return std::nullopt;
   }
 
-  Result<QueryAnswer> do_query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
+  Result<QueryAnswer> do_query(std::span<const JobId> jobs,
+                               std::chrono::milliseconds max_age) override {
     std::map<std::string, std::vector<std::string>> by_cluster;
     for (const auto& job : jobs) by_cluster[job.cluster].push_back(job.id);
     QueryAnswer answer;
-    for (const auto& [cluster, ids] : by_cluster) DLRUN_TRY(query_cluster(cluster, ids, max_age, answer));
+    for (const auto& [cluster, ids] : by_cluster)
+      DLRUN_TRY(query_cluster(cluster, ids, max_age, answer));
     return answer;
   }
 
@@ -96,7 +108,8 @@ class SlurmCli final : public Executor {
     if (done->exit_code != 0 && says_unknown_job(done->err)) {
       return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
     }
-    if (done->exit_code != 0) return tl::unexpected(slurm_error("scancel", done->err, done->exit_code));
+    if (done->exit_code != 0)
+      return tl::unexpected(slurm_error("scancel", done->err, done->exit_code));
     return {};
   }
 
@@ -108,7 +121,9 @@ class SlurmCli final : public Executor {
   }
 
   /// "42" of an array's task "42_7", of a job's part "42+1", and of itself.
-  static std::string whole_id(const std::string& id) { return id.substr(0, id.find_first_of("_+")); }
+  static std::string whole_id(const std::string& id) {
+    return id.substr(0, id.find_first_of("_+"));
+  }
 
   /// Jobs to ask for: of all tasks of an array, the array once.
   static std::vector<std::string> whole_jobs(const std::vector<std::string>& ids) {
@@ -123,15 +138,16 @@ class SlurmCli final : public Executor {
     if (!cluster.empty()) argv.insert(argv.begin() + 1, {"-M", cluster});
   }
 
-  static Result<Finished> call(std::vector<std::string> argv, std::chrono::milliseconds timeout, const Env& env,
-                               std::optional<std::string> directory = std::nullopt, std::string stdin_text = {}) {
+  static Result<Finished> call(std::vector<std::string> argv, std::chrono::milliseconds timeout,
+                               const Env& env, std::optional<std::string> directory = std::nullopt,
+                               std::string stdin_text = {}) {
     const std::string program = argv[0];
     if (!find_program(program, env)) {
-      return fail(
-          Errc::kNotFound,
-          "{}: no such program in PATH. On a cluster, load the module that brings Slurm or submit from a login node; "
-          "without Slurm, start the job on this machine with `dlrun run`",
-          program);
+      return fail(Errc::kNotFound,
+                  "{}: no such program in PATH. On a cluster, load the module that brings Slurm or "
+                  "submit from a login node; "
+                  "without Slurm, start the job on this machine with `dlrun run`",
+                  program);
     }
     Command command;
     command.argv = std::move(argv);
@@ -147,10 +163,11 @@ class SlurmCli final : public Executor {
     return done;
   }
 
-  /// squeue's lines for what selects the jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that it no longer knows are no
-  /// error.
+  /// squeue's lines for what selects the jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that it no
+  /// longer knows are no error.
   Result<std::string> queue(const std::string& cluster, std::vector<std::string> selection) {
-    std::vector<std::string> argv = {"squeue", "-h", "-r", "-t", "all", "-o", std::string(kSqueueFormat)};
+    std::vector<std::string> argv = {
+        "squeue", "-h", "-r", "-t", "all", "-o", std::string(kSqueueFormat)};
     argv.insert(argv.end(), selection.begin(), selection.end());
     add_cluster(argv, cluster);
     auto done = call(std::move(argv), kQueryTimeout, env_);
@@ -166,23 +183,26 @@ class SlurmCli final : public Executor {
     const auto has_all = [&](const std::string& text) {
       std::set<std::string> known;
       for (auto& report : parse_squeue(text, cluster)) known.insert(std::move(report.job.id));
-      return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) { return known.contains(id); });
+      return std::all_of(ids.begin(), ids.end(),
+                         [&](const std::string& id) { return known.contains(id); });
     };
     const auto ask = [&] { return queue(cluster, {"-u", std::to_string(::getuid())}); };
     auto cache = QueueCache::of_user(env_);
     if (!cache) return ask();
-    return cache->get(fmt::format("{} {}", env_.get("SLURM_CONF").value_or(""), cluster), max_age, has_all, ask);
+    return cache->get(fmt::format("{} {}", env_.get("SLURM_CONF").value_or(""), cluster), max_age,
+                      has_all, ask);
   }
 
   Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
-    const auto text =
-        max_age.count() > 0 ? shared_queue(cluster, ids, max_age) : queue(cluster, {"-j", join(whole_jobs(ids), ",")});
+    const auto text = max_age.count() > 0 ? shared_queue(cluster, ids, max_age)
+                                          : queue(cluster, {"-j", join(whole_jobs(ids), ",")});
     if (!text) return tl::unexpected(text.error());
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(*text, cluster)) {
-      if (unanswered.erase(whole_id(report.job.id)) != 0) {  // asked for as a whole, where its first part speaks for it
+      if (unanswered.erase(whole_id(report.job.id)) !=
+          0) {  // asked for as a whole, where its first part speaks for it
         report.job = {cluster, whole_id(report.job.id)};
         answer.reports.push_back(std::move(report));
         continue;
@@ -196,17 +216,19 @@ class SlurmCli final : public Executor {
       answer.reports.push_back(std::move(report));
     }
     for (const JobReport& report : whole_arrays) {
-      // The tasks of an array that were cancelled before they started have one record together, without a task.
+      // The tasks of an array that were cancelled before they started have one record together,
+      // without a task.
       for (auto task = unanswered.lower_bound(report.job.id + "_");
-           task != unanswered.end() && task->starts_with(report.job.id + "_"); task = unanswered.erase(task)) {
+           task != unanswered.end() && task->starts_with(report.job.id + "_");
+           task = unanswered.erase(task)) {
         answer.reports.push_back(report);
         answer.reports.back().job = {cluster, *task};
       }
     }
     if (unanswered.empty()) return {};
     const std::vector<std::string> missing = whole_jobs({unanswered.begin(), unanswered.end()});
-    std::vector<std::string> past = {"sacct",           "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j",
-                                     join(missing, ",")};
+    std::vector<std::string> past = {
+        "sacct", "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j", join(missing, ",")};
     add_cluster(past, cluster);
     auto accounting = call(std::move(past), kQueryTimeout, env_);
     if (!accounting) {

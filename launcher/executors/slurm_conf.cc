@@ -31,10 +31,12 @@ std::string value_in(std::string_view slurm_conf, std::string_view key) {
   for (auto line : split(slurm_conf, '\n')) {
     line = trim(line.substr(0, line.find('#')));
     const auto equals = line.find('=');
-    if (equals == std::string_view::npos || !equal_without_case(trim(line.substr(0, equals)), key)) continue;
+    if (equals == std::string_view::npos || !equal_without_case(trim(line.substr(0, equals)), key))
+      continue;
     auto value = trim(line.substr(equals + 1));
     value = value.substr(0, value.find_first_of(" \t"));
-    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
     name = value;
   }
   return name;
@@ -42,8 +44,10 @@ std::string value_in(std::string_view slurm_conf, std::string_view key) {
 
 /// The slurm.conf that Slurm's commands would read; empty where there is none.
 std::string slurm_conf(const Env& env) {
-  if (const auto set = env.get("SLURM_CONF"); set && !set->empty()) return read_file(*set, kConfLimit).value_or("");
-  for (const char* path : {"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
+  if (const auto set = env.get("SLURM_CONF"); set && !set->empty())
+    return read_file(*set, kConfLimit).value_or("");
+  for (const char* path :
+       {"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
     if (auto text = read_file(path, kConfLimit)) return std::move(*text);
   }
   return {};

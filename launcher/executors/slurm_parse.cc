@@ -33,7 +33,8 @@ std::optional<std::vector<std::string_view>> fields(std::string_view line, std::
 std::string known(std::string_view text) {
   constexpr std::array<std::string_view, 7> kNothing = {"(null)", "None",          "N/A", "Unknown",
                                                         "NONE",   "None assigned", "none"};
-  return std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end() ? std::string(text) : std::string();
+  return std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end() ? std::string(text)
+                                                                             : std::string();
 }
 
 }  // namespace
@@ -65,7 +66,8 @@ std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string
         for (const auto range : split(word.substr(kCpus.size()), ',')) {
           const auto dash = range.find('-');
           const auto first = parse_int(range.substr(0, dash));
-          const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
+          const auto last =
+              dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
           if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
           count += *last - *first + 1;
         }
@@ -80,13 +82,15 @@ std::vector<std::string> parse_long_options(std::string_view help) {
   std::vector<std::string> names;
   for (const auto line : split(help, '\n')) {
     auto at = trim(line);
-    if (at.size() > 3 && at[0] == '-' && at[1] != '-' && at.substr(2, 2) == ", ") at.remove_prefix(4);  // "-A, "
+    if (at.size() > 3 && at[0] == '-' && at[1] != '-' && at.substr(2, 2) == ", ")
+      at.remove_prefix(4);  // "-A, "
     if (!at.starts_with("--")) continue;
     at.remove_prefix(2);
     constexpr std::string_view kMaybe = "[no-]";
     const bool has_opposite = at.starts_with(kMaybe);
     if (has_opposite) at.remove_prefix(kMaybe.size());
-    const std::string name(at.substr(0, at.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_")));
+    const std::string name(
+        at.substr(0, at.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_")));
     if (name.empty()) continue;
     names.push_back(name);
     if (has_opposite) names.push_back("no-" + name);
@@ -95,7 +99,8 @@ std::vector<std::string> parse_long_options(std::string_view help) {
 }
 
 bool is_comment_of(std::string_view comment, std::string_view ours) {
-  return comment.starts_with(ours) && (comment.size() == ours.size() || comment[ours.size()] == ' ');
+  return comment.starts_with(ours) &&
+         (comment.size() == ours.size() || comment[ours.size()] == ' ');
 }
 
 std::string state_word(std::string_view text) {
@@ -103,15 +108,18 @@ std::string state_word(std::string_view text) {
 }
 
 JobPhase phase_of(std::string_view word) {
-  constexpr std::array<std::string_view, 7> kWaiting = {"PENDING",      "CONFIGURING",  "REQUEUED",  "REQUEUE_FED",
-                                                        "REQUEUE_HOLD", "SPECIAL_EXIT", "EXPEDITING"};
+  constexpr std::array<std::string_view, 7> kWaiting = {
+      "PENDING",      "CONFIGURING",  "REQUEUED",  "REQUEUE_FED",
+      "REQUEUE_HOLD", "SPECIAL_EXIT", "EXPEDITING"};
   constexpr std::array<std::string_view, 13> kEnded = {
-      "COMPLETED",     "CANCELLED",     "FAILED",   "TIMEOUT",       "NODE_FAIL", "PREEMPTED",    "BOOT_FAIL",
-      "LAUNCH_FAILED", "RECONFIG_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED",   "GETENV_FAILED"};
-  if (std::find(kWaiting.begin(), kWaiting.end(), word) != kWaiting.end()) return JobPhase::kPending;
+      "COMPLETED",     "CANCELLED", "FAILED",        "TIMEOUT",       "NODE_FAIL",
+      "PREEMPTED",     "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "DEADLINE",
+      "OUT_OF_MEMORY", "REVOKED",   "GETENV_FAILED"};
+  if (std::find(kWaiting.begin(), kWaiting.end(), word) != kWaiting.end())
+    return JobPhase::kPending;
   if (std::find(kEnded.begin(), kEnded.end(), word) != kEnded.end()) return JobPhase::kEnded;
-  // A state that a later Slurm has: a job that goes on and is taken for ended would be lost, the other way corrects
-  // itself.
+  // A state that a later Slurm has: a job that goes on and is taken for ended would be lost, the
+  // other way corrects itself.
   return JobPhase::kRunning;
 }
 

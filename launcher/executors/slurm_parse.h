@@ -1,6 +1,6 @@
 #pragma once
-// What Slurm's commands print, read tolerantly: fields of other versions are passed over, lines that do not fit as
-// well.
+// What Slurm's commands print, read tolerantly: fields of other versions are passed over, lines
+// that do not fit as well.
 
 #include <cstdint>
 #include <optional>
@@ -15,9 +15,11 @@ namespace dlrun {
 
 /// The formats that the parsers below read. The comment is last: it may hold a '|'.
 inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
-inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
+inline constexpr std::string_view kSacctFormat =
+    "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
 
-/// sbatch --parsable: "42" or "42;cluster". Lines that a job_submit plugin printed before are passed over.
+/// sbatch --parsable: "42" or "42;cluster". Lines that a job_submit plugin printed before are
+/// passed over.
 [[nodiscard]] Result<JobId> parse_sbatch(std::string_view out);
 
 /// squeue -h -o kSqueueFormat; with -M a line "CLUSTER: name" goes before each cluster's jobs.
@@ -27,10 +29,11 @@ inline constexpr std::string_view kSacctFormat = "JobID,State,ExitCode,NodeList,
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
 /// Of `scontrol --details show job` how many CPUs the job has on a node.
-[[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node);
+[[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out,
+                                                             std::string_view node);
 
-/// Slurm's reason, and of a dependency that can never hold which: "DependencyNeverSatisfied: afterok:12" of
-/// "afterany:3(unfulfilled),afterok:12(failed)".
+/// Slurm's reason, and of a dependency that can never hold which: "DependencyNeverSatisfied:
+/// afterok:12" of "afterany:3(unfulfilled),afterok:12(failed)".
 [[nodiscard]] std::string with_dependency(std::string reason, const std::string& dependency);
 
 /// The names of `sbatch --help`: "  -A, --account=name   charge ..." and "      --[no-]thing".

@@ -1,5 +1,5 @@
-// Slurm through slurmrestd. Every call is one or two requests with a bounded time; what changes something is never sent
-// again here.
+// Slurm through slurmrestd. Every call is one or two requests with a bounded time; what changes
+// something is never sent again here.
 
 #include <pwd.h>
 #include <sys/stat.h>
@@ -71,7 +71,8 @@ class Slurmrestd final : public Executor {
     const auto release = ready();
     if (!release) return tl::unexpected(release.error());
     return fmt::format(
-        "slurmrestd of Slurm {} at {} answers and can express every option; whether and when the job would start only "
+        "slurmrestd of Slurm {} at {} answers and can express every option; whether and when the "
+        "job would start only "
         "sbatch --test-only can tell",
         *release, server_.url);
   }
@@ -87,7 +88,8 @@ class Slurmrestd final : public Executor {
     return std::nullopt;
   }
 
-  Result<QueryAnswer> do_query(std::span<const JobId> jobs, std::chrono::milliseconds max_age) override {
+  Result<QueryAnswer> do_query(std::span<const JobId> jobs,
+                               std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
     answer.accounting = "slurmrestd was not asked for it";
     std::set<std::string> asked;  // an array once for all its tasks
@@ -114,7 +116,8 @@ class Slurmrestd final : public Executor {
     const auto answer = send(std::move(request));
     if (!answer) return tl::unexpected(answer.error());
     if (answer->status == 200) return {};
-    if (rest_says_unknown_job(answer->body)) return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
+    if (rest_says_unknown_job(answer->body))
+      return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
     return tl::unexpected(error_of(*answer));
   }
 
@@ -124,17 +127,22 @@ class Slurmrestd final : public Executor {
   /// A task's id without the task: what its array was submitted as.
   static std::string whole(const std::string& id) { return id.substr(0, id.find('_')); }
 
-  static std::string path(std::string_view what) { return fmt::format("/slurm/{}/{}", kRestVersion, what); }
+  static std::string path(std::string_view what) {
+    return fmt::format("/slurm/{}/{}", kRestVersion, what);
+  }
 
   Result<std::string> body_of(const SubmitRequest& request, std::string_view script) const {
     Env env = request.env;
     env.unset("SLURM_JWT");  // whoever has it is the user, on every cluster that knows the key
     add_submitter(env, request.directory.string(), env_);
-    const std::string name = request.script.filename().string(), directory = request.directory.string();
-    return rest_job({script, name.empty() ? std::string_view("job.sh") : name, request.options, directory, env});
+    const std::string name = request.script.filename().string(),
+                      directory = request.directory.string();
+    return rest_job({script, name.empty() ? std::string_view("job.sh") : name, request.options,
+                     directory, env});
   }
 
-  /// The server speaks our version, knows who asks, and reaches a controller. Returns Slurm's release.
+  /// The server speaks our version, knows who asks, and reaches a controller. Returns Slurm's
+  /// release.
   Result<std::string> ready() {
     HttpRequest request;
     request.path = "/openapi/v3";
@@ -148,18 +156,22 @@ class Slurmrestd final : public Executor {
     const auto ping = ask("ping");
     if (!ping) return tl::unexpected(ping.error());
     if (!rest_has_controller(ping->body))
-      return fail(Errc::kUnavailable,
-                  "Slurm's controller is unreachable: slurmrestd at {} says that it does not answer", server_.url);
+      return fail(
+          Errc::kUnavailable,
+          "Slurm's controller is unreachable: slurmrestd at {} says that it does not answer",
+          server_.url);
     return rest_release(ping->body);
   }
 
   [[nodiscard]] Error wrong_version(const std::vector<std::string>& versions) const {
     if (versions.empty())
-      return {Errc::kRefused, fmt::format("{}: answers, but describes no API of Slurm's that takes jobs; is it a "
-                                          "slurmrestd?",
-                                          server_.url)};
+      return {Errc::kRefused,
+              fmt::format("{}: answers, but describes no API of Slurm's that takes jobs; is it a "
+                          "slurmrestd?",
+                          server_.url)};
     return {Errc::kRefused,
-            fmt::format("slurmrestd at {} takes jobs in version {} of its API; dlrun speaks {} (Slurm 22.05 to 23.11). "
+            fmt::format("slurmrestd at {} takes jobs in version {} of its API; dlrun speaks {} "
+                        "(Slurm 22.05 to 23.11). "
                         "Start it with -s openapi/{}, or give submit.via: sbatch",
                         server_.url, join(versions, " and "), kRestVersion, kRestVersion)};
   }
@@ -180,13 +192,15 @@ class Slurmrestd final : public Executor {
     if (!address->socket.empty()) {
       struct stat info {};
       if (::stat(address->socket.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode))
-        return fail(Errc::kUnavailable, "there is no slurmrestd at {}: no such socket", server_.url);
+        return fail(Errc::kUnavailable, "there is no slurmrestd at {}: no such socket",
+                    server_.url);
     }
     if (!server_.token_file.empty()) {
       const auto token = read_token(server_.token_file);
       if (!token) return tl::unexpected(token.error());
       const struct passwd* user = ::getpwuid(::geteuid());
-      request.headers.push_back(fmt::format("X-SLURM-USER-NAME: {}", user != nullptr ? user->pw_name : ""));
+      request.headers.push_back(
+          fmt::format("X-SLURM-USER-NAME: {}", user != nullptr ? user->pw_name : ""));
       request.headers.push_back("X-SLURM-USER-TOKEN: " + *token);
     }
     if (!client_) {
@@ -202,32 +216,39 @@ class Slurmrestd final : public Executor {
   /// What an answer that is not the one hoped for means.
   [[nodiscard]] Error error_of(const HttpResponse& answer) const {
     const std::string words = rest_errors(answer.body);
-    const std::string said = fmt::format("HTTP {}{}{}", answer.status, words.empty() ? "" : ": ", words);
+    const std::string said =
+        fmt::format("HTTP {}{}{}", answer.status, words.empty() ? "" : ": ", words);
     if (answer.status == 401 || answer.status == 403) {
       if (server_.token_file.empty())
         return {Errc::kRefused,
-                fmt::format("slurmrestd at {} does not know who asks ({}); on a socket it serves its own "
-                            "user alone, else it wants submit.token_file",
-                            server_.url, said)};
-      return {Errc::kRefused,
-              fmt::format("slurmrestd at {} does not accept the token of {} ({}); `scontrol token` makes a new one",
-                          server_.url, server_.token_file, said)};
+                fmt::format(
+                    "slurmrestd at {} does not know who asks ({}); on a socket it serves its own "
+                    "user alone, else it wants submit.token_file",
+                    server_.url, said)};
+      return {Errc::kRefused, fmt::format("slurmrestd at {} does not accept the token of {} ({}); "
+                                          "`scontrol token` makes a new one",
+                                          server_.url, server_.token_file, said)};
     }
     if (answer.status == 404 && !is_json(answer.body))
-      return {Errc::kRefused,
-              fmt::format("slurmrestd at {} has no version {} of its API ({})", server_.url, kRestVersion, said)};
+      return {Errc::kRefused, fmt::format("slurmrestd at {} has no version {} of its API ({})",
+                                          server_.url, kRestVersion, said)};
     // A proxy's own words, or none at all: nobody knows what became of the request.
     if (!is_json(answer.body) || (answer.status >= 502 && answer.status <= 504))
-      return {Errc::kUnavailable, fmt::format("slurmrestd at {} did not answer ({})", server_.url, said)};
-    if (says_unreachable(words) || words.find("config is unable to load") != std::string::npos) {
-      // It asks the controller in the caller's name, and has the same words for a token that is refused there.
-      const std::string also = server_.token_file.empty()
-                                   ? std::string()
-                                   : fmt::format(", or does not accept the token of {}", server_.token_file);
       return {Errc::kUnavailable,
-              fmt::format("Slurm's controller is unreachable{}: slurmrestd at {} says {}", also, server_.url, said)};
+              fmt::format("slurmrestd at {} did not answer ({})", server_.url, said)};
+    if (says_unreachable(words) || words.find("config is unable to load") != std::string::npos) {
+      // It asks the controller in the caller's name, and has the same words for a token that is
+      // refused there.
+      const std::string also =
+          server_.token_file.empty()
+              ? std::string()
+              : fmt::format(", or does not accept the token of {}", server_.token_file);
+      return {Errc::kUnavailable,
+              fmt::format("Slurm's controller is unreachable{}: slurmrestd at {} says {}", also,
+                          server_.url, said)};
     }
-    return {Errc::kRefused, fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
+    return {Errc::kRefused,
+            fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
   }
 
   /// One question about the queue serves everybody who watches a job of it.
@@ -237,7 +258,8 @@ class Slurmrestd final : public Executor {
       if (!reports) return false;
       std::set<std::string> known;
       for (const auto& report : *reports) known.insert(report.job.id);
-      return std::all_of(jobs.begin(), jobs.end(), [&](const JobId& job) { return known.contains(job.id); });
+      return std::all_of(jobs.begin(), jobs.end(),
+                         [&](const JobId& job) { return known.contains(job.id); });
     };
     const auto ask_all = [&]() -> Result<std::string> {
       const auto answer = ask("jobs");

@@ -33,7 +33,8 @@ constexpr std::array<Limit, 10> kLimits = {{{"CPU", RLIMIT_CPU},
 
 constexpr std::size_t kProcFileBytes = 64U << 10U;
 
-/// Asking the kernel by umask(2) would change it for a moment, and another thread may be starting git.
+/// Asking the kernel by umask(2) would change it for a moment, and another thread may be starting
+/// git.
 [[nodiscard]] std::string own_umask() {
   const auto status = read_file("/proc/self/status", kProcFileBytes);
   if (!status) return {};
@@ -63,7 +64,8 @@ void add_submitter(Env& job, const std::string& directory, const Env& own) {
   const std::string some = slurm_conf_value(own, "PropagateResourceLimits");
   const std::string but = slurm_conf_value(own, "PropagateResourceLimitsExcept");
   for (const Limit& limit : kLimits) {
-    const bool goes = !but.empty() ? !names(but, limit.name) : some.empty() || names(some, limit.name);
+    const bool goes =
+        !but.empty() ? !names(but, limit.name) : some.empty() || names(some, limit.name);
     struct rlimit value {};
     if (goes && ::getrlimit(static_cast<__rlimit_resource>(limit.resource), &value) == 0)
       job.set(fmt::format("SLURM_RLIMIT_{}", limit.name), fmt::format("{}", value.rlim_cur));

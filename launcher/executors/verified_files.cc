@@ -32,8 +32,9 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
-/// The lines of the record; nothing where anybody but the caller could have written them. A line says that a
-/// checksum was found right: another user's word for it would let a file pass that is not the spec's.
+/// The lines of the record; nothing where anybody but the caller could have written them. A line
+/// says that a checksum was found right: another user's word for it would let a file pass that is
+/// not the spec's.
 [[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
   struct stat status {};
   const auto file = open_untrusted(path, Links::kRefuse);
@@ -51,7 +52,8 @@ VerifiedFiles::VerifiedFiles(std::filesystem::path folder) : folder_(std::move(f
     const auto fields = fields_of(line);
     if (fields.empty()) continue;
     const auto size = parse_int(fields[1]), ctime_ns = parse_int(fields[2]);
-    if (size && ctime_ns) known_[std::string(fields[3])] = {std::string(fields[0]), {*size, *ctime_ns}};
+    if (size && ctime_ns)
+      known_[std::string(fields[3])] = {std::string(fields[0]), {*size, *ctime_ns}};
   }
 }
 
@@ -62,13 +64,15 @@ Result<std::optional<VerifiedFiles::Stamp>> VerifiedFiles::stamp_of(const std::s
     const int error = errno;
     if (error != ENOENT) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(error));
     if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
-      return fail(Errc::kInvalid,
-                  "{}: is a symbolic link that leads nowhere. Remove it, or put the file where it leads",
-                  path.string());
+      return fail(
+          Errc::kInvalid,
+          "{}: is a symbolic link that leads nowhere. Remove it, or put the file where it leads",
+          path.string());
     return std::optional<Stamp>();
   }
   if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: is not a file", path.string());
-  return std::optional(Stamp{status.st_size, status.st_ctim.tv_sec * kNanoseconds + status.st_ctim.tv_nsec});
+  return std::optional(
+      Stamp{status.st_size, status.st_ctim.tv_sec * kNanoseconds + status.st_ctim.tv_nsec});
 }
 
 bool VerifiedFiles::knows(const Download& download) const {
@@ -81,41 +85,47 @@ bool VerifiedFiles::knows(const Download& download) const {
 Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (knows(download)) return true;
   const auto path = folder_ / download.file;
-  const auto stamp = stamp_of(download.file);  // before it is read: a change while it is read is seen later
+  const auto stamp =
+      stamp_of(download.file);  // before it is read: a change while it is read is seen later
   if (!stamp) return tl::unexpected(stamp.error());
   if (!*stamp) return false;
   constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
   if (download.bytes && (*stamp)->size != *download.bytes)
-    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(), (*stamp)->size,
-                *download.bytes, kAdvice);
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(),
+                (*stamp)->size, *download.bytes, kAdvice);
   const auto file = open_untrusted(path, Links::kFollow);
   if (!file) return tl::unexpected(file.error());
   std::int64_t bytes = 0;
-  const auto found = sha256_of_stream(file->get(), path.string(), [&](std::string_view piece) -> Result<> {
-    bytes += static_cast<std::int64_t>(piece.size());
-    if (go_on(bytes, (*stamp)->size)) return {};
-    return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
-  });
+  const auto found =
+      sha256_of_stream(file->get(), path.string(), [&](std::string_view piece) -> Result<> {
+        bytes += static_cast<std::int64_t>(piece.size());
+        if (go_on(bytes, (*stamp)->size)) return {};
+        return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
+      });
   if (!found) return tl::unexpected(found.error());
   if (*found != download.sha256)
-    return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}", path.string(), *found,
-                download.sha256, kAdvice);
+    return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}", path.string(),
+                *found, download.sha256, kAdvice);
   known_[download.file] = {download.sha256, **stamp};
   return true;
 }
 
 void VerifiedFiles::note(const Download& download) {
-  if (const auto stamp = stamp_of(download.file); stamp && *stamp) known_[download.file] = {download.sha256, **stamp};
+  if (const auto stamp = stamp_of(download.file); stamp && *stamp)
+    known_[download.file] = {download.sha256, **stamp};
 }
 
 void VerifiedFiles::write(int fd) const {
   std::string text;
   for (const auto& [name, known] : known_)
-    text += fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
+    text +=
+        fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
   // Of a record that others could write, nothing was believed; what is written now may be.
-  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && ::fchmod(fd, 0644) != 0) return;
+  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
+      ::fchmod(fd, 0644) != 0)
+    return;
   if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) return;
   (void)write_all(fd, text);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Which files of a folder have which SHA-256, remembered: .dlrun-downloads (see downloader.h). A line that is damaged,
-// or whose file has changed since, counts for nothing, and the file is read again.
+// Which files of a folder have which SHA-256, remembered: .dlrun-downloads (see downloader.h). A
+// line that is damaged, or whose file has changed since, counts for nothing, and the file is read
+// again.
 
 #include <cstdint>
 #include <filesystem>
@@ -27,13 +28,15 @@ class VerifiedFiles {
   /// Called with the bytes of a file that were read, and its size; false: stop.
   using GoOn = std::function<bool(std::int64_t, std::int64_t)>;
 
-  /// As is_downloaded; a file that has the checksum is noted. Fails with kInterrupted when go_on says so.
+  /// As is_downloaded; a file that has the checksum is noted. Fails with kInterrupted when go_on
+  /// says so.
   [[nodiscard]] Result<bool> check(const Download& download, const GoOn& go_on);
 
   /// The file, as it is now, has the checksum.
   void note(const Download& download);
 
-  /// Onto the file that fd is, in place, since fd is its lock, too. One that cannot be written costs time later.
+  /// Onto the file that fd is, in place, since fd is its lock, too. One that cannot be written
+  /// costs time later.
   void write(int fd) const;
 
  private:

@@ -9,8 +9,10 @@
 namespace dlrun {
 namespace {
 
-/// The nodes that an option of the script names. A file of names ("--exclude=./bad") cannot be extended here.
-Result<std::vector<std::string>> nodes_of_option(std::string_view script, std::string_view long_name,
+/// The nodes that an option of the script names. A file of names ("--exclude=./bad") cannot be
+/// extended here.
+Result<std::vector<std::string>> nodes_of_option(std::string_view script,
+                                                 std::string_view long_name,
                                                  std::string_view short_name) {
   const auto value = sbatch_value(script, long_name, short_name);
   if (!value || value->empty()) return std::vector<std::string>();
@@ -21,8 +23,8 @@ Result<std::vector<std::string>> nodes_of_option(std::string_view script, std::s
 
 }  // namespace
 
-Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered, std::string_view cluster,
-                                            std::string_view script) {
+Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
+                                            std::string_view cluster, std::string_view script) {
   auto excluded = nodes_of_option(script, "--exclude", "-x");
   if (!excluded) return tl::unexpected(excluded.error());
   const auto wanted = nodes_of_option(script, "--nodelist", "-w");

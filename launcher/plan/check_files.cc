@@ -13,7 +13,8 @@
 namespace dlrun {
 namespace {
 
-/// The script that the command's interpreter or launcher is given (`python -u train.py`), empty where it is given none.
+/// The script that the command's interpreter or launcher is given (`python -u train.py`), empty
+/// where it is given none.
 [[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -29,32 +30,39 @@ namespace {
   return relative;
 }
 
-/// What is wrong with a relative script that runs in a container, empty where nothing is known to be: it may be in the
-/// image.
+/// What is wrong with a relative script that runs in a container, empty where nothing is known to
+/// be: it may be in the image.
 [[nodiscard]] std::string script_in_container(const LoadedSpec& loaded, const std::string& script) {
   const ContainerSpec& container = loaded.spec.container;
   std::error_code error;
-  const std::string here = (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string();
-  const bool is_mounted = std::any_of(container.mounts.begin(), container.mounts.end(),
-                                      [&](const Mount& mount) { return below(here, mount.source).has_value(); });
-  if (!is_mounted && !container.mount_home.value_or(false) && std::filesystem::exists(here, error)) {
+  const std::string here =
+      (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string();
+  const bool is_mounted =
+      std::any_of(container.mounts.begin(), container.mounts.end(),
+                  [&](const Mount& mount) { return below(here, mount.source).has_value(); });
+  if (!is_mounted && !container.mount_home.value_or(false) &&
+      std::filesystem::exists(here, error)) {
     return fmt::format(
-        "the script '{}' is here, but in no mount, so that the container does not have it; `container: {{mounts: "
+        "the script '{}' is here, but in no mount, so that the container does not have it; "
+        "`container: {{mounts: "
         "[.:/work], workdir: /work}}` starts the command in the spec's folder",
         printable(script));
   }
   if (!container.workdir) return {};
-  const std::string inside = (std::filesystem::path(*container.workdir) / script).lexically_normal().string();
+  const std::string inside =
+      (std::filesystem::path(*container.workdir) / script).lexically_normal().string();
   const Mount* nearest = nullptr;
   for (const Mount& mount : container.mounts) {
-    if (below(inside, mount.target) && (nearest == nullptr || mount.target.size() > nearest->target.size()))
+    if (below(inside, mount.target) &&
+        (nearest == nullptr || mount.target.size() > nearest->target.size()))
       nearest = &mount;
   }
   if (nearest == nullptr) return {};
-  const auto source = (std::filesystem::path(nearest->source) / *below(inside, nearest->target)).lexically_normal();
+  const auto source =
+      (std::filesystem::path(nearest->source) / *below(inside, nearest->target)).lexically_normal();
   if (std::filesystem::exists(source, error) || error) return {};
-  return fmt::format("the script '{}' does not exist here, which is {} in the container", printable(source.string()),
-                     printable(inside));
+  return fmt::format("the script '{}' does not exist here, which is {} in the container",
+                     printable(source.string()), printable(inside));
 }
 
 }  // namespace
@@ -72,14 +80,19 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   std::vector<Diagnostic> found;
   const auto warn = [&](const std::string& key, const std::string& message) {
     const auto origin = spec.origins.find(key);
-    const Origin where = origin != spec.origins.end() ? origin->second : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-    found.push_back({Diagnostic::Severity::kWarning, where, key + ": " + message, line_under(loaded, where)});
+    const Origin where = origin != spec.origins.end()
+                             ? origin->second
+                             : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
+    found.push_back(
+        {Diagnostic::Severity::kWarning, where, key + ": " + message, line_under(loaded, where)});
   };
   const auto check = [&](const std::string& key, const std::string& path, std::string_view what) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
     // A path that cannot be looked at may well be there for the job.
-    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) return;
+    if (error && error != std::errc::no_such_file_or_directory &&
+        error != std::errc::not_a_directory)
+      return;
     warn(key, fmt::format("{} '{}' does not exist here", what, printable(path)));
   };
   const auto check_image = [&] {
@@ -88,21 +101,26 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     if (image.empty() || image[0] != '/' || !std::filesystem::exists(image, error)) return;
     const std::string why = why_no_image(image, container_runtime(spec, loaded.site));
     if (!why.empty())
-      warn("container.image", fmt::format("no container can be made of '{}': {}", printable(image), why));
+      warn("container.image",
+           fmt::format("no container can be made of '{}': {}", printable(image), why));
   };
   std::error_code ignored;
   if (start_folder(loaded) != loaded.folder)
     check("slurm.chdir", start_folder(loaded), "the folder, in which the job starts,");
   for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
-    check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source, "the mount's source");
+    check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source,
+          "the mount's source");
   }
   check("container.image", spec.container.image.value_or(""), "the image");
   check_image();
   if (spec.container.save && std::filesystem::is_directory(*spec.container.save, ignored))
-    warn("container.save", fmt::format("'{}' is a folder; give the file to write", printable(*spec.container.save)));
-  check("environment.venv", spec.environment.venv ? *spec.environment.venv + "/bin/activate" : "", "the script");
+    warn("container.save",
+         fmt::format("'{}' is a folder; give the file to write", printable(*spec.container.save)));
+  check("environment.venv", spec.environment.venv ? *spec.environment.venv + "/bin/activate" : "",
+        "the script");
   check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
-  for (const std::string& path : spec.environment.modules_use) check("environment.modules.use", path, "the folder");
+  for (const std::string& path : spec.environment.modules_use)
+    check("environment.modules.use", path, "the folder");
   // What is downloaded has its folder made.
   if (loaded.preset.is_trainer && spec.train.downloads.empty())
     check("train.data.path", spec.train.data_path.value_or(""), "the folder");
@@ -110,7 +128,8 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
     check("launch.command", spec.launch.command[0], "the program");
     const std::string script = script_of(spec.launch.command);
     if (!script.empty())
-      check("launch.command", (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string(),
+      check("launch.command",
+            (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string(),
             "the script");
   }
   if (const std::string script = script_of(spec.launch.command);

@@ -1,4 +1,5 @@
-// launch.agent: false. What the agent would do for a rank, in plain shell: nothing of dlrun is needed on the nodes.
+// launch.agent: false. What the agent would do for a rank, in plain shell: nothing of dlrun is
+// needed on the nodes.
 
 #include "launcher/plan/plain_script.h"
 
@@ -100,7 +101,8 @@ std::string plain_rank_text(const LaunchPlan& plan) {
 
 std::string plain_last_line(const LaunchPlan& plan) {
   const std::string enter = plan.entry.words.empty() ? "" : " \"${dlrun_enter[@]}\"";
-  return "exec \"${dlrun_step[@]}\"" + enter + " sh -c \"$dlrun_task\" sh \"${dlrun_program[@]}\"\n";
+  return "exec \"${dlrun_step[@]}\"" + enter +
+         " sh -c \"$dlrun_task\" sh \"${dlrun_program[@]}\"\n";
 }
 
 }  // namespace dlrun

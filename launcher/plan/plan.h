@@ -1,6 +1,6 @@
 #pragma once
-// The decided job: everything a script, an interactive shell or a local run needs, as data. No clock, no cluster, no
-// files.
+// The decided job: everything a script, an interactive shell or a local run needs, as data. No
+// clock, no cluster, no files.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +17,8 @@
 
 namespace dlrun {
 
-/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes". No value: a flag.
+/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes". No value: a
+/// flag.
 struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
@@ -41,11 +42,11 @@ struct PlannedWords {
 struct Prologue {
   bool purge_modules = false;
   std::vector<std::string> use_modules, load_modules;  ///< module use, module load
-  std::string module_init;                             ///< file to source for `module`; empty: searched
+  std::string module_init;  ///< file to source for `module`; empty: searched
   std::string conda_module, conda_name, venv;
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
-  /// The image whose own words about the parts of NVIDIA's driver are looked up; empty: it cannot be read by then.
-  /// Nothing: the script says nothing about them.
+  /// The image whose own words about the parts of NVIDIA's driver are looked up; empty: it cannot
+  /// be read by then. Nothing: the script says nothing about them.
   std::optional<std::string> image_of_gpus;
   struct Folder {
     std::string path, key;
@@ -81,29 +82,37 @@ enum class Target { kSlurm, kLocal };
 struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
-  std::string folder;                     ///< where the job starts: slurm.chdir, else the spec's
-  bool snapshot = false;                  ///< submit and run copy the source tree, and the job starts in the copy
-  std::string runs_dir, agent;            ///< absolute; no agent: launch.agent is false, and a shell does its part
-  std::vector<PlannedOption> directives;  ///< sbatch's, in the script's order; salloc takes the same
-  std::vector<PlannedDependency> after;   ///< as given; submit finds the jobs of runs
-  bool output_given = false;              ///< resources.output is the user's: submit leaves it alone
-  std::optional<std::string> clusters;    ///< -M of every query about the run
-  std::optional<RestServer> server;       ///< submit through it; nothing: through sbatch
+  std::string folder;     ///< where the job starts: slurm.chdir, else the spec's
+  bool snapshot = false;  ///< submit and run copy the source tree, and the job starts in the copy
+  std::string runs_dir,
+      agent;  ///< absolute; no agent: launch.agent is false, and a shell does its part
+  std::vector<PlannedOption>
+      directives;                        ///< sbatch's, in the script's order; salloc takes the same
+  std::vector<PlannedDependency> after;  ///< as given; submit finds the jobs of runs
+  bool output_given = false;             ///< resources.output is the user's: submit leaves it alone
+  std::optional<std::string> clusters;   ///< -M of every query about the run
+  std::optional<RestServer> server;      ///< submit through it; nothing: through sbatch
   Prologue prologue;
-  bool shares_cpus = false;                 ///< resources.cpus_per_task is not given: the script divides what it got
-  std::vector<PlannedVariable> step_vars;   ///< exported before the ranks' step, and for no other one
-  std::vector<PlannedOption> step;          ///< srun's options, in order
-  std::vector<PlannedOption> container;     ///< those of them that put a task into its container
-  std::string runtime;                      ///< of the container; "none": there is none
-  ContainerEntry entry;                     ///< how a task enters it where srun cannot put it there
-  std::vector<PlannedOption> rank_options;  ///< of the rank agent: --nproc-per-node, --roles, --word TEMPLATE
-  std::vector<PlannedVariable> rank_vars;   ///< bytes that the container's runtime would change: set by the rank agent
-  std::vector<PlannedVariable> rank_env;    ///< --env NAME=TEMPLATE of the rank agent
-  std::vector<SecretSource> secrets;  ///< --secret NAME of the rank agent; the values travel in the run's own file
-  bool trusted = false;               ///< the program is dlrun's own
+  bool shares_cpus =
+      false;  ///< resources.cpus_per_task is not given: the script divides what it got
+  std::vector<PlannedVariable>
+      step_vars;                         ///< exported before the ranks' step, and for no other one
+  std::vector<PlannedOption> step;       ///< srun's options, in order
+  std::vector<PlannedOption> container;  ///< those of them that put a task into its container
+  std::string runtime;                   ///< of the container; "none": there is none
+  ContainerEntry entry;                  ///< how a task enters it where srun cannot put it there
+  std::vector<PlannedOption>
+      rank_options;  ///< of the rank agent: --nproc-per-node, --roles, --word TEMPLATE
+  std::vector<PlannedVariable>
+      rank_vars;  ///< bytes that the container's runtime would change: set by the rank agent
+  std::vector<PlannedVariable> rank_env;  ///< --env NAME=TEMPLATE of the rank agent
+  std::vector<SecretSource>
+      secrets;  ///< --secret NAME of the rank agent; the values travel in the run's own file
+  bool trusted = false;  ///< the program is dlrun's own
   std::vector<PlannedWords> program;
-  bool forward_usr1 = false;                ///< checkpoint.signal_before is given
-  std::vector<PlannedOption> lead_options;  ///< of the leader: when the run starts again, when it hangs
+  bool forward_usr1 = false;  ///< checkpoint.signal_before is given
+  std::vector<PlannedOption>
+      lead_options;  ///< of the leader: when the run starts again, when it hangs
   std::optional<KnownBad> known_bad;
   std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: tasks on one node
   Requested requested;
@@ -118,8 +127,8 @@ struct PlanInputs {
   Target target = Target::kSlurm;  ///< kLocal: one node, no Slurm: `dlrun run`
 };
 
-/// Decides. All checks that need more than one key are made here and in load_spec's, and all their errors are returned.
-/// kLocal refuses a container other than none.
+/// Decides. All checks that need more than one key are made here and in load_spec's, and all their
+/// errors are returned. kLocal refuses a container other than none.
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
@@ -128,17 +137,19 @@ struct PlanInputs {
 
 /// --runs, $DLRUN_RUNS, the site's, else current_dir/runs; absolute, without '.' and '..'.
 [[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
-                                         const SiteProfile& site, const std::filesystem::path& current_dir);
+                                         const SiteProfile& site,
+                                         const std::filesystem::path& current_dir);
 
-/// The file of bad nodes that the runs of a runs folder share, where health.known_bad.file names no other.
+/// The file of bad nodes that the runs of a runs folder share, where health.known_bad.file names no
+/// other.
 [[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
 /// Where the job's commands start: the spec's folder, unless slurm.chdir says otherwise. Absolute.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// What on this machine will not be there for the job: mount sources, the virtual environment, an image path,
-/// train.data.path, the program and the script that it is given. Warnings; for submit and check, since a file may exist
-/// on the nodes only.
+/// What on this machine will not be there for the job: mount sources, the virtual environment, an
+/// image path, train.data.path, the program and the script that it is given. Warnings; for submit
+/// and check, since a file may exist on the nodes only.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -10,8 +10,9 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json of_options(const std::vector<PlannedOption>& options) {
   Json list = Json::array();
   for (const PlannedOption& option : options) {
-    list.push_back(
-        {{"option", option.option}, {"value", option.value ? Json(*option.value) : Json()}, {"key", option.key}});
+    list.push_back({{"option", option.option},
+                    {"value", option.value ? Json(*option.value) : Json()},
+                    {"key", option.key}});
   }
   return list;
 }
@@ -27,7 +28,8 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json of_secrets(const std::vector<SecretSource>& secrets) {
   Json list = Json::array();
   for (const SecretSource& secret : secrets)
-    list.push_back({{"name", secret.name}, {"file", secret.file.empty() ? Json() : Json(secret.file)}});
+    list.push_back(
+        {{"name", secret.name}, {"file", secret.file.empty() ? Json() : Json(secret.file)}});
   return list;
 }
 
@@ -41,12 +43,14 @@ std::string plan_json(const LaunchPlan& plan) {
   const Prologue& p = plan.prologue;
   const Requested& q = plan.requested;
   Json program = Json::array();
-  for (const PlannedWords& group : plan.program) program.push_back({{"words", group.words}, {"key", group.key}});
+  for (const PlannedWords& group : plan.program)
+    program.push_back({{"words", group.words}, {"key", group.key}});
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
   Json enter = Json::array();
-  for (const ContainerLine& line : plan.entry.words) enter.push_back({{"text", line.text}, {"key", line.key}});
+  for (const ContainerLine& line : plan.entry.words)
+    enter.push_back({{"text", line.text}, {"key", line.key}});
   Json json{
       {"name", plan.name},
       {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
@@ -55,7 +59,9 @@ std::string plan_json(const LaunchPlan& plan) {
       {"runs_dir", plan.runs_dir},
       {"agent", plan.agent},
       {"clusters", plan.clusters ? Json(*plan.clusters) : Json()},
-      {"server", plan.server ? Json{{"url", plan.server->url}, {"token_file", plan.server->token_file}} : Json()},
+      {"server", plan.server
+                     ? Json{{"url", plan.server->url}, {"token_file", plan.server->token_file}}
+                     : Json()},
       {"directives", of_options(plan.directives)},
       {"after", after},
       {"output_given", plan.output_given},
@@ -77,7 +83,10 @@ std::string plan_json(const LaunchPlan& plan) {
       {"container", of_options(plan.container)},
       {"runtime", plan.runtime},
       {"entry",
-       {{"batch", plan.entry.batch}, {"session", plan.entry.session}, {"join", plan.entry.join}, {"words", enter}}},
+       {{"batch", plan.entry.batch},
+        {"session", plan.entry.session},
+        {"join", plan.entry.join},
+        {"words", enter}}},
       {"rank_vars", of_variables(plan.rank_vars)},
       {"rank_options", of_options(plan.rank_options)},
       {"rank_env", of_variables(plan.rank_env)},
@@ -94,7 +103,8 @@ std::string plan_json(const LaunchPlan& plan) {
         {"cpus", of_number(q.cpus)},
         {"time_seconds", of_number(q.time_seconds)}}},
   };
-  if (plan.known_bad) json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
+  if (plan.known_bad)
+    json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -7,7 +7,8 @@
 namespace dlrun {
 namespace {
 
-/// `module` is a shell function that a batch shell may lack: sbatch passes it on from some login shells only.
+/// `module` is a shell function that a batch shell may lack: sbatch passes it on from some login
+/// shells only.
 void module_init(ScriptText& text, const Prologue& prologue) {
   if (!prologue.module_init.empty()) {
     text.line(". " + shell_quote(prologue.module_init), "site: module_init");
@@ -18,14 +19,16 @@ void module_init(ScriptText& text, const Prologue& prologue) {
       "  for dlrun_init in \"${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash\" "
       "\"${MODULESHOME:-/usr/share/modules}/init/bash\" "
       "\\");
-  text.line("    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do");
+  text.line(
+      "    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do");
   text.line("    if [[ -r $dlrun_init ]]; then . \"$dlrun_init\" && break; fi");
   text.line("  done");
   text.line("fi");
 }
 
 void modules(ScriptText& text, const Prologue& prologue) {
-  const bool has_modules = prologue.purge_modules || !prologue.use_modules.empty() || !prologue.load_modules.empty();
+  const bool has_modules =
+      prologue.purge_modules || !prologue.use_modules.empty() || !prologue.load_modules.empty();
   if (!has_modules && prologue.conda_module.empty()) return;
   module_init(text, prologue);
   if (prologue.purge_modules) text.line("module purge", "environment.modules.purge");
@@ -42,7 +45,8 @@ void conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
-      "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda "
+      "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" "
+      "~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda "
       "/opt/conda/bin/conda; do");
   text.line("  if [[ -x $dlrun_conda ]]; then break; fi");
   text.line("done");
@@ -51,7 +55,8 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
-/// The job's value beats the image's where NVIDIA's hook reads it, so the job has none where the image has one.
+/// The job's value beats the image's where NVIDIA's hook reads it, so the job has none where the
+/// image has one.
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;
@@ -59,11 +64,14 @@ void driver_parts(ScriptText& text, const Prologue& prologue) {
     text.line("export NVIDIA_DRIVER_CAPABILITIES=all", "container: GPUs");
     return;
   }
-  text.line("# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that CUDA needs.");
+  text.line(
+      "# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that "
+      "CUDA needs.");
   text.line("dlrun_words=$(mktemp -d)");
   text.line("unsquashfs -no-progress -dest \"$dlrun_words/image\" " + shell_quote(image) +
             " etc/environment >/dev/null 2>&1 || true");
-  text.line("if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= \"$dlrun_words/image/etc/environment\"; then");
+  text.line(
+      "if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= \"$dlrun_words/image/etc/environment\"; then");
   text.line("  export NVIDIA_DRIVER_CAPABILITIES=compute,utility");
   text.line("fi");
   text.line("rm -rf \"$dlrun_words\"");
@@ -76,7 +84,8 @@ std::string render_prologue(const LaunchPlan& plan) {
   ScriptText text;
   modules(text, prologue);
   conda(text, prologue);
-  if (!prologue.venv.empty()) text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv");
+  if (!prologue.venv.empty())
+    text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv");
   for (const PlannedVariable& variable : prologue.vars) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }
@@ -86,7 +95,8 @@ std::string render_prologue(const LaunchPlan& plan) {
   if (!prologue.setup.empty()) {
     text.line("# environment.setup");
     const bool ends_line = prologue.setup.back() == '\n';
-    text.line(ends_line ? std::string_view(prologue.setup).substr(0, prologue.setup.size() - 1) : prologue.setup);
+    text.line(ends_line ? std::string_view(prologue.setup).substr(0, prologue.setup.size() - 1)
+                        : prologue.setup);
   }
   return text.take();
 }

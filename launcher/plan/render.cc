@@ -18,21 +18,31 @@ constexpr std::size_t kLongestCommandLine = 100;
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options that a batch job has and an allocation has not.
-constexpr std::array<std::string_view, 11> kBatchOnly{
-    "--output",    "--error",   "--open-mode", "--no-requeue",         "--signal", "--input", "--batch",
-    "--propagate", "--requeue", "--no-kill",   "--kill-on-invalid-dep"};
+constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
+                                                      "--error",
+                                                      "--open-mode",
+                                                      "--no-requeue",
+                                                      "--signal",
+                                                      "--input",
+                                                      "--batch",
+                                                      "--propagate",
+                                                      "--requeue",
+                                                      "--no-kill",
+                                                      "--kill-on-invalid-dep"};
 
 [[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
   return "dlrun_agent=" + shell_quote(plan.agent) +
          "\n"
          "if [[ ! -x $dlrun_agent ]]; then\n"
-         "  echo \"dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts "
+         "  echo \"dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? "
+         "'dlrun submit' puts "
          "the "
          "agent there (again)\" >&2\n"
          "  exit 127\n"
          "fi\n"
          "if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then\n"
-         "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts "
+         "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: "
+         "'dlrun submit' puts "
          "one of "
          "your own there\" >&2\n"
          "  exit 126\n"
@@ -43,18 +53,24 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
 [[nodiscard]] std::string step_text(const LaunchPlan& plan) {
   ScriptText text;
   if (plan.shares_cpus) {
-    text.line("# resources.cpus_per_task is not given: each task gets its share of the node's allocated CPUs.");
+    text.line(
+        "# resources.cpus_per_task is not given: each task gets its share of the node's allocated "
+        "CPUs.");
     text.line("dlrun_tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}");
     text.line("dlrun_cpus=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE / dlrun_tasks))}");
   }
   for (const PlannedVariable& variable : plan.step_vars) {
-    text.line(fmt::format("[[ -v {0} ]] || export {0}={1}", variable.name, shell_quote(variable.value)), variable.key);
+    text.line(
+        fmt::format("[[ -v {0} ]] || export {0}={1}", variable.name, shell_quote(variable.value)),
+        variable.key);
   }
   text.line("dlrun_step=(");
   text.line("  srun");
-  for (const PlannedOption& option : plan.step) text.line("  " + shell_quote(option.word()), option.key);
+  for (const PlannedOption& option : plan.step)
+    text.line("  " + shell_quote(option.word()), option.key);
   if (plan.shares_cpus)
-    text.line("  --cpus-per-task=\"$((dlrun_cpus > 0 ? dlrun_cpus : 1))\"", "srun no longer takes it from the job");
+    text.line("  --cpus-per-task=\"$((dlrun_cpus > 0 ? dlrun_cpus : 1))\"",
+              "srun no longer takes it from the job");
   text.line(")");
   return text.take();
 }
@@ -64,13 +80,15 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   if (plan.prologue.setup_node.empty()) return "";
   const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
   if (plan.target == Target::kLocal) return "\n# environment.setup_node\n" + shell + "\n";
-  return "\n# environment.setup_node: once on every node, with as many CPUs as each of them has for the job\n"
+  return "\n# environment.setup_node: once on every node, with as many CPUs as each of them has "
+         "for the job\n"
          "dlrun_least=0\n"
          "for dlrun_cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8\n"
          "  dlrun_cpus=${dlrun_cpus%%\"(\"*}\n"
          "  if ((dlrun_least == 0 || dlrun_cpus < dlrun_least)); then dlrun_least=$dlrun_cpus; fi\n"
          "done\n"
-         "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 "
+         "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" "
+         "--ntasks-per-node=1 "
          "--cpus-per-task=\"$dlrun_least\" --export=ALL --mpi=none "
          "\\\n  --kill-on-bad-exit=1 " +
          shell + "\n";
@@ -102,12 +120,14 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
     text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
   }
   for (const PlannedVariable& variable : plan.rank_vars) {
-    text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)), variable.key);
+    text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)),
+              variable.key);
   }
   for (const PlannedVariable& variable : plan.rank_env) {
     text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
   }
-  for (const SecretSource& secret : plan.secrets) text.line("  --secret " + secret.name, "environment.secrets");
+  for (const SecretSource& secret : plan.secrets)
+    text.line("  --secret " + secret.name, "environment.secrets");
   text.line(")");
   return text.take();
 }
@@ -142,7 +162,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   ScriptText text;
   text.line("dlrun_lead=(");
   for (const PlannedOption& option : plan.lead_options)
-    text.line("  " + option.option + (option.value ? " " + shell_quote(*option.value) : ""), option.key);
+    text.line("  " + option.option + (option.value ? " " + shell_quote(*option.value) : ""),
+              option.key);
   text.line(")");
   return text.take();
 }
@@ -156,27 +177,30 @@ constexpr std::array<std::string_view, 11> kBatchOnly{
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
-/// A script that ends before its last line says so, and the agent puts it on the run's record. exec, the last line,
-/// runs no EXIT trap: whoever gets there has started the ranks. Of USR1, the warning of the time limit, the script
-/// would die.
+/// A script that ends before its last line says so, and the agent puts it on the run's record.
+/// exec, the last line, runs no EXIT trap: whoever gets there has started the ranks. Of USR1, the
+/// warning of the time limit, the script would die.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
     text +=
-        "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started\" >&2' "
+        "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were "
+        "not started\" >&2' "
         "EXIT\n";
   } else {
-    const char* why = plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
+    const char* why =
+        plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
     text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
-            shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"", lead_words(plan), why)) +
+            shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
+                                    lead_words(plan), why)) +
             " EXIT\n";
   }
   if (plan.forward_usr1) text += "trap : USR1\n";
   return text;
 }
 
-/// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte for byte; Slurm's
-/// lists have commas.
+/// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte
+/// for byte; Slurm's lists have commas.
 constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
 
 /// "#!/bin/bash" and the #SBATCH lines.
@@ -203,7 +227,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   }
   if (runs.empty()) return "";
   return fmt::format(
-      "# {}: `dlrun submit` of this script finds their jobs and waits for them; plain sbatch does not.\n",
+      "# {}: `dlrun submit` of this script finds their jobs and waits for them; plain sbatch does "
+      "not.\n",
       join(runs, ", "));
 }
 
@@ -214,20 +239,24 @@ Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t task
   std::vector<PlannedOption> directives = plan.directives;
   std::string range = fmt::format("0-{}", tasks - 1);
   if (max_parallel) range += fmt::format("%{}", *max_parallel);
-  directives.push_back({"--array", std::move(range), max_parallel ? "sweep, sweep.max_parallel" : "sweep"});
+  directives.push_back(
+      {"--array", std::move(range), max_parallel ? "sweep, sweep.max_parallel" : "sweep"});
   auto text = head_text(directives);
   if (!text) return text;
   *text +=
-      "#\n# Rendered by dlrun: a sweep. Each task of this array is one point; what it does is job.sh in the point's "
+      "#\n# Rendered by dlrun: a sweep. Each task of this array is one point; what it does is "
+      "job.sh in the point's "
       "own "
-      "run\n# directory, which `dlrun submit` makes: a script by itself, for reading, for editing and for "
+      "run\n# directory, which `dlrun submit` makes: a script by itself, for reading, for editing "
+      "and for "
       "`dlrun resubmit`.\n"
       "set -eo pipefail\n" +
       std::string(kSweepOfArray) +
       "is not set: dlrun submit starts this array, since it makes the points it refers to}\n"
       "export DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID\n"
       "if [[ ! -r $DLRUN_RUN/job.sh ]]; then\n"
-      "  echo \"dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?\" >&2\n"
+      "  echo \"dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?\" "
+      ">&2\n"
       "  exit 127\n"
       "fi\n"
       "exec bash \"$DLRUN_RUN/job.sh\"\n";
@@ -243,11 +272,14 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   auto head = head_text(plan.directives);
   if (!head) return head;
   std::string text = std::move(*head);
-  text += "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.\n";
+  text +=
+      "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun "
+      "submit`.\n";
   text += waits_text(plan);
   text += kShellcheck;
   text += strict_text(plan);
-  if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
+  if (const std::string prologue = render_prologue(plan); !prologue.empty())
+    text += "\n" + prologue;
   text += setup_node_text(plan);
   if (!plan.entry.batch.empty()) text += "\n" + plan.entry.batch;
   if (plan.agent.empty()) {
@@ -260,10 +292,12 @@ Result<std::string> render_script(const LaunchPlan& plan) {
 
 std::string render_local_script(const LaunchPlan& plan) {
   std::string text =
-      "#!/bin/bash\n# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash runs it as it is.\n";
+      "#!/bin/bash\n# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash "
+      "runs it as it is.\n";
   text += kShellcheck;
   text += strict_text(plan);
-  if (const std::string prologue = render_prologue(plan); !prologue.empty()) text += "\n" + prologue;
+  if (const std::string prologue = render_prologue(plan); !prologue.empty())
+    text += "\n" + prologue;
   text += setup_node_text(plan);
   text += "\n" + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
@@ -281,19 +315,23 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 namespace {
 
 /// srun with all CPUs that the allocation, "16(x3),8", has on its first node.
-constexpr const char* kSrunOnFirstNode = "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
+constexpr const char* kSrunOnFirstNode =
+    "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
 
-/// srun's words, without its name, for one task that sees the node as the job's tasks would together.
+/// srun's words, without its name, for one task that sees the node as the job's tasks would
+/// together.
 [[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
   // With a terminal Ctrl-C is the program's; else srun would have it twice within a second.
   return {"--overlap",    "--nodes=1",  "--ntasks=1",
           "--export=ALL", "--mpi=none", has_terminal ? "--pty" : "--quit-on-interrupt"};
 }
 
-/// step starts a shell or command in the job's environment; words: srun's of a step within it; container: its options
-/// that put it into the container; batch: lines of bash before an `enter` of the plan's, where it has one.
+/// step starts a shell or command in the job's environment; words: srun's of a step within it;
+/// container: its options that put it into the container; batch: lines of bash before an `enter` of
+/// the plan's, where it has one.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
-                                  const std::vector<std::string>& words, const std::vector<PlannedOption>& container,
+                                  const std::vector<std::string>& words,
+                                  const std::vector<PlannedOption>& container,
                                   std::string_view batch, const std::vector<std::string>& command,
                                   const std::string& script_path) {
   Interactive result;
@@ -303,7 +341,8 @@ constexpr const char* kSrunOnFirstNode = "exec srun --cpus-per-task=\"${SLURM_JO
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
-  if (is_plain_shell) {  // the shell's own start-up file: a line that fails leaves a prompt to look around
+  if (is_plain_shell) {  // the shell's own start-up file: a line that fails leaves a prompt to look
+                         // around
     result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
     result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
     return result;
@@ -312,7 +351,8 @@ constexpr const char* kSrunOnFirstNode = "exec srun --cpus-per-task=\"${SLURM_JO
   result.script += "set -eo pipefail\n" + prologue;
   std::vector<std::string> last;
   if (!plan.rank_vars.empty()) last.emplace_back("env");
-  for (const PlannedVariable& variable : plan.rank_vars) last.push_back(variable.name + "=" + variable.value);
+  for (const PlannedVariable& variable : plan.rank_vars)
+    last.push_back(variable.name + "=" + variable.value);
   if (!container.empty()) {
     last = words;
     for (const PlannedOption& option : container) last.push_back(option.word());
@@ -325,7 +365,8 @@ constexpr const char* kSrunOnFirstNode = "exec srun --cpus-per-task=\"${SLURM_JO
   // Of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
   if (enters) {  // not exec: the script may have a container to remove
-    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan), shell_quote_all(last));
+    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan),
+                                 shell_quote_all(last));
   } else {
     result.script += "exec " + srun + shell_quote_all(last) + "\n";
   }
@@ -344,15 +385,17 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
     if (option.option != "--container-env" || !option.value) continue;
     for (const SecretSource& secret : plan.secrets) *option.value += "," + secret.name;
   }
-  Interactive result = session(plan, step, words, container, plan.entry.session, command, script_path);
+  Interactive result =
+      session(plan, step, words, container, plan.entry.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
   for (std::string& word : salloc_words(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
   return result;
 }
 
-Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point, const std::vector<std::string>& command,
-                          const std::string& script_path, bool has_terminal) {
+Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
+                          const std::vector<std::string>& command, const std::string& script_path,
+                          bool has_terminal) {
   std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
   if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
   std::vector<std::string> words = session_words(has_terminal);
@@ -362,9 +405,11 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point, cons
   step.push_back(point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none");
   std::vector<PlannedOption> container = plan.container;
   // The ranks' own step saves its container.
-  std::erase_if(container, [](const PlannedOption& option) { return option.option == "--container-save"; });
-  const auto named = std::find_if(container.begin(), container.end(),
-                                  [](const PlannedOption& o) { return o.option == "--container-name" && o.value; });
+  std::erase_if(container,
+                [](const PlannedOption& option) { return option.option == "--container-save"; });
+  const auto named = std::find_if(container.begin(), container.end(), [](const PlannedOption& o) {
+    return o.option == "--container-name" && o.value;
+  });
   if (named != container.end()) {
     const std::string name = named->value->substr(0, named->value->find(':'));
     container = {{"--container-name", name + ":exec", "container.name"}};

@@ -20,7 +20,8 @@ enum class Kind {
   kText,       ///< sbatch's own text: slurmrestd hands it to the same parser
   kFlag,       ///< true
   kYesNo,      ///< a boolean, from yes or no
-  kExclusive,  ///< without a value "exclusive": `true`, which the API documents, is an error in 22.05
+  kExclusive,  ///< without a value "exclusive": `true`, which the API documents, is an error
+               ///< in 22.05
   kNoKill,     ///< "set": `true`, which the API documents, is an error in 22.05
   kNice,       ///< without a value 100
   kSignal,     ///< not with B: or R:, which 22.05 cannot parse
@@ -32,20 +33,21 @@ struct Row {
   std::string_view option;
   char letter = 0;
   Kind kind = Kind::kText;
-  std::string_view field = {};  ///< kRefused: why
-  std::string_view variable =
-      {};  ///< what sbatch itself puts into the job's environment, for srun to find; slurmrestd does not
+  std::string_view field = {};     ///< kRefused: why
+  std::string_view variable = {};  ///< what sbatch itself puts into the job's environment, for srun
+                                   ///< to find; slurmrestd does not
 };
 
-/// In sbatch's order. gpus_per_node and its like are text, as are numbers and times: 22.05 converts them as sbatch
-/// does.
+/// In sbatch's order. gpus_per_node and its like are text, as are numbers and times: 22.05 converts
+/// them as sbatch does.
 constexpr auto kRows = std::to_array<Row>({
     {"--account", 'A', Kind::kText, "account"},
     {"--array", 'a', Kind::kText, "array"},
     {"--batch", 0, Kind::kText, "batch_features"},
     {"--begin", 'b', Kind::kText, "begin_time"},
     {"--chdir", 'D', Kind::kText, "current_working_directory"},
-    {"--clusters", 'M', Kind::kRefused, "a slurmrestd serves one cluster; give submit.url the other cluster's"},
+    {"--clusters", 'M', Kind::kRefused,
+     "a slurmrestd serves one cluster; give submit.url the other cluster's"},
     {"--comment", 0, Kind::kText, "comment"},
     {"--constraint", 'C', Kind::kText, "constraints"},
     {"--cores-per-socket", 0, Kind::kText, "cores_per_socket"},
@@ -68,7 +70,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"--gres", 0, Kind::kText, "gres"},
     {"--gres-flags", 0, Kind::kText, "gres_flags"},
     {"--hint", 0, Kind::kRefused,
-     "it does not bind as sbatch's does; resources.threads_per_core: 1 does what nomultithread does"},
+     "it does not bind as sbatch's does; resources.threads_per_core: 1 does what nomultithread "
+     "does"},
     {"--hold", 'H', Kind::kFlag, "hold"},
     {"--input", 'i', Kind::kText, "standard_input"},
     {"--job-name", 'J', Kind::kText, "name"},
@@ -114,18 +117,21 @@ constexpr auto kRows = std::to_array<Row>({
 });
 
 [[nodiscard]] const Row* find_row(std::string_view option) {
-  const auto* found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.option == option; });
+  const auto* found = std::find_if(kRows.begin(), kRows.end(),
+                                   [&](const Row& row) { return row.option == option; });
   return found == kRows.end() ? nullptr : found;
 }
 
 [[nodiscard]] const Row* find_row(char letter) {
-  const auto* found =
-      std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.letter != 0 && row.letter == letter; });
+  const auto* found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) {
+    return row.letter != 0 && row.letter == letter;
+  });
   return found == kRows.end() ? nullptr : found;
 }
 
 [[nodiscard]] bool wants_value(Kind kind) {
-  return kind == Kind::kText || kind == Kind::kYesNo || kind == Kind::kSignal || kind == Kind::kRefused;
+  return kind == Kind::kText || kind == Kind::kYesNo || kind == Kind::kSignal ||
+         kind == Kind::kRefused;
 }
 
 struct Option {
@@ -133,7 +139,8 @@ struct Option {
   std::optional<std::string> value;
 };
 
-/// The options among words, as getopt_long splits them; a word that is none is kept for the refusal.
+/// The options among words, as getopt_long splits them; a word that is none is kept for the
+/// refusal.
 void add_options(std::vector<Option>& options, std::span<const std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -186,7 +193,8 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return value.value_or("");
 }
 
-/// How many tasks sbatch would ask for itself before it sends a job, where no option says so; slurmrestd does not.
+/// How many tasks sbatch would ask for itself before it sends a job, where no option says so;
+/// slurmrestd does not.
 [[nodiscard]] std::optional<std::string> implied_tasks(const Json& job) {
   if (job.contains("tasks")) return std::nullopt;
   const bool has_nodes = job.contains("nodes"), has_per_node = job.contains("tasks_per_node");
@@ -209,7 +217,8 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   for (const auto& [name, value] : all.values()) {
     if (!is_utf8(name) || !is_utf8(value))
       return fail(Errc::kInvalid,
-                  "the environment's {} is not UTF-8, and slurmrestd takes JSON: unset it, or submit with sbatch",
+                  "the environment's {} is not UTF-8, and slurmrestd takes JSON: unset it, or "
+                  "submit with sbatch",
                   printable(name));
     environment[name] = value;
   }
@@ -218,12 +227,14 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
 
 }  // namespace
 
-std::optional<std::string> rest_refusal(std::string_view option, const std::optional<std::string>& value) {
+std::optional<std::string> rest_refusal(std::string_view option,
+                                        const std::optional<std::string>& value) {
   const Row* row = find_row(option);
   const auto cannot = [&](std::string_view why) {
-    return fmt::format("slurmrestd ({}) cannot do what {} does{}{}; submit.via: sbatch can", kRestVersion,
-                       printable(value ? fmt::format("{}={}", option, *value) : std::string(option)),
-                       why.empty() ? "" : ": ", why);
+    return fmt::format(
+        "slurmrestd ({}) cannot do what {} does{}{}; submit.via: sbatch can", kRestVersion,
+        printable(value ? fmt::format("{}={}", option, *value) : std::string(option)),
+        why.empty() ? "" : ": ", why);
   };
   if (row == nullptr) return cannot("");
   if (row->kind == Kind::kRefused) return cannot(row->field);
@@ -232,7 +243,8 @@ std::optional<std::string> rest_refusal(std::string_view option, const std::opti
   if (wants_value(row->kind) && !value) return fmt::format("{} wants a value", option);
   if (row->kind == Kind::kYesNo && *value != "yes" && *value != "no")
     return fmt::format("{} is '{}', expected yes or no", option, printable(*value));
-  if ((row->kind == Kind::kFlag || row->kind == Kind::kNoKill) && value) return cannot("it takes no value");
+  if ((row->kind == Kind::kFlag || row->kind == Kind::kNoKill) && value)
+    return cannot("it takes no value");
   return std::nullopt;
 }
 
@@ -246,7 +258,8 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   }
   if (!refused.empty()) return fail(Errc::kInvalid, "{}", join(refused, "\n"));
   if (!is_utf8(inputs.script))
-    return fail(Errc::kInvalid, "the script is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch can");
+    return fail(Errc::kInvalid,
+                "the script is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch can");
 
   Json job = Json::object();
   job["name"] = inputs.script_name;
@@ -264,8 +277,10 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   }
   // sbatch reads its own two as one answer, the last one given.
   const auto at = [&](std::string_view name) {
-    const auto found = std::find_if(options.rbegin(), options.rend(), [&](const Option& o) { return o.name == name; });
-    return found == options.rend() ? options.size() : static_cast<std::size_t>(found - options.rbegin());
+    const auto found = std::find_if(options.rbegin(), options.rend(),
+                                    [&](const Option& o) { return o.name == name; });
+    return found == options.rend() ? options.size()
+                                   : static_cast<std::size_t>(found - options.rbegin());
   };
   if (job.contains("requeue") && job.contains("no_requeue"))
     job.erase(at("--requeue") < at("--no-requeue") ? "no_requeue" : "requeue");

@@ -56,18 +56,21 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
   for (const auto line : split(script, '\n')) {
     ++number;
     const auto trimmed = trim(line);
-    if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch stops reading at the first command
-    if (line.starts_with(mark)) lines.push_back({number, sbatch_words_of(line.substr(mark.size()))});
+    if (!trimmed.empty() && !trimmed.starts_with('#'))
+      break;  // sbatch stops reading at the first command
+    if (line.starts_with(mark))
+      lines.push_back({number, sbatch_words_of(line.substr(mark.size()))});
   }
   return lines;
 }
 
-/// Whether sbatch takes the word for the option: its name, or a beginning of it that is no other's name. (Where a
-/// beginning is that of several options sbatch refuses the script.)
+/// Whether sbatch takes the word for the option: its name, or a beginning of it that is no other's
+/// name. (Where a beginning is that of several options sbatch refuses the script.)
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
-  constexpr std::array<std::string_view, 7> kWhole = {"--export", "--gpus", "--gres", "--mem",
-                                                      "--ntasks", "--time", "--wait"};  // others begin with them
+  constexpr std::array<std::string_view, 7> kWhole = {
+      "--export", "--gpus", "--gres", "--mem",
+      "--ntasks", "--time", "--wait"};  // others begin with them
   if (word == long_name) return true;
   return word.size() > kDashes.size() && long_name.starts_with(word) &&
          std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();
@@ -76,7 +79,8 @@ bool is_name_of(std::string_view word, std::string_view long_name) {
 /// Where the option's letter stands in a word such as "-HQa0-1", behind letters that take no value.
 std::optional<std::size_t> letter_in(std::string_view word, std::string_view short_name) {
   constexpr std::string_view kFlags = "hHIOQsuvVW";
-  if (short_name.size() != 2 || !word.starts_with('-') || word.starts_with("--")) return std::nullopt;
+  if (short_name.size() != 2 || !word.starts_with('-') || word.starts_with("--"))
+    return std::nullopt;
   for (std::size_t at = 1; at < word.size(); ++at) {
     if (word[at] == short_name[1]) return at;
     if (kFlags.find(word[at]) == std::string_view::npos) return std::nullopt;
@@ -106,7 +110,8 @@ std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_v
         if (has_next) value = words[++i];
       } else if (letter) {
         value = word.substr(*letter + 1);
-      } else if (equals != std::string::npos && is_name_of(std::string_view(word).substr(0, equals), long_name)) {
+      } else if (equals != std::string::npos &&
+                 is_name_of(std::string_view(word).substr(0, equals), long_name)) {
         value = word.substr(equals + 1);
       }
     }

@@ -14,7 +14,8 @@ Requested requested_of_script(std::string_view script) {
     const auto value = text ? parse_int(*text) : std::nullopt;
     return value && *value >= 0 && *value <= kMost ? value : std::nullopt;
   };
-  const auto gpus = [&](std::string_view long_name, std::string_view short_name) -> std::optional<std::int64_t> {
+  const auto gpus = [&](std::string_view long_name,
+                        std::string_view short_name) -> std::optional<std::int64_t> {
     const auto text = sbatch_value(script, long_name, short_name);
     if (!text) return std::nullopt;
     const auto asked = parse_gpus(*text);
@@ -24,7 +25,8 @@ Requested requested_of_script(std::string_view script) {
   const auto nodes = sbatch_value(script, "--nodes", "-N");
   const auto tasks = number("--ntasks", "-n");
   if (nodes) {
-    if (const auto range = parse_nodes(*nodes); range && range->min == range->max) q.nodes = range->min;
+    if (const auto range = parse_nodes(*nodes); range && range->min == range->max)
+      q.nodes = range->min;
   } else if (!tasks) {
     q.nodes = 1;
   }
@@ -36,7 +38,8 @@ Requested requested_of_script(std::string_view script) {
   } else if (const auto of_task = gpus("--gpus-per-task", "")) {
     if (q.tasks) q.gpus = *of_task * *q.tasks;
   } else {
-    const std::int64_t of_node = gpus("--gpus-per-node", "").value_or(gres ? gpus_in_gres(*gres) : 0);
+    const std::int64_t of_node =
+        gpus("--gpus-per-node", "").value_or(gres ? gpus_in_gres(*gres) : 0);
     if (q.nodes || of_node == 0) q.gpus = of_node * q.nodes.value_or(0);
   }
   if (const auto cpus = number("--cpus-per-task", "-c"); cpus && q.tasks) q.cpus = *cpus * *q.tasks;

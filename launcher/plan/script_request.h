@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// The numbers of its #SBATCH lines, as make_plan counts a spec's; absent where they are Slurm's to decide, and all of
-/// them for a job array and a heterogeneous job.
+/// The numbers of its #SBATCH lines, as make_plan counts a spec's; absent where they are Slurm's to
+/// decide, and all of them for a job array and a heterogeneous job.
 [[nodiscard]] Requested requested_of_script(std::string_view script);
 
 }  // namespace dlrun

@@ -60,11 +60,13 @@ class SweepPlanner {
       return nullptr;
     }
     loaded->spec.sweep = {};
-    std::erase_if(loaded->spec.origins, [](const auto& origin) { return origin.first.starts_with("sweep."); });
+    std::erase_if(loaded->spec.origins,
+                  [](const auto& origin) { return origin.first.starts_with("sweep."); });
     return &layers_.emplace(layers, std::move(*loaded)).first->second;
   }
 
-  [[nodiscard]] std::optional<LaunchPlan> plan(const LoadedSpec& loaded, const SweepPoint& point, std::size_t number) {
+  [[nodiscard]] std::optional<LaunchPlan> plan(const LoadedSpec& loaded, const SweepPoint& point,
+                                               std::size_t number) {
     auto plan = make_plan(loaded, inputs_);
     if (plan) return std::move(*plan);
     keep(std::move(plan.error()), point, number);
@@ -72,7 +74,8 @@ class SweepPlanner {
   }
 
   void refuse(std::string message, const SweepPoint& point, std::size_t number) {
-    keep({{Diagnostic::Severity::kError, point.front().where, std::move(message), ""}}, point, number);
+    keep({{Diagnostic::Severity::kError, point.front().where, std::move(message), ""}}, point,
+         number);
   }
 
   [[nodiscard]] bool has_enough_errors() const { return errors_.size() >= kMostErrors; }
@@ -99,8 +102,8 @@ class SweepPlanner {
   Diagnostics errors_;
 };
 
-/// Gives every point its place in an array: those with the same #SBATCH lines one behind the other, at most max_tasks
-/// in each.
+/// Gives every point its place in an array: those with the same #SBATCH lines one behind the other,
+/// at most max_tasks in each.
 class Arrays {
  public:
   explicit Arrays(std::size_t max_tasks) : max_tasks_(std::max<std::size_t>(max_tasks, 1)) {}
@@ -119,7 +122,8 @@ class Arrays {
     point.task = tasks_[point.array]++;
   }
 
-  [[nodiscard]] Result<std::vector<PlannedArray>> render(std::optional<std::int64_t> max_parallel) const {
+  [[nodiscard]] Result<std::vector<PlannedArray>> render(
+      std::optional<std::int64_t> max_parallel) const {
     std::vector<PlannedArray> arrays;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
       auto script = render_array_script(plans_[i], tasks_[i], max_parallel);
@@ -138,8 +142,9 @@ class Arrays {
 
 }  // namespace
 
-tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request, const LoadedSpec& loaded,
-                                                const PlanInputs& inputs, const SweepLimits& limits) {
+tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
+                                                const LoadedSpec& loaded, const PlanInputs& inputs,
+                                                const SweepLimits& limits) {
   SweepPlan sweep;
   sweep.max_parallel = loaded.spec.sweep.max_parallel;
   SweepPlanner planner(request, loaded, inputs);
@@ -148,17 +153,19 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request, cons
   if (points.size() < count_points(loaded.spec.sweep)) {
     const auto origin = loaded.spec.origins.find("sweep.random");
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    return tl::unexpected(Diagnostics{{Diagnostic::Severity::kError, where,
-                                       fmt::format("sweep.random: the ranges are too narrow for {} different points; "
-                                                   "{} were found",
-                                                   count_points(loaded.spec.sweep), points.size()),
-                                       line_under(loaded, where)}});
+    return tl::unexpected(
+        Diagnostics{{Diagnostic::Severity::kError, where,
+                     fmt::format("sweep.random: the ranges are too narrow for {} different points; "
+                                 "{} were found",
+                                 count_points(loaded.spec.sweep), points.size()),
+                     line_under(loaded, where)}});
   }
   sweep.points.reserve(points.size());
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* of_point = planner.load(points[i], i);
     if (of_point == nullptr) continue;
-    of_point->spec.after = loaded.spec.after;  // the same for all, and by now the caller may know which runs it means
+    of_point->spec.after =
+        loaded.spec.after;  // the same for all, and by now the caller may know which runs it means
     const auto plan = planner.plan(*of_point, points[i], i);
     if (!plan) continue;
     auto script = render_script(*plan);
@@ -180,12 +187,14 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request, cons
   if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));
   auto rendered = arrays.render(sweep.max_parallel);
   if (!rendered)
-    return tl::unexpected(Diagnostics{{Diagnostic::Severity::kError, Origin{}, rendered.error().message, ""}});
+    return tl::unexpected(
+        Diagnostics{{Diagnostic::Severity::kError, Origin{}, rendered.error().message, ""}});
   sweep.arrays = std::move(*rendered);
   return sweep;
 }
 
-std::optional<double> sum_of_hours(const SweepPlan& sweep, std::optional<double> (*hours)(const Requested&)) {
+std::optional<double> sum_of_hours(const SweepPlan& sweep,
+                                   std::optional<double> (*hours)(const Requested&)) {
   double sum = 0;
   for (const PlannedPoint& point : sweep.points) {
     const auto one = hours(point.requested);

@@ -1,6 +1,6 @@
 #pragma once
-// A sweep, decided: every point planned and rendered by itself, and the job arrays that run them. Pure, as all of
-// plan/.
+// A sweep, decided: every point planned and rendered by itself, and the job arrays that run them.
+// Pure, as all of plan/.
 
 #include <cstddef>
 #include <optional>
@@ -21,8 +21,8 @@ struct PlannedPoint {
   std::size_t array = 0, task = 0;  ///< which array runs it, as which task
 };
 
-/// One job array. Points whose #SBATCH lines differ (a sweep over resources) cannot share one, nor can more than
-/// Slurm's MaxArraySize.
+/// One job array. Points whose #SBATCH lines differ (a sweep over resources) cannot share one, nor
+/// can more than Slurm's MaxArraySize.
 struct PlannedArray {
   std::string script;  ///< what sbatch gets: each task starts its own point's script
   std::size_t tasks = 0;
@@ -40,12 +40,11 @@ struct SweepLimits {
   std::size_t max_array_size = 1001;  ///< Slurm's default: task ids are below it
 };
 
-/// loaded: request's spec, with a sweep that load_spec accepted. All points are checked; the errors of the first kinds
-/// found are returned, each naming a point.
-[[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(const LoadRequest& request,
-                                                                          const LoadedSpec& loaded,
-                                                                          const PlanInputs& inputs,
-                                                                          const SweepLimits& limits);
+/// loaded: request's spec, with a sweep that load_spec accepted. All points are checked; the errors
+/// of the first kinds found are returned, each naming a point.
+[[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
+    const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
+    const SweepLimits& limits);
 
 /// GPU-hours and core-hours of all points together; nothing where one of them leaves it to Slurm.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,

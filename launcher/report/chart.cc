@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-// Of the drawing, in its own units: about pixels where two stand side by side, more on a phone's screen.
+// Of the drawing, in its own units: about pixels where two stand side by side, more on a phone's
+// screen.
 constexpr double kWidth = 520, kHeight = 250;
 constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
@@ -39,9 +40,10 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   std::vector<ChartPoint> means;
   for (const auto& part : parts) {
     // Each part has its share, and both of its ends at least.
-    const std::size_t share = all <= kPointsDrawn
-                                  ? part.size()
-                                  : std::min(part.size(), std::max<std::size_t>(2, kPointsDrawn * part.size() / all));
+    const std::size_t share =
+        all <= kPointsDrawn
+            ? part.size()
+            : std::min(part.size(), std::max<std::size_t>(2, kPointsDrawn * part.size() / all));
     for (std::size_t at = 0; at < share; ++at) {
       const std::size_t begin = at * part.size() / share, end = (at + 1) * part.size() / share;
       ChartPoint mean{0, 0, part.front().part};
@@ -60,13 +62,15 @@ struct Axis {
   bool is_logarithmic = false;
   /// 0..1
   [[nodiscard]] double along(double value) const {
-    if (is_logarithmic) return (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low));
+    if (is_logarithmic)
+      return (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low));
     return (value - low) / (high - low);
   }
 };
 
 struct Extent {
-  double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
+  double low = std::numeric_limits<double>::infinity(),
+         high = -std::numeric_limits<double>::infinity();
   void add(double value) {
     low = std::min(low, value);
     high = std::max(high, value);
@@ -128,7 +132,8 @@ std::string points_text(const std::vector<ChartPoint>& points, const Axis& x, co
 }
 
 std::string label_of(double value, ChartUnit unit) {
-  return unit == ChartUnit::kPercent ? fmt::format("{} %", short_number(value)) : short_number(value);
+  return unit == ChartUnit::kPercent ? fmt::format("{} %", short_number(value))
+                                     : short_number(value);
 }
 
 }  // namespace
@@ -234,13 +239,15 @@ std::string figure_html(const Chart& chart) {
   }
   const auto y_of = [&](double value) { return kTop + (1 - y.along(value)) * kPlotHeight; };
 
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight,
-                                escape_html(chart.title));
+  std::string svg =
+      fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n", kWidth,
+                  kHeight, escape_html(chart.title));
   for (const double tick : y_ticks) {
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text class=\"end\" x=\"{3:.1f}\" y=\"{4:.1f}\">{5}{6}</text>\n",
-        kLeft, kLeft + kPlotWidth, y_of(tick), kLeft - 6, y_of(tick) + 4, label_of(tick, chart.y_unit), y_scale.suffix);
+        kLeft, kLeft + kPlotWidth, y_of(tick), kLeft - 6, y_of(tick) + 4,
+        label_of(tick, chart.y_unit), y_scale.suffix);
   }
   const Scale x_scale = chart.x_is_time ? time_scale(x.high) : Scale{1, "steps"};
   for (const double tick : round_ticks(x.low / x_scale.divisor, x.high / x_scale.divisor, 6)) {
@@ -248,16 +255,19 @@ std::string figure_html(const Chart& chart) {
     svg += fmt::format(
         "<line class=\"tick\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>"
         "<text class=\"mid\" x=\"{0:.1f}\" y=\"{3:.1f}\">{4}</text>\n",
-        at, kTop + kPlotHeight, kTop + kPlotHeight + 4, kTop + kPlotHeight + 17, short_number(tick));
+        at, kTop + kPlotHeight, kTop + kPlotHeight + 4, kTop + kPlotHeight + 17,
+        short_number(tick));
   }
-  svg += fmt::format("<text class=\"mid axis\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLeft + kPlotWidth / 2,
-                     kHeight - 6, x_scale.suffix);
-  svg += fmt::format("<line class=\"base\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n", kLeft,
-                     kLeft + kPlotWidth, kTop + kPlotHeight);
+  svg += fmt::format("<text class=\"mid axis\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                     kLeft + kPlotWidth / 2, kHeight - 6, x_scale.suffix);
+  svg += fmt::format(
+      "<line class=\"base\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n", kLeft,
+      kLeft + kPlotWidth, kTop + kPlotHeight);
   for (const double mark : chart.marks) {
     if (mark <= x.low || mark >= x.high) continue;
-    svg += fmt::format("<line class=\"mark\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n",
-                       kLeft + x.along(mark) * kPlotWidth, kTop, kTop + kPlotHeight);
+    svg += fmt::format(
+        "<line class=\"mark\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n",
+        kLeft + x.along(mark) * kPlotWidth, kTop, kTop + kPlotHeight);
   }
   const auto scaled_parts = [&](std::vector<ChartPoint> points) {
     for (ChartPoint& point : points) point.y /= y_scale.divisor;
@@ -268,8 +278,8 @@ std::string figure_html(const Chart& chart) {
     const auto least = scaled_parts(band.least);
     for (std::size_t at = 0; at < std::min(edges.size(), least.size()); ++at) {
       edges[at].insert(edges[at].end(), least[at].rbegin(), least[at].rend());
-      svg += fmt::format("<polygon class=\"band f{}\" points=\"{}\"/>\n", band.colour % kChartColours,
-                         points_text(edges[at], x, y));
+      svg += fmt::format("<polygon class=\"band f{}\" points=\"{}\"/>\n",
+                         band.colour % kChartColours, points_text(edges[at], x, y));
     }
   }
   for (const ChartSeries& one : series) {
@@ -281,9 +291,11 @@ std::string figure_html(const Chart& chart) {
       if (!has_dots && points.size() > 1) continue;  // a line of one point is none
       for (const ChartPoint& point : points) {
         if (y.is_logarithmic && point.y <= 0) continue;
-        svg += fmt::format("<circle class=\"f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\"><title>{}</title></circle>\n",
-                           one.colour % kChartColours, kLeft + x.along(point.x) * kPlotWidth, y_of(point.y),
-                           escape_html(fmt::format("{} {}", one.name, short_number(point.y))));
+        svg += fmt::format(
+            "<circle class=\"f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
+            "r=\"2.6\"><title>{}</title></circle>\n",
+            one.colour % kChartColours, kLeft + x.along(point.x) * kPlotWidth, y_of(point.y),
+            escape_html(fmt::format("{} {}", one.name, short_number(point.y))));
       }
     }
   }
@@ -292,15 +304,16 @@ std::string figure_html(const Chart& chart) {
   std::string legend;
   if (series.size() > 1) {
     for (const ChartSeries& one : series) {
-      legend += fmt::format("<span class=\"key\"><i class=\"b{}\"></i>{}</span>", one.colour % kChartColours,
-                            escape_html(one.name));
+      legend += fmt::format("<span class=\"key\"><i class=\"b{}\"></i>{}</span>",
+                            one.colour % kChartColours, escape_html(one.name));
     }
   }
   std::string unit = chart.unit;
   if (y.is_logarithmic) unit += unit.empty() ? "logarithmic" : ", logarithmic";
-  return fmt::format("<figure><figcaption><b>{}</b>{}{}</figcaption>\n{}</figure>\n", escape_html(chart.title),
-                     unit.empty() ? "" : fmt::format(" <span class=\"unit\">{}</span>", escape_html(unit)),
-                     legend.empty() ? "" : fmt::format("<span class=\"keys\">{}</span>", legend), svg);
+  return fmt::format(
+      "<figure><figcaption><b>{}</b>{}{}</figcaption>\n{}</figure>\n", escape_html(chart.title),
+      unit.empty() ? "" : fmt::format(" <span class=\"unit\">{}</span>", escape_html(unit)),
+      legend.empty() ? "" : fmt::format("<span class=\"keys\">{}</span>", legend), svg);
 }
 
 }  // namespace dlrun

@@ -1,5 +1,6 @@
 #pragma once
-// Curves as SVG, drawn for a page: no scripts, no network, colours by CSS classes c0..c7 of the page. Pure.
+// Curves as SVG, drawn for a page: no scripts, no network, colours by CSS classes c0..c7 of the
+// page. Pure.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +44,9 @@ struct Chart {
 
 inline constexpr std::size_t kChartColours = 8;
 
-/// A <figure>: title and legend as HTML that wraps, the curves as SVG that scales. Empty without two points in one
-/// series. Points that are not finite are left out, many points become the means of neighbours. Names are escaped.
+/// A <figure>: title and legend as HTML that wraps, the curves as SVG that scales. Empty without
+/// two points in one series. Points that are not finite are left out, many points become the means
+/// of neighbours. Names are escaped.
 [[nodiscard]] std::string figure_html(const Chart& chart);
 
 /// Text for HTML, between tags or in a quoted attribute; control characters are made visible.

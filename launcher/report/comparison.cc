@@ -1,4 +1,5 @@
-// The page of several runs, or of a sweep: what they differ in, what came of it, and their curves over each other.
+// The page of several runs, or of a sweep: what they differ in, what came of it, and their curves
+// over each other.
 
 #include <algorithm>
 #include <optional>
@@ -22,12 +23,14 @@ constexpr std::size_t kNotesShown = 20;
 constexpr std::size_t kWideFrom = 24;  // characters that a cell holds on one line
 
 bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
-  return std::any_of(reports.begin(), reports.end(),
-                     [&](const RunReport& report) { return value_of(report.keys, key).size() > kWideFrom; });
+  return std::any_of(reports.begin(), reports.end(), [&](const RunReport& report) {
+    return value_of(report.keys, key).size() > kWideFrom;
+  });
 }
 
 /// A row a key, a column a run: many keys of few runs do not fit beside each other.
-std::string differences_html(const std::vector<RunReport>& reports, const std::vector<std::string>& names) {
+std::string differences_html(const std::vector<RunReport>& reports,
+                             const std::vector<std::string>& names) {
   std::vector<Column> columns{{"", "t"}};
   for (const RunReport& report : reports) columns.push_back({report.label, "w"});
   std::vector<std::vector<std::string>> rows;
@@ -44,7 +47,8 @@ std::vector<std::string> names_of_all_results(const std::vector<RunReport>& repo
   Pairs all;
   for (const RunReport& report : reports) {
     for (const auto& one : report.result) {
-      if (std::none_of(all.begin(), all.end(), [&](const auto& known) { return known.first == one.first; }))
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const auto& known) { return known.first == one.first; }))
         all.push_back(one);
     }
   }
@@ -55,10 +59,14 @@ std::vector<std::string> names_of_all_results(const std::vector<RunReport>& repo
 
 void sort_best_first(std::vector<RunReport>& reports) {
   const auto names = names_of_all_results(reports);
-  if (names.empty() || std::find(kJudgedBy.begin(), kJudgedBy.end(), names.front()) == kJudgedBy.end()) return;
+  if (names.empty() ||
+      std::find(kJudgedBy.begin(), kJudgedBy.end(), names.front()) == kJudgedBy.end())
+    return;
   const std::string& judge = names.front();
   const bool is_small_good = less_is_better(judge);
-  const auto key = [&](const RunReport& report) { return parse_double(value_of(report.result, judge)); };
+  const auto key = [&](const RunReport& report) {
+    return parse_double(value_of(report.result, judge));
+  };
   std::stable_sort(reports.begin(), reports.end(), [&](const RunReport& a, const RunReport& b) {
     const auto one = key(a), other = key(b);
     if (!one || !other) return one.has_value() && !other;
@@ -66,9 +74,11 @@ void sort_best_first(std::vector<RunReport>& reports) {
   });
 }
 
-std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title, const std::string& made) {
+std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title,
+                            const std::string& made) {
   std::string page = head(title);
-  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", html(title), reports.size());
+  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", html(title),
+                      reports.size());
 
   // What not all have alike is what they are compared for.
   std::vector<std::string> names;
@@ -80,18 +90,21 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   std::erase_if(names, [&](const std::string& name) {
     if (name == "name") return true;  // the run's id begins with it
     const std::string first = value_of(reports.front().keys, name);
-    return std::all_of(reports.begin(), reports.end(),
-                       [&](const RunReport& report) { return value_of(report.keys, name) == first; });
+    return std::all_of(reports.begin(), reports.end(), [&](const RunReport& report) {
+      return value_of(report.keys, name) == first;
+    });
   });
   const auto results = names_of_all_results(reports);
   std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
-  // The first is what they are judged by, so that it is seen however narrow the page; the others come at last.
+  // The first is what they are judged by, so that it is seen however narrow the page; the others
+  // come at last.
   if (!results.empty()) columns.push_back({words_of_name(results.front()), "n"});
   const bool has_own_table = names.size() > kKeysInTable && reports.size() <= kChartColours;
   if (!has_own_table) {
     for (const auto& name : names) columns.push_back({name, is_wide(reports, name) ? "w" : "t"});
   }
-  for (std::size_t at = 1; at < results.size(); ++at) columns.push_back({words_of_name(results[at]), "n"});
+  for (std::size_t at = 1; at < results.size(); ++at)
+    columns.push_back({words_of_name(results[at]), "n"});
   columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
   std::vector<std::vector<std::string>> rows;
   const auto is_drawn = [](std::size_t at) { return at < kChartColours; };
@@ -101,12 +114,14 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
     std::vector<std::string> cells{
         (is_drawn(at) ? fmt::format("<i class=\"swatch b{}\"></i>", at) : std::string()) +
             html(report.place.empty() ? report.label : report.place),
-        fmt::format("<span class=\"{}\">{}</span>", class_of(report.status.state), word(report.status.state))};
+        fmt::format("<span class=\"{}\">{}</span>", class_of(report.status.state),
+                    word(report.status.state))};
     if (!results.empty()) cells.push_back(html(value_of(report.result, results.front())));
     if (!has_own_table) {
       for (const auto& name : names) cells.push_back(html(value_of(report.keys, name)));
     }
-    for (std::size_t i = 1; i < results.size(); ++i) cells.push_back(html(value_of(report.result, results[i])));
+    for (std::size_t i = 1; i < results.size(); ++i)
+      cells.push_back(html(value_of(report.result, results[i])));
     cells.push_back(record.has_events ? duration(end_of(report) - begin_of(report)) : "");
     cells.push_back(record.ranks > 0 ? std::to_string(record.ranks) : "");
     cells.push_back(html(nodes_of(report)));
@@ -118,13 +133,17 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   for (const RunReport& report : reports) {
     for (const auto& problem : report.problems)
       page += fmt::format("<p class=\"note\">{}: {}</p>\n", html(report.label), html(problem));
-    if (report.status.state == RunState::kCompleted || report.status.detail.empty() || ++noted > kNotesShown) continue;
-    page += fmt::format("<p class=\"note{}\">{}: {}</p>\n", class_of(report.status.state) == "bad" ? " bad" : "",
-                        html(report.label), html(report.status.detail));
+    if (report.status.state == RunState::kCompleted || report.status.detail.empty() ||
+        ++noted > kNotesShown)
+      continue;
+    page += fmt::format("<p class=\"note{}\">{}: {}</p>\n",
+                        class_of(report.status.state) == "bad" ? " bad" : "", html(report.label),
+                        html(report.status.detail));
     page += last_words_html(report);
   }
   if (noted > kNotesShown)
-    page += fmt::format("<p class=\"soft\">and {} more that did not complete</p>\n", noted - kNotesShown);
+    page += fmt::format("<p class=\"soft\">and {} more that did not complete</p>\n",
+                        noted - kNotesShown);
 
   std::vector<const RunReport*> drawn;
   for (std::size_t at = 0; at < reports.size() && is_drawn(at); ++at) drawn.push_back(&reports[at]);

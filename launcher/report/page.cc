@@ -29,12 +29,13 @@ std::string utc(double t, bool has_date) {
   ::gmtime_r(&whole, &parts);
   const auto time = fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
   if (!has_date) return time;
-  return fmt::format("{}-{:02}-{:02} {}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, time);
+  return fmt::format("{}-{:02}-{:02} {}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     time);
 }
 
 std::string state_html(const RunStatus& status) {
-  return fmt::format("<span class=\"state {}\">{}{}</span>", class_of(status.state), word(status.state),
-                     status.is_last_known ? "?" : "");
+  return fmt::format("<span class=\"state {}\">{}{}</span>", class_of(status.state),
+                     word(status.state), status.is_last_known ? "?" : "");
 }
 
 std::string tick_label(double seconds, double whole) {
@@ -46,12 +47,14 @@ std::string tick_label(double seconds, double whole) {
 
 /// What the colours of the timeline mean: those that it has.
 struct Legend {
-  bool has_wait = false, has_good = false, has_again = false, has_bad = false, has_open = false, has_pins = false;
+  bool has_wait = false, has_good = false, has_again = false, has_bad = false, has_open = false,
+       has_pins = false;
 
   [[nodiscard]] std::string text() const {
     std::string keys;
     const auto add = [&](bool has, std::string_view look, std::string_view words) {
-      if (has) keys += fmt::format("<span class=\"key\"><i class=\"{}\"></i>{}</span>", look, words);
+      if (has)
+        keys += fmt::format("<span class=\"key\"><i class=\"{}\"></i>{}</span>", look, words);
     };
     add(has_wait, "box wait", "until all ranks had joined");
     add(has_open, "box", "goes on, or has left no end");
@@ -72,13 +75,17 @@ std::string timeline(const RunReport& report) {
   std::string text = "<div class=\"time\">\n";
   for (std::size_t at = 0; at < attempts.size(); ++at) {
     const AttemptHistory& attempt = attempts[at];
-    const double until = attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].claimed : begin + whole);
+    const double until =
+        attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].claimed : begin + whole);
     const double joined = std::min(attempt.joined.value_or(until), until);
-    text += fmt::format("<div class=\"row\"><span class=\"soft name\">attempt {}</span><div class=\"track\">",
-                        attempt.number);
     text += fmt::format(
-        "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"until all ranks had joined: {}\"></div>",
-        part(attempt.claimed), part(joined) - part(attempt.claimed), duration(joined - attempt.claimed));
+        "<div class=\"row\"><span class=\"soft name\">attempt {}</span><div class=\"track\">",
+        attempt.number);
+    text += fmt::format(
+        "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"until all ranks had "
+        "joined: {}\"></div>",
+        part(attempt.claimed), part(joined) - part(attempt.claimed),
+        duration(joined - attempt.claimed));
     legend.has_wait = true;
     if (attempt.joined) {
       const bool is_again = attempt.ended && attempt.was_queued_again();
@@ -88,28 +95,29 @@ std::string timeline(const RunReport& report) {
       legend.has_good = legend.has_good || is_good;
       legend.has_bad = legend.has_bad || is_bad;
       legend.has_open = legend.has_open || !attempt.ended;
-      text += fmt::format("<div class=\"span{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}{}\"></div>",
-                          is_again  ? " isagain"
-                          : is_good ? " isgood"
-                          : is_bad  ? " isbad"
-                                    : "",
-                          part(joined), part(until) - part(joined), duration(until - joined),
-                          attempt.reason.empty() ? "" : ", " + html(attempt.reason));
+      text += fmt::format(
+          "<div class=\"span{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}{}\"></div>",
+          is_again  ? " isagain"
+          : is_good ? " isgood"
+          : is_bad  ? " isbad"
+                    : "",
+          part(joined), part(until) - part(joined), duration(until - joined),
+          attempt.reason.empty() ? "" : ", " + html(attempt.reason));
     }
     std::size_t pins = 0;
     for (const NotedEvent& event : report.history.events()) {
       if (event.attempt != attempt.number || !event.is_bad || ++pins > kPinsShown) continue;
       legend.has_pins = true;
-      text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>", part(event.t),
-                          html(event.kind + ": " + event.text));
+      text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>",
+                          part(event.t), html(event.kind + ": " + event.text));
     }
     text += "</div></div>\n";
   }
   const double unit = whole < 180 ? 1 : whole < 3 * 3600 ? 60 : whole < 3 * 86400 ? 3600 : 86400;
   text += "<div class=\"row\"><span></span><div class=\"scale\">";
   for (const double tick : round_ticks(0, whole / unit, 4)) {
-    text += fmt::format("<span style=\"left:{:.2f}%\">{}</span>", std::min(100 * tick * unit / whole, 100.0),
-                        tick_label(tick * unit, whole));
+    text += fmt::format("<span style=\"left:{:.2f}%\">{}</span>",
+                        std::min(100 * tick * unit / whole, 100.0), tick_label(tick * unit, whole));
   }
   return "<h2>Timeline</h2>\n" + legend.text() + text + "</div></div>\n</div>\n";
 }
@@ -122,14 +130,18 @@ std::string events_table(const RunReport& report) {
   const std::size_t first = events.size() > kEventsShown ? events.size() - kEventsShown : 0;
   for (std::size_t at = first; at < events.size(); ++at) {
     const NotedEvent& event = events[at];
-    rows.push_back({utc(event.t, has_days), "+" + duration(event.t - begin_of(report)),
-                    fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "", html(event.kind)),
-                    html(event.text)});
+    rows.push_back(
+        {utc(event.t, has_days), "+" + duration(event.t - begin_of(report)),
+         fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "", html(event.kind)),
+         html(event.text)});
   }
-  std::string text = table_html({{"time", "t"}, {"since start", "n"}, {"event", "t"}, {"", "w"}}, rows);
+  std::string text =
+      table_html({{"time", "t"}, {"since start", "n"}, {"event", "t"}, {"", "w"}}, rows);
   const std::size_t hidden = first + report.history.events_left_out();
   if (hidden > 0)
-    text += fmt::format("<p class=\"soft\">{} earlier events are not shown; events.jsonl has them all.</p>\n", hidden);
+    text += fmt::format(
+        "<p class=\"soft\">{} earlier events are not shown; events.jsonl has them all.</p>\n",
+        hidden);
   return text;
 }
 
@@ -141,21 +153,27 @@ std::string slow_ranks(const RunReport& report) {
     if (one.times >= 2 && one.times * 10 >= samples) slow.push_back(&one);
   }
   if (slow.empty()) return "";
-  std::sort(slow.begin(), slow.end(), [](const SlowRank* a, const SlowRank* b) { return a->times > b->times; });
+  std::sort(slow.begin(), slow.end(),
+            [](const SlowRank* a, const SlowRank* b) { return a->times > b->times; });
   const std::size_t all = slow.size();
   slow.resize(std::min(all, kSlowShown));
   std::vector<std::vector<std::string>> rows;
   for (const SlowRank* one : slow) {
-    rows.push_back({std::to_string(one->rank), html(one->host), fmt::format("{} of {}", one->times, samples),
+    rows.push_back({std::to_string(one->rank), html(one->host),
+                    fmt::format("{} of {}", one->times, samples),
                     one->work_ms > 0 ? fmt::format("{:.4g} ms", one->work_ms) : "",
                     one->lag > 0 ? fmt::format("{} steps", one->lag) : ""});
   }
-  return fmt::format(
-      "<h2>Ranks that others waited for</h2>\n{}{}",
-      table_html(
-          {{"rank", "n"}, {"node", "t"}, {"samples", "n"}, {"longest work on a step", "n"}, {"furthest behind", "n"}},
-          rows),
-      all > slow.size() ? fmt::format("<p class=\"soft\">and {} more</p>\n", all - slow.size()) : "");
+  return fmt::format("<h2>Ranks that others waited for</h2>\n{}{}",
+                     table_html({{"rank", "n"},
+                                 {"node", "t"},
+                                 {"samples", "n"},
+                                 {"longest work on a step", "n"},
+                                 {"furthest behind", "n"}},
+                                rows),
+                     all > slow.size()
+                         ? fmt::format("<p class=\"soft\">and {} more</p>\n", all - slow.size())
+                         : "");
 }
 
 std::string last_ranks(const RunReport& report) {
@@ -163,11 +181,13 @@ std::string last_ranks(const RunReport& report) {
   auto sorted = report.ranks->outliers_first();
   const std::size_t all = sorted.size();
   sorted.resize(std::min(all, kRanksShown));
-  const auto or_dash = [](const std::optional<double>& value, const std::function<std::string(double)>& show) {
+  const auto or_dash = [](const std::optional<double>& value,
+                          const std::function<std::string(double)>& show) {
     return value ? show(*value) : std::string("–");
   };
   const auto has = [&](const auto& get) {
-    return std::any_of(sorted.begin(), sorted.end(), [&](const RankSample* row) { return get(*row).has_value(); });
+    return std::any_of(sorted.begin(), sorted.end(),
+                       [&](const RankSample* row) { return get(*row).has_value(); });
   };
   const bool has_gpu = has([](const RankSample& row) { return row.gpu_used_bytes; });
   const bool has_step = has([](const RankSample& row) { return row.step; });
@@ -177,29 +197,34 @@ std::string last_ranks(const RunReport& report) {
   titles.push_back({"", "w"});
   std::vector<std::vector<std::string>> rows;
   for (const RankSample* row : sorted) {
-    std::vector<std::string> cells{std::to_string(row->rank), html(row->node),
-                                   or_dash(row->cpu, [](double value) { return fmt::format("{:.2f}", value); }),
-                                   or_dash(row->rss_bytes, memory)};
+    std::vector<std::string> cells{
+        std::to_string(row->rank), html(row->node),
+        or_dash(row->cpu, [](double value) { return fmt::format("{:.2f}", value); }),
+        or_dash(row->rss_bytes, memory)};
     if (has_gpu) {
-      cells.push_back(or_dash(row->gpu_percent, [](double value) { return fmt::format("{:.0f} %", value); }));
+      cells.push_back(
+          or_dash(row->gpu_percent, [](double value) { return fmt::format("{:.0f} %", value); }));
       cells.push_back(or_dash(row->gpu_used_bytes, memory));
     }
     if (has_step) {
       cells.push_back(row->step ? std::to_string(*row->step) : "–");
-      cells.push_back(or_dash(row->work_ms, [](double value) { return fmt::format("{:.4g} ms", value); }));
+      cells.push_back(
+          or_dash(row->work_ms, [](double value) { return fmt::format("{:.4g} ms", value); }));
     }
     cells.push_back(fmt::format("<span class=\"warn\">{}</span>", word(row->mark)));
     rows.push_back(std::move(cells));
   }
-  return fmt::format(
-      "<h2>Ranks, as they were last</h2>\n<p class=\"soft\">sampled at {}</p>\n{}{}", html(report.ranks->time),
-      table_html(titles, rows),
-      all > sorted.size() ? fmt::format("<p class=\"soft\">and {} more ranks</p>\n", all - sorted.size()) : "");
+  return fmt::format("<h2>Ranks, as they were last</h2>\n<p class=\"soft\">sampled at {}</p>\n{}{}",
+                     html(report.ranks->time), table_html(titles, rows),
+                     all > sorted.size() ? fmt::format("<p class=\"soft\">and {} more ranks</p>\n",
+                                                       all - sorted.size())
+                                         : "");
 }
 
 std::string job_text(const RunStatus& status) {
   if (status.job.id.empty()) return "";
-  return status.job.cluster == kLocalCluster ? "on this machine, " + status.job.id : "job " + status.job.id;
+  return status.job.cluster == kLocalCluster ? "on this machine, " + status.job.id
+                                             : "job " + status.job.id;
 }
 
 }  // namespace
@@ -207,9 +232,10 @@ std::string job_text(const RunStatus& status) {
 std::string report_page(const RunReport& report, const std::string& made) {
   const RunRecord& record = report.status.facts.record;
   std::string page = head(report.run.id);
-  page += fmt::format("<h1>{} {}</h1>\n<p class=\"soft\">{}</p>\n",
-                      html(report.run.name.empty() ? report.run.id : report.run.name), state_html(report.status),
-                      html(report.run.id + (report.status.job.id.empty() ? "" : " · " + job_text(report.status))));
+  page += fmt::format(
+      "<h1>{} {}</h1>\n<p class=\"soft\">{}</p>\n",
+      html(report.run.name.empty() ? report.run.id : report.run.name), state_html(report.status),
+      html(report.run.id + (report.status.job.id.empty() ? "" : " · " + job_text(report.status))));
   if (!report.status.detail.empty()) {
     const bool is_good = report.status.state == RunState::kCompleted;
     page += fmt::format("<p class=\"{}\">{}</p>\n",
@@ -219,36 +245,43 @@ std::string report_page(const RunReport& report, const std::string& made) {
                         html(report.status.detail));
   }
   // The sentence above names the rank as a rule.
-  if (record.first_failed &&
-      report.status.detail.find(fmt::format("rank {}", record.first_failed->rank)) == std::string::npos)
-    page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n", html(describe(*record.first_failed)));
+  if (record.first_failed && report.status.detail.find(fmt::format(
+                                 "rank {}", record.first_failed->rank)) == std::string::npos)
+    page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",
+                        html(describe(*record.first_failed)));
   page += last_words_html(report);
-  for (const auto& problem : report.problems) page += fmt::format("<p class=\"note\">{}</p>\n", html(problem));
+  for (const auto& problem : report.problems)
+    page += fmt::format("<p class=\"note\">{}</p>\n", html(problem));
 
   page += "<div class=\"tiles\">\n";
   for (const auto& name : names_of_results(report.result)) {
     const std::string value = value_of(report.result, name);
     const auto number = parse_double(value);
-    page += tile(words_of_name(name), number && std::abs(*number) >= 1e4 ? short_number(*number) : value);
+    page += tile(words_of_name(name),
+                 number && std::abs(*number) >= 1e4 ? short_number(*number) : value);
   }
   if (report.result.empty() && record.progress) {
     const Progress& progress = *record.progress;
     if (progress.epoch)
-      page += tile("epoch", progress.epochs ? fmt::format("{} / {}", *progress.epoch, *progress.epochs)
-                                            : std::to_string(*progress.epoch));
+      page +=
+          tile("epoch", progress.epochs ? fmt::format("{} / {}", *progress.epoch, *progress.epochs)
+                                        : std::to_string(*progress.epoch));
     if (progress.step)
       page += tile("step", progress.steps ? fmt::format("{} / {}", *progress.step, *progress.steps)
                                           : std::to_string(*progress.step));
     if (progress.loss) page += tile("training loss", short_number(*progress.loss));
     if (progress.accuracy) page += tile("training accuracy", short_number(*progress.accuracy));
-    if (progress.samples_per_s) page += tile("samples per second", short_number(*progress.samples_per_s));
+    if (progress.samples_per_s)
+      page += tile("samples per second", short_number(*progress.samples_per_s));
   }
   if (record.has_events)
-    page += tile(is_final(report.status.state) ? "from start to end" : "from start to its last word",
-                 duration(end_of(report) - begin_of(report)));
+    page +=
+        tile(is_final(report.status.state) ? "from start to end" : "from start to its last word",
+             duration(end_of(report) - begin_of(report)));
   if (record.ranks > 0) page += tile("ranks", std::to_string(record.ranks));
   page += tile("nodes", nodes_of(report));
-  if (report.history.attempts().size() > 1) page += tile("attempts", std::to_string(report.history.attempts().size()));
+  if (report.history.attempts().size() > 1)
+    page += tile("attempts", std::to_string(report.history.attempts().size()));
   page += "</div>\n";
 
   page += timeline(report);
@@ -265,7 +298,8 @@ std::string report_page(const RunReport& report, const std::string& made) {
     facts.emplace_back("trained parameters", hash);
   facts.insert(facts.end(), report.facts.begin(), report.facts.end());
   page += "<h2>What ran</h2>\n" + list_html(facts);
-  page += folded("The effective spec", report.spec) + folded("The script that was submitted", report.script);
+  page += folded("The effective spec", report.spec) +
+          folded("The script that was submitted", report.script);
   return page + foot(made);
 }
 

@@ -72,29 +72,34 @@ std::string head(std::string_view title) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\">\n"
       "<meta name=\"color-scheme\" content=\"light "
       "dark\">\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
       html(title), page_style());
 }
 
 std::string foot(const std::string& made) {
-  return fmt::format("<footer>made by dlrun {} at {}; times are UTC</footer>\n</main></body></html>\n", DLRUN_VERSION,
-                     html(made));
+  return fmt::format(
+      "<footer>made by dlrun {} at {}; times are UTC</footer>\n</main></body></html>\n",
+      DLRUN_VERSION, html(made));
 }
 
 std::string tile(std::string_view name, std::string_view value) {
   return value.empty() ? std::string()
-                       : fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", html(value), html(name));
+                       : fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n",
+                                     html(value), html(name));
 }
 
 std::string list_html(const Pairs& pairs) {
   std::string text = "<dl>\n";
-  for (const auto& [name, value] : pairs) text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", html(name), html(value));
+  for (const auto& [name, value] : pairs)
+    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", html(name), html(value));
   return text + "</dl>\n";
 }
 
-std::string table_html(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows) {
+std::string table_html(const std::vector<Column>& columns,
+                       const std::vector<std::vector<std::string>>& rows) {
   std::string text = "<div class=\"scroll\"><table><thead><tr>";
   for (const Column& column : columns)
     text += fmt::format("<th class=\"{}\">{}</th>", column.kind, breakable(column.title));
@@ -110,8 +115,8 @@ std::string table_html(const std::vector<Column>& columns, const std::vector<std
 
 std::string folded(std::string_view title, const std::string& text) {
   return text.empty() ? std::string()
-                      : fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n", html(title),
-                                    escape_html_lines(text));
+                      : fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n",
+                                    html(title), escape_html_lines(text));
 }
 
 std::string last_words_html(const RunReport& report) {
@@ -138,24 +143,28 @@ double end_of(const RunReport& report) {
 
 std::string nodes_of(const RunReport& report) {
   const RunRecord& record = report.status.facts.record;
-  return record.hosts.empty() && report.status.facts.report ? report.status.facts.report->nodes : record.hosts;
+  return record.hosts.empty() && report.status.facts.report ? report.status.facts.report->nodes
+                                                            : record.hosts;
 }
 
 std::string value_of(const Pairs& pairs, std::string_view name) {
-  const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == name; });
+  const auto found = std::find_if(pairs.begin(), pairs.end(),
+                                  [&](const auto& pair) { return pair.first == name; });
   return found == pairs.end() ? std::string() : found->second;
 }
 
 std::vector<std::string> names_of_results(const Pairs& result) {
   std::vector<std::string> names;
   const auto take = [&](std::string_view wanted) {
-    if (std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.first == wanted; }))
+    if (std::any_of(result.begin(), result.end(),
+                    [&](const auto& one) { return one.first == wanted; }))
       names.emplace_back(wanted);
   };
   for (const auto first : kJudgedBy) take(first);
   take("samples_per_s");
   for (const auto& [name, value] : result) {
-    if (name != "parameters" && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (name != "parameters" && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
   }
   return names;
 }

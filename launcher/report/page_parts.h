@@ -1,6 +1,6 @@
 #pragma once
-// The parts that pages are made of: HTML around words and numbers. What a run says goes through escape_html() here, or
-// before a table's cells.
+// The parts that pages are made of: HTML around words and numbers. What a run says goes through
+// escape_html() here, or before a table's cells.
 
 #include <string>
 #include <string_view>
@@ -49,7 +49,8 @@ struct Column {
 /// Empty where there is none.
 [[nodiscard]] std::string value_of(const Pairs& pairs, std::string_view name);
 
-/// The results in the order of what people look for, the one that runs are judged by first; a hash is none.
+/// The results in the order of what people look for, the one that runs are judged by first; a hash
+/// is none.
 [[nodiscard]] std::vector<std::string> names_of_results(const Pairs& result);
 
 }  // namespace dlrun::page

@@ -18,14 +18,16 @@ const std::string& name_of(const RunReport& report) {
   return report.place.empty() ? report.label : report.place;
 }
 
-/// A curve of what the program said of itself: metrics.jsonl where there is one, else the run's record.
+/// A curve of what the program said of itself: metrics.jsonl where there is one, else the run's
+/// record.
 std::vector<ChartPoint> curve(const RunReport& report, std::optional<double> MetricsPoint::*metric,
                               std::optional<double> ProgressPoint::*progress, bool over_steps) {
   std::vector<ChartPoint> points;
   const double begin = begin_of(report);
   const auto add = [&](const auto& point, const std::optional<double>& value) {
     if (!value || (over_steps && !point.step)) return;
-    points.push_back({over_steps ? static_cast<double>(*point.step) : point.t - begin, *value, point.attempt});
+    points.push_back(
+        {over_steps ? static_cast<double>(*point.step) : point.t - begin, *value, point.attempt});
   };
   for (const MetricsPoint& point : report.metrics) add(point, point.*metric);
   if (points.empty() && progress != nullptr) {
@@ -70,35 +72,40 @@ std::string charts_html(const std::vector<const RunReport*>& reports) {
                        [](const auto& point) { return point.step.has_value(); });
   });
   std::string text;
-  const auto reported = [&](std::string title, std::string unit, std::optional<double> MetricsPoint::*train,
-                            std::optional<double> ProgressPoint::*progress, std::optional<double> MetricsPoint::*test,
-                            bool is_logarithmic, bool over_steps) {
-    Chart chart;
-    chart.title = std::move(title);
-    chart.unit = std::move(unit);
-    chart.may_be_logarithmic = is_logarithmic;
-    chart.x_is_time = !over_steps;
-    for (std::size_t at = 0; at < reports.size(); ++at) {
-      if (train != nullptr)
-        chart.series.push_back(
-            {is_one ? "training" : name_of(*reports[at]), at, curve(*reports[at], train, progress, over_steps)});
-      if (test != nullptr) {
-        auto points = curve(*reports[at], test, nullptr, over_steps);
-        if (!points.empty())
-          chart.series.push_back({is_one ? "test" : name_of(*reports[at]), is_one ? 1 : at, std::move(points), true});
-      }
-    }
-    if (is_one && !over_steps) chart.marks = attempt_marks(*reports[0]);
-    text += figure_html(chart);
-  };
+  const auto reported =
+      [&](std::string title, std::string unit, std::optional<double> MetricsPoint::*train,
+          std::optional<double> ProgressPoint::*progress, std::optional<double> MetricsPoint::*test,
+          bool is_logarithmic, bool over_steps) {
+        Chart chart;
+        chart.title = std::move(title);
+        chart.unit = std::move(unit);
+        chart.may_be_logarithmic = is_logarithmic;
+        chart.x_is_time = !over_steps;
+        for (std::size_t at = 0; at < reports.size(); ++at) {
+          if (train != nullptr)
+            chart.series.push_back({is_one ? "training" : name_of(*reports[at]), at,
+                                    curve(*reports[at], train, progress, over_steps)});
+          if (test != nullptr) {
+            auto points = curve(*reports[at], test, nullptr, over_steps);
+            if (!points.empty())
+              chart.series.push_back({is_one ? "test" : name_of(*reports[at]), is_one ? 1 : at,
+                                      std::move(points), true});
+          }
+        }
+        if (is_one && !over_steps) chart.marks = attempt_marks(*reports[0]);
+        text += figure_html(chart);
+      };
   if (is_one) {
-    reported("Loss", "", &MetricsPoint::loss, &ProgressPoint::loss, &MetricsPoint::test_loss, true, has_steps);
-    reported("Accuracy", "", &MetricsPoint::accuracy, &ProgressPoint::accuracy, &MetricsPoint::test_accuracy, false,
+    reported("Loss", "", &MetricsPoint::loss, &ProgressPoint::loss, &MetricsPoint::test_loss, true,
              has_steps);
+    reported("Accuracy", "", &MetricsPoint::accuracy, &ProgressPoint::accuracy,
+             &MetricsPoint::test_accuracy, false, has_steps);
   } else {
-    reported("Training loss", "", &MetricsPoint::loss, &ProgressPoint::loss, nullptr, true, has_steps);
+    reported("Training loss", "", &MetricsPoint::loss, &ProgressPoint::loss, nullptr, true,
+             has_steps);
     reported("Test loss", "", nullptr, nullptr, &MetricsPoint::test_loss, true, has_steps);
-    reported("Training accuracy", "", &MetricsPoint::accuracy, &ProgressPoint::accuracy, nullptr, false, has_steps);
+    reported("Training accuracy", "", &MetricsPoint::accuracy, &ProgressPoint::accuracy, nullptr,
+             false, has_steps);
     reported("Test accuracy", "", nullptr, nullptr, &MetricsPoint::test_accuracy, false, has_steps);
   }
   Chart throughput;

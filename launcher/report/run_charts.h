@@ -8,8 +8,9 @@
 
 namespace dlrun {
 
-/// Figures of one run, or of several over each other, in the colours of their order. No line goes from one attempt to
-/// the next: between them nothing was computed. Empty where there is nothing to draw.
+/// Figures of one run, or of several over each other, in the colours of their order. No line goes
+/// from one attempt to the next: between them nothing was computed. Empty where there is nothing to
+/// draw.
 [[nodiscard]] std::string charts_html(const std::vector<const RunReport*>& reports);
 
 }  // namespace dlrun

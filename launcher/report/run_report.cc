@@ -33,7 +33,8 @@ std::string optional_text(const std::filesystem::path& path, RunReport& report) 
 std::string joined(const Json& list, std::string_view separator) {
   std::vector<std::string> words;
   if (list.is_array()) {
-    for (const Json& one : list) words.push_back(one.is_string() ? one.get<std::string>() : json_read::dump(one));
+    for (const Json& one : list)
+      words.push_back(one.is_string() ? one.get<std::string>() : json_read::dump(one));
   }
   return join(words, separator);
 }
@@ -44,25 +45,29 @@ void add_fact(RunReport& report, std::string_view name, std::string value) {
 }
 
 void add_provenance(RunReport& report) {
-  const auto json = json_read::object_of(optional_text(report.run.path / "provenance.json", report));
+  const auto json =
+      json_read::object_of(optional_text(report.run.path / "provenance.json", report));
   if (!json) return;
   const auto argv = json->find("argv");
   if (argv != json->end()) add_fact(report, "command line", joined(*argv, " "));
   const std::string user = json_read::text(*json, "user"), host = json_read::text(*json, "host");
-  add_fact(report, "submitted by", user.empty() || host.empty() ? user + host : user + " on " + host);
+  add_fact(report, "submitted by",
+           user.empty() || host.empty() ? user + host : user + " on " + host);
   add_fact(report, "directory", json_read::text(*json, "directory"));
   if (const auto git = json->find("git"); git != json->end() && git->is_object()) {
     std::string commit = json_read::text(*git, "commit");
     const bool is_dirty = std::filesystem::exists(report.run.path / "tree.patch");
     if (!commit.empty())
-      add_fact(report, "git commit", commit + (is_dirty ? ", with changes (tree.patch)" : ", clean"));
+      add_fact(report, "git commit",
+               commit + (is_dirty ? ", with changes (tree.patch)" : ", clean"));
   }
   add_fact(report, "repeats", json_read::text(*json, "repeats"));
   add_fact(report, "dlrun", json_read::text(*json, "dlrun"));
 }
 
 void add_surroundings(RunReport& report) {
-  const auto json = json_read::object_of(optional_text(report.run.path / "surroundings.json", report));
+  const auto json =
+      json_read::object_of(optional_text(report.run.path / "surroundings.json", report));
   if (!json) return;
   add_fact(report, "Slurm", json_read::text(*json, "slurm"));
   add_fact(report, "cluster", json_read::text(*json, "cluster"));
@@ -71,7 +76,8 @@ void add_surroundings(RunReport& report) {
     add_fact(report, "modules", joined(*modules, " "));
   for (const char* kind : {"conda", "venv"}) {
     const auto found = json->find(kind);
-    if (found != json->end() && found->is_object()) add_fact(report, kind, json_read::text(*found, "prefix"));
+    if (found != json->end() && found->is_object())
+      add_fact(report, kind, json_read::text(*found, "prefix"));
   }
 }
 
@@ -107,7 +113,8 @@ std::string unquoted(std::string_view value) {
   }
   if (!value.starts_with('"') && !value.starts_with('[')) return std::string(value);
   const Json json = parse_json<Json>(value);
-  if (json.is_string() && !json.get_ref<const std::string&>().empty()) return json.get<std::string>();
+  if (json.is_string() && !json.get_ref<const std::string&>().empty())
+    return json.get<std::string>();
   return json.is_array() && !json.empty() ? joined(json, ", ") : std::string(value);
 }
 
@@ -127,7 +134,8 @@ std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& re
       continue;
     }
     const std::size_t colon = text.find(':');
-    if (colon == std::string_view::npos || (colon + 1 < text.size() && text[colon + 1] != ' ')) continue;
+    if (colon == std::string_view::npos || (colon + 1 < text.size() && text[colon + 1] != ' '))
+      continue;
     while (!above.empty() && above.back().first >= indent) above.pop_back();
     std::string path;
     for (const auto& [column, name] : above) path += name + ".";
@@ -157,16 +165,17 @@ RunReport read_report(IndexEntry run, RunStatus status) {
     if (!more || !*more) break;
   }
   if (report.history.damaged_lines() > 0)
-    report.problems.push_back(
-        fmt::format("{} damaged lines of events.jsonl are left out", report.history.damaged_lines()));
+    report.problems.push_back(fmt::format("{} damaged lines of events.jsonl are left out",
+                                          report.history.damaged_lines()));
   if (const auto bytes = report.history.record().left_out_bytes; bytes > 0)
     report.problems.push_back(
-        fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle are left out", bytes >> 20U));
+        fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle are left out",
+                    bytes >> 20U));
   if (report.history.torn_bytes() > 0)
-    report.problems.push_back(
-        fmt::format("events.jsonl ends in {} bytes that are no whole event: its writer was killed, or writes "
-                    "just now; they are left out",
-                    report.history.torn_bytes()));
+    report.problems.push_back(fmt::format(
+        "events.jsonl ends in {} bytes that are no whole event: its writer was killed, or writes "
+        "just now; they are left out",
+        report.history.torn_bytes()));
   if (auto metrics = read_metrics(report.run.path)) {
     report.metrics = std::move(*metrics);
   } else {
@@ -187,9 +196,10 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   report.keys = flat_keys(report.spec);
   if (const auto result = json_read::object_of(report.status.facts.record.result)) {
     for (const auto& [name, value] : result->items()) {
-      report.result.emplace_back(name, value.is_string()         ? value.get<std::string>()
-                                       : value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
-                                                                 : json_read::dump(value));
+      report.result.emplace_back(name, value.is_string() ? value.get<std::string>()
+                                       : value.is_number_float()
+                                           ? fmt::format("{:.6g}", value.get<double>())
+                                           : json_read::dump(value));
     }
   }
   return report;

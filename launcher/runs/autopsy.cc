@@ -14,12 +14,14 @@ std::string text(const nlohmann::ordered_json& json, const char* key) {
 }
 
 AutopsyGroup read_group(const nlohmann::ordered_json& json) {
-  AutopsyGroup group{text(json, "ranks"), text(json, "hosts"), json_read::integer(json, "count").value_or(0), {}};
+  AutopsyGroup group{
+      text(json, "ranks"), text(json, "hosts"), json_read::integer(json, "count").value_or(0), {}};
   const auto frames = json.find("frames");
   if (frames == json.end() || !frames->is_array()) return group;
   for (const auto& frame : *frames) {
     if (group.frames.size() >= kFramesLimit) break;
-    if (frame.is_string()) group.frames.push_back(frame.get<std::string>().substr(0, kTextLimitBytes));
+    if (frame.is_string())
+      group.frames.push_back(frame.get<std::string>().substr(0, kTextLimitBytes));
   }
   return group;
 }

@@ -54,7 +54,8 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
       carried.yaml += '\n';
     }
   }
-  const bool is_whole = has_facts && !carried.yaml.empty() && !carried.folder.empty() && !carried.runs_dir.empty();
+  const bool is_whole =
+      has_facts && !carried.yaml.empty() && !carried.folder.empty() && !carried.runs_dir.empty();
   if (!is_whole) return std::nullopt;
   return carried;
 }
@@ -82,8 +83,11 @@ std::optional<CarriedFault> fault_of_carried(std::string_view script) {
   is_ours = is_ours || (title != 0 && (facts != 0 || first != 0));
   if (!is_ours) return std::nullopt;
   if (wrong) return wrong;
-  if (facts == 0) return CarriedFault{title, "the line that starts with '#: ' is missing behind this one"};
-  if (first == 0) return CarriedFault{facts, "the spec's lines, which start with '#| ', are missing behind this one"};
+  if (facts == 0)
+    return CarriedFault{title, "the line that starts with '#: ' is missing behind this one"};
+  if (first == 0)
+    return CarriedFault{facts,
+                        "the spec's lines, which start with '#| ', are missing behind this one"};
   return CarriedFault{facts, "its 'folder' or 'runs' is missing"};
 }
 
@@ -104,8 +108,9 @@ bool is_as_rendered(std::string_view script) {
   const std::size_t title = script.rfind(fmt::format("\n{}\n", kTitle));
   if (!carried || title == std::string_view::npos) return false;
   const auto rest = split(script.substr(title + 1), '\n');
-  const bool has_more =
-      std::any_of(rest.begin(), rest.end(), [](std::string_view line) { return !line.empty() && !is_carried(line); });
+  const bool has_more = std::any_of(rest.begin(), rest.end(), [](std::string_view line) {
+    return !line.empty() && !is_carried(line);
+  });
   return !has_more && sha256_of_text(script.substr(0, title + 1)) == carried->sha256;
 }
 

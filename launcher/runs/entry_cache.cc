@@ -65,11 +65,13 @@ std::optional<IndexEntry> EntryCache::find(std::string_view name, ino_t inode) {
 }
 
 void EntryCache::keep(const IndexEntry& entry, ino_t inode) {
-  const std::array<std::string_view, 4> parts{entry.id, entry.created, entry.name, entry.path.native()};
+  const std::array<std::string_view, 4> parts{entry.id, entry.created, entry.name,
+                                              entry.path.native()};
   for (const auto part : parts) {
     if (part.find_first_of("\t\n") != std::string_view::npos) return;
   }
-  added_ += fmt::format("{}\t{}\t{}\t{}\t{}\n", entry.id, inode, entry.created, entry.name, entry.path.native());
+  added_ += fmt::format("{}\t{}\t{}\t{}\t{}\n", entry.id, inode, entry.created, entry.name,
+                        entry.path.native());
   ++added_count_;
 }
 

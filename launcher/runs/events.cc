@@ -109,7 +109,8 @@ void apply(RunRecord& record, const Json& event) {
   if (attempt < record.attempt) return;
   if (attempt > record.attempt) begin_attempt(record, attempt);
   if (kind == "started" || kind == "joined") {
-    if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0) record.ranks = *ranks;
+    if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0)
+      record.ranks = *ranks;
     if (kind == "started") record.checks = json_read::text(event, "checks");
     if (kind == "joined") {
       record.joined = true;
@@ -149,7 +150,8 @@ void apply(RunRecord& record, const Json& event) {
     if (const auto first = event.find("first_failed"); first != event.end() && first->is_object()) {
       RankFailure failure = failure_of(*first);
       // The rank's own event may know more (its error text).
-      if (record.first_failed && record.first_failed->rank == failure.rank && failure.error.empty()) {
+      if (record.first_failed && record.first_failed->rank == failure.rank &&
+          failure.error.empty()) {
         failure.error = record.first_failed->error;
       }
       if (failure.rank >= 0) record.first_failed = std::move(failure);
@@ -158,7 +160,8 @@ void apply(RunRecord& record, const Json& event) {
     record.checked = true;
   } else if (kind == "restarting") {
     if (record.restarts.size() == kMostRestarts) record.restarts.pop_back();
-    record.restarts.push_back({attempt, short_text(event, "cause"), json_read::integer(event, "left").value_or(0)});
+    record.restarts.push_back(
+        {attempt, short_text(event, "cause"), json_read::integer(event, "left").value_or(0)});
   } else if (kind == "ended") {
     record.ended = true;
     record.end_state = json_read::text(event, "state");
@@ -172,8 +175,9 @@ void apply(RunRecord& record, const Json& event) {
 
 namespace {
 
-/// Sums up a record line by line. Progress between two events that decide is a curve: of a long one only the beginning
-/// and the end are parsed, so that a month of it costs what the file's bytes cost.
+/// Sums up a record line by line. Progress between two events that decide is a curve: of a long one
+/// only the beginning and the end are parsed, so that a month of it costs what the file's bytes
+/// cost.
 class EventSum {
  public:
   void see(std::string_view line) {
@@ -223,7 +227,8 @@ class EventSum {
 RunRecord sum_up_events(std::string_view text) {
   EventSum sum;
   std::size_t offset = 0;
-  for (std::size_t end = 0; (end = text.find('\n', offset)) != std::string_view::npos; offset = end + 1)
+  for (std::size_t end = 0; (end = text.find('\n', offset)) != std::string_view::npos;
+       offset = end + 1)
     sum.see(text.substr(offset, end - offset));
   return sum.finish(offset < text.size());
 }
@@ -252,7 +257,8 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   if (!file && file.error().code == Errc::kNotFound) return RunRecord{};
   if (!file) return tl::unexpected(file.error());
   struct stat info {};
-  if (::fstat(file->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fstat(file->get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   EventSum sum;
   const auto parts = parts_to_read(info.st_size);
   LineReader head(file->get(), 0, parts.head_end);

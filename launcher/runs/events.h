@@ -50,11 +50,12 @@ struct RunRecord {
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
-  bool checked = false;               ///< the ranks' check of collectives is done
-  std::string checks;                 ///< "gpu,disk": what of the nodes is checked before ranks join; empty: nothing
+  bool checked = false;  ///< the ranks' check of collectives is done
+  std::string
+      checks;  ///< "gpu,disk": what of the nodes is checked before ranks join; empty: nothing
   std::vector<std::int64_t> missing;  ///< ranks that did not say hello in time
   std::optional<Progress> progress;
-  std::string result;                       ///< a JSON object, empty where the program reported none
+  std::string result;  ///< a JSON object, empty where the program reported none
   std::optional<RankFailure> first_failed;  ///< of the latest attempt
   std::vector<RankFailure> failed;          ///< of the latest attempt, in order
   std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
@@ -67,8 +68,9 @@ struct RunRecord {
   std::string last_time;          ///< of the last event
   std::size_t damaged_lines = 0;  ///< lines whose checksum does not fit; they count for nothing
   bool has_torn_tail = false;
-  std::int64_t left_out_bytes = 0;  ///< in the middle of a file that is larger than lead makes one; not read
-  std::size_t results = 0;          ///< `result` events after the first
+  std::int64_t left_out_bytes =
+      0;  ///< in the middle of a file that is larger than lead makes one; not read
+  std::size_t results = 0;  ///< `result` events after the first
 };
 
 /// Never fails: events of a later version and damaged lines are passed over, and counted.
@@ -77,11 +79,12 @@ struct RunRecord {
 /// One more event, in the order of the file.
 void add_event(RunRecord& record, const nlohmann::ordered_json& event);
 
-/// No file: an empty record. A file larger than kLargestRecordBytes (common/run_events.h) is read at both ends.
+/// No file: an empty record. A file larger than kLargestRecordBytes (common/run_events.h) is read
+/// at both ends.
 [[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
 
-/// True when the record's last lines hold an `ended` that no later claim has undone. Reads the end of the file only,
-/// for those who look often.
+/// True when the record's last lines hold an `ended` that no later claim has undone. Reads the end
+/// of the file only, for those who look often.
 [[nodiscard]] bool has_end(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -16,20 +16,23 @@ const std::vector<std::string>& safe_words() {
 }
 
 Env safe_environment(Env env) {
-  // The user's own and the system's configuration stay: `safe.directory` is read from these alone. What a hook or
-  // another repository has set is not about this folder.
-  env.remove_matching({"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
-                                  "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});
+  // The user's own and the system's configuration stay: `safe.directory` is read from these alone.
+  // What a hook or another repository has set is not about this folder.
+  env.remove_matching(
+      {"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+                  "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});
   env.set("GIT_OPTIONAL_LOCKS", "0");
   env.set("GIT_TERMINAL_PROMPT", "0");
-  // A partial clone fetches what it lacks from a remote that its configuration names, by a program that it names, too.
+  // A partial clone fetches what it lacks from a remote that its configuration names, by a program
+  // that it names, too.
   env.set("GIT_NO_LAZY_FETCH", "1");
   env.set("GIT_ALLOW_PROTOCOL", "none");
   env.set("LC_ALL", "C");
   return env;
 }
 
-Result<Finished> call(const std::filesystem::path& folder, const Env& env, const std::vector<std::string>& options,
+Result<Finished> call(const std::filesystem::path& folder, const Env& env,
+                      const std::vector<std::string>& options,
                       const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
   Command command;
   command.argv = {"git", "-C", folder.string()};
@@ -41,24 +44,29 @@ Result<Finished> call(const std::filesystem::path& folder, const Env& env, const
   return run_command(command);
 }
 
-/// Options that switch off every filter that some configuration defines: git runs them to compare a file that looks
-/// changed. Those of the user's own configuration go, too: a repository can give their names another meaning.
-Result<std::vector<std::string>> without_filters(const std::filesystem::path& folder, const Env& env,
+/// Options that switch off every filter that some configuration defines: git runs them to compare a
+/// file that looks changed. Those of the user's own configuration go, too: a repository can give
+/// their names another meaning.
+Result<std::vector<std::string>> without_filters(const std::filesystem::path& folder,
+                                                 const Env& env,
                                                  std::chrono::milliseconds timeout) {
   constexpr std::size_t kMost = 256;
-  const auto listed = call(
-      folder, env, {},
-      {"config", "--includes", "--name-only", "-z", "--get-regexp", "^filter\\..*\\.(clean|smudge|process|required)$"},
-      timeout);
+  const auto listed = call(folder, env, {},
+                           {"config", "--includes", "--name-only", "-z", "--get-regexp",
+                            "^filter\\..*\\.(clean|smudge|process|required)$"},
+                           timeout);
   if (!listed) return tl::unexpected(listed.error());
   std::vector<std::string> options;
   if (listed->exit_code == 1) return options;  // there is none
-  if (listed->exit_code != 0) return fail(Errc::kInvalid, "git config: {}", printable(trim(listed->err)));
+  if (listed->exit_code != 0)
+    return fail(Errc::kInvalid, "git config: {}", printable(trim(listed->err)));
   for (const std::string_view name : split(listed->out, '\0')) {
     if (name.empty()) continue;
     // `-c NAME=VALUE` ends the name at its first '='.
     if (name.find('=') != std::string_view::npos || options.size() >= 2 * kMost)
-      return fail(Errc::kInvalid, "the repository defines filters that cannot be switched off: '{}'", printable(name));
+      return fail(Errc::kInvalid,
+                  "the repository defines filters that cannot be switched off: '{}'",
+                  printable(name));
     options.emplace_back("-c");
     options.push_back(std::string(name) + (name.ends_with(".required") ? "=false" : "="));
   }
@@ -67,8 +75,8 @@ Result<std::vector<std::string>> without_filters(const std::filesystem::path& fo
 
 }  // namespace
 
-Result<Finished> run_git(const std::filesystem::path& folder, const Env& env, const std::vector<std::string>& words,
-                         std::chrono::milliseconds timeout) {
+Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
+                         const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
   const Env safe = safe_environment(env);
   const auto options = without_filters(folder, safe, timeout);
   if (!options) return tl::unexpected(options.error());

@@ -93,20 +93,24 @@ std::string words_of(const std::string& kind, const Json& event) {
     return ranks > 0 ? count_of(ranks, "rank") : "the step";
   }
   if (kind == "joined") {
-    return fmt::format("{} on {} within {}", count_of(integer("ranks").value_or(0), "rank"), text("hosts"),
+    return fmt::format("{} on {} within {}", count_of(integer("ranks").value_or(0), "rank"),
+                       text("hosts"),
                        seconds_text(json_read::number(event, "seconds").value_or(0)));
   }
   if (kind == "missing") {
     const auto ranks = event.find("ranks");
-    return fmt::format(
-        "{} did not say hello within {}",
-        count_of(ranks != event.end() && ranks->is_array() ? static_cast<std::int64_t>(ranks->size()) : 0, "rank"),
-        seconds_text(json_read::number(event, "seconds").value_or(0)));
+    return fmt::format("{} did not say hello within {}",
+                       count_of(ranks != event.end() && ranks->is_array()
+                                    ? static_cast<std::int64_t>(ranks->size())
+                                    : 0,
+                                "rank"),
+                       seconds_text(json_read::number(event, "seconds").value_or(0)));
   }
-  if (kind == "signal") return fmt::format("{} at {}: {}", text("signal"), text("where"), text("word"));
+  if (kind == "signal")
+    return fmt::format("{} at {}: {}", text("signal"), text("where"), text("word"));
   if (kind == "rank_failed") {
-    return describe(RankFailure{integer("rank").value_or(-1), text("host"), integer("code").value_or(0), text("signal"),
-                                text("error")});
+    return describe(RankFailure{integer("rank").value_or(-1), text("host"),
+                                integer("code").value_or(0), text("signal"), text("error")});
   }
   if (kind == "attempt_end") {
     return fmt::format("{}, code {}, after {}", text("reason"), integer("code").value_or(0),
@@ -114,19 +118,21 @@ std::string words_of(const std::string& kind, const Json& event) {
   }
   if (kind == "restarting") {
     const auto left = integer("left").value_or(0);
-    std::string how =
-        fmt::format("after {}: {}; {} left", text("cause"),
-                    text("by") == "slurm" ? "queued again" : "in the same allocation", count_of(left, "restart"));
+    std::string how = fmt::format("after {}: {}; {} left", text("cause"),
+                                  text("by") == "slurm" ? "queued again" : "in the same allocation",
+                                  count_of(left, "restart"));
     const auto excluded = event.find("exclude");
     if (excluded == event.end() || excluded->empty()) return how;
-    return fmt::format("{}; without {}", how,
-                       excluded->is_string() ? excluded->get<std::string>() : json_read::dump(*excluded));
+    return fmt::format(
+        "{}; without {}", how,
+        excluded->is_string() ? excluded->get<std::string>() : json_read::dump(*excluded));
   }
   if (kind == "ended") return fmt::format("{}: {}", text("state"), text("message"));
   if (kind == "result") {
     std::vector<std::string> parts;
     for (const char* key : {"test_accuracy", "test_loss", "steps", "seconds"}) {
-      if (const auto value = json_read::number(event, key)) parts.push_back(fmt::format("{} {:.6g}", key, *value));
+      if (const auto value = json_read::number(event, key))
+        parts.push_back(fmt::format("{} {:.6g}", key, *value));
     }
     return parts.empty() ? "reported" : join(parts, ", ");
   }
@@ -140,7 +146,8 @@ std::string words_of(const std::string& kind, const Json& event) {
 bool is_bad(const std::string& kind, const Json& event) {
   if (kind == "ended") return json_read::text(event, "state") != "completed";
   if (kind == "attempt_end") return json_read::text(event, "reason") != "ok";
-  if (kind == "signal") return json_read::text(event, "word") != "checkpoint";  // what was asked for
+  if (kind == "signal")
+    return json_read::text(event, "word") != "checkpoint";  // what was asked for
   return kind == "missing" || kind == "rank_failed" || kind == "warning";
 }
 
@@ -200,12 +207,13 @@ void RunHistory::add(std::string_view lines) {
     const std::string kind = json_read::text(event, "event");
     const auto t = seconds_of_utc(json_read::text(event, "t"));
     if (kind.empty() || !t) continue;
-    const std::int64_t number =
-        json_read::integer(event, "attempt").value_or(attempts_.empty() ? 0 : attempts_.back().number);
+    const std::int64_t number = json_read::integer(event, "attempt")
+                                    .value_or(attempts_.empty() ? 0 : attempts_.back().number);
     AttemptHistory& attempt = attempt_of(number, *t);
     if (kind == "progress") {
-      progress_.push_back({*t, number, json_read::integer(event, "epoch"), json_read::integer(event, "step"),
-                           json_read::number(event, "loss"), json_read::number(event, "accuracy"),
+      progress_.push_back({*t, number, json_read::integer(event, "epoch"),
+                           json_read::integer(event, "step"), json_read::number(event, "loss"),
+                           json_read::number(event, "accuracy"),
                            json_read::number(event, "samples_per_s")});
       keep_bounded(progress_);
       continue;
@@ -231,7 +239,8 @@ void RunHistory::add(std::string_view lines) {
       attempt.job = short_text(json_read::text(event, "job"));
       attempt.host = short_text(json_read::text(event, "host"));
     } else if (kind == "started" || kind == "joined") {
-      if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0) attempt.ranks = *ranks;
+      if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0)
+        attempt.ranks = *ranks;
       if (kind == "joined") {
         attempt.joined = *t;
         attempt.hosts = short_text(json_read::text(event, "hosts"));
@@ -245,7 +254,8 @@ void RunHistory::add(std::string_view lines) {
       attempt.cause = short_text(json_read::text(event, "cause"));
       follow(attempt);
     }
-    events_.push_back({*t, number, short_text(kind), short_text(words_of(kind, event)), is_bad(kind, event)});
+    events_.push_back(
+        {*t, number, short_text(kind), short_text(words_of(kind, event)), is_bad(kind, event)});
     if (events_.size() > kEventsLimit) {  // the beginning stays, and the end
       events_.erase(events_.begin() + kEventsLimit / 2);
       ++events_left_out_;
@@ -259,7 +269,8 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   if (!file && file.error().code == Errc::kNotFound) return false;
   if (!file) return tl::unexpected(file.error());
   struct stat info {};
-  if (::fstat(file->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fstat(file->get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   // A torn end was cut off, or lead has written the file anew with fewer points.
   if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
   if (offset_ == 0) {
@@ -308,7 +319,8 @@ std::optional<double> time_left(const RunHistory& history, std::int64_t steps, d
   if (first == nullptr || last->t <= first->t || *last->step <= *first->step || steps < *last->step)
     return std::nullopt;
   const double pace = static_cast<double>(*last->step - *first->step) / (last->t - first->t);
-  return std::max(0.0, static_cast<double>(steps - *last->step) / pace - std::max(0.0, now - last->t));
+  return std::max(0.0,
+                  static_cast<double>(steps - *last->step) / pace - std::max(0.0, now - last->t));
 }
 
 Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run) {
@@ -317,21 +329,25 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
   if (!file && file.error().code == Errc::kNotFound) return points;
   if (!file) return tl::unexpected(file.error());
   struct stat info {};
-  if (::fstat(file->get(), &info) != 0) return fail(Errc::kIo, "metrics.jsonl: {}", errno_text(errno));
+  if (::fstat(file->get(), &info) != 0)
+    return fail(Errc::kIo, "metrics.jsonl: {}", errno_text(errno));
   const auto take = [&](std::string_view line) {
     const auto json = line.empty() ? std::nullopt : json_read::object_of(line);
     const auto t = json ? seconds_of_utc(json_read::text(*json, "time")) : std::nullopt;
     if (!t) return;
-    points.push_back({*t, json_read::integer(*json, "attempt").value_or(0), json_read::integer(*json, "epoch"),
-                      json_read::integer(*json, "step"), json_read::number(*json, "loss"),
-                      json_read::number(*json, "accuracy"), json_read::number(*json, "samples_per_s"),
-                      json_read::number(*json, "test_loss"), json_read::number(*json, "test_accuracy")});
+    points.push_back(
+        {*t, json_read::integer(*json, "attempt").value_or(0), json_read::integer(*json, "epoch"),
+         json_read::integer(*json, "step"), json_read::number(*json, "loss"),
+         json_read::number(*json, "accuracy"), json_read::number(*json, "samples_per_s"),
+         json_read::number(*json, "test_loss"), json_read::number(*json, "test_accuracy")});
     keep_bounded(points);
   };
   const auto parts = parts_to_read(info.st_size);
-  const std::size_t stride = std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kParsedBytes);
+  const std::size_t stride =
+      std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kParsedBytes);
   std::size_t seen = 0;
-  for (const auto& [begin, end] : {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
+  for (const auto& [begin, end] :
+       {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
     LineReader lines(file->get(), begin, end);
     while (const auto line = lines.next()) {
       // An epoch's end is one line of many, and the curve of the test set.

@@ -1,5 +1,6 @@
 #pragma once
-// A run's record in the order of time: what `top` and `report` draw. events.jsonl holds it (runtime/ENVIRONMENT.md).
+// A run's record in the order of time: what `top` and `report` draw. events.jsonl holds it
+// (runtime/ENVIRONMENT.md).
 
 #include <sys/types.h>
 
@@ -64,17 +65,20 @@ struct AttemptHistory {
   std::string job, host, hosts, reason, cause;
   std::optional<std::int64_t> code;
   bool is_followed = false;  ///< another attempt has been announced, or has begun
-  /// It ended as jobs on a cluster do, its time being up or its nodes wanted, and the job was queued again: no failure.
+  /// It ended as jobs on a cluster do, its time being up or its nodes wanted, and the job was
+  /// queued again: no failure.
   [[nodiscard]] bool was_queued_again() const {
     return is_followed && (cause == "timeout" || cause == "preemption" || cause == "requeue");
   }
 };
 
-/// Grows with the file. Bounded in memory: of very many points every second one is left out, of events the middle.
+/// Grows with the file. Bounded in memory: of very many points every second one is left out, of
+/// events the middle.
 class RunHistory {
  public:
-  /// Takes what the run's file holds that was not taken yet; begins again where it was cut. True when something came. A
-  /// missing file is an empty one. Reads at most some MiB: call until it is false to have all.
+  /// Takes what the run's file holds that was not taken yet; begins again where it was cut. True
+  /// when something came. A missing file is an empty one. Reads at most some MiB: call until it is
+  /// false to have all.
   [[nodiscard]] Result<bool> read_more(const std::filesystem::path& run);
   /// Whole lines.
   void add(std::string_view lines);
@@ -111,8 +115,10 @@ class RunHistory {
   std::string tail_;
 };
 
-/// Seconds until `steps` are done at the pace of the last minute or so; nothing while that is not known.
-[[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps, double now);
+/// Seconds until `steps` are done at the pace of the last minute or so; nothing while that is not
+/// known.
+[[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps,
+                                              double now);
 
 /// One line of metrics.jsonl.
 struct MetricsPoint {

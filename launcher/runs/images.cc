@@ -30,7 +30,8 @@ void remove_abandoned(const fs::path& folder) {
   for (const auto& file : fs::directory_iterator(folder, error)) {
     const bool is_ours = file.path().filename().string().starts_with(kImporting);
     const auto changed = file.last_write_time(error);
-    if (is_ours && !error && fs::file_time_type::clock::now() - changed > kAbandoned) fs::remove(file.path(), error);
+    if (is_ours && !error && fs::file_time_type::clock::now() - changed > kAbandoned)
+      fs::remove(file.path(), error);
   }
 }
 
@@ -57,7 +58,8 @@ Result<ImageStore> ImageStore::of_user(const Env& env) {
     if (!folder.is_absolute()) {
       const std::string home = env.get_or("HOME", "");
       if (home.empty()) {
-        return fail(Errc::kNotFound, "neither DLRUN_IMAGES nor HOME is set: imported images have no place");
+        return fail(Errc::kNotFound,
+                    "neither DLRUN_IMAGES nor HOME is set: imported images have no place");
       }
       folder = fs::path(home) / ".cache";
     }
@@ -67,7 +69,8 @@ Result<ImageStore> ImageStore::of_user(const Env& env) {
 }
 
 fs::path ImageStore::entry_of(const std::string& image) const {
-  std::string name = image.substr(image.find("://") == std::string::npos ? 0 : image.find("://") + 3);
+  std::string name =
+      image.substr(image.find("://") == std::string::npos ? 0 : image.find("://") + 3);
   std::replace(name.begin(), name.end(), '/', '+');
   return folder_ / (name + ".json");
 }
@@ -108,7 +111,8 @@ Result<std::vector<StoredImage>> ImageStore::list() const {
     if (auto stored = find(json_read::text(*json, "image"))) images.push_back(std::move(*stored));
   }
   if (error) return fail(Errc::kIo, "cannot list {}: {}", folder_.string(), error.message());
-  std::sort(images.begin(), images.end(), [](const auto& a, const auto& b) { return a.image < b.image; });
+  std::sort(images.begin(), images.end(),
+            [](const auto& a, const auto& b) { return a.image < b.image; });
   return images;
 }
 
@@ -118,7 +122,8 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   const fs::path path = entry_of(image).replace_extension(".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // Where the file system has no locks two may import the same: the renames make that right, only slower.
+  // Where the file system has no locks two may import the same: the renames make that right, only
+  // slower.
   while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
   return fd;
@@ -128,13 +133,15 @@ fs::path ImageStore::new_file() const {
   return folder_ / (std::string(kImporting) + random_hex(8) + ".sqsh");
 }
 
-Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& image, std::string digest) const {
+Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& image,
+                                      std::string digest) const {
   if (!is_image_digest(digest)) {
     auto own = sha256_of_file(file);
     if (!own) return tl::unexpected(own.error());
     digest = std::move(*own);
   }
-  if (::chmod(file.c_str(), 0444) != 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  if (::chmod(file.c_str(), 0444) != 0)
+    return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
   DLRUN_TRY(sync_file(file));
   const fs::path target = folder_ / (digest + ".sqsh");
   if (::rename(file.c_str(), target.c_str()) != 0) {

@@ -33,7 +33,8 @@ Result<IndexEntry> read_entry(const std::filesystem::path& file) {
     entry.created = json_read::text(*json, "created");
   }
   if (entry.id != file.filename().string() || !entry.path.is_absolute()) {
-    return fail(Errc::kInvalid, "{}: is damaged; remove it, and `dlrun ls --runs DIR` finds the run again",
+    return fail(Errc::kInvalid,
+                "{}: is damaged; remove it, and `dlrun ls --runs DIR` finds the run again",
                 file.string());
   }
   return entry;
@@ -49,7 +50,8 @@ std::string made_at(const std::filesystem::path& run) {
   for (const char* file : {"job.sh", "claim", "submission.json", "."}) {
     if (::stat((run / file).c_str(), &info) == 0) break;
   }
-  return utc_timestamp(std::chrono::system_clock::time_point(std::chrono::seconds(info.st_mtim.tv_sec)));
+  return utc_timestamp(
+      std::chrono::system_clock::time_point(std::chrono::seconds(info.st_mtim.tv_sec)));
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ Result<RunIndex> RunIndex::of_user(const Env& env) {
   if (!base.is_absolute()) {  // the XDG specification: a relative value is to be ignored
     const std::string home = env.get_or("HOME", "");
     if (home.empty())
-      return fail(Errc::kNotFound, "neither XDG_STATE_HOME nor HOME is set: the index of runs has no place");
+      return fail(Errc::kNotFound,
+                  "neither XDG_STATE_HOME nor HOME is set: the index of runs has no place");
     base = std::filesystem::path(home) / ".local/state";
   }
   return RunIndex(base / "dlrun" / "runs");
@@ -67,8 +70,8 @@ Result<RunIndex> RunIndex::of_user(const Env& env) {
 
 Result<> RunIndex::add(const IndexEntry& entry) const {
   if (const auto owner = foreign_owner(entry.path))
-    return fail(Errc::kInvalid, "{}: belongs to user {}, and your index holds your own runs", entry.path.string(),
-                printable(owner->name));
+    return fail(Errc::kInvalid, "{}: belongs to user {}, and your index holds your own runs",
+                entry.path.string(), printable(owner->name));
   DLRUN_TRY(make_private_directories(directory_));
   nlohmann::ordered_json json;
   json["id"] = entry.id;
@@ -85,7 +88,8 @@ Result<RunIndex::Listing> RunIndex::list() const {
   };
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(directory_.c_str()));
   if (folder == nullptr && errno == ENOENT) return listing;
-  if (folder == nullptr) return fail(Errc::kIo, "cannot list {}: {}", directory_.string(), errno_text(errno));
+  if (folder == nullptr)
+    return fail(Errc::kIo, "cannot list {}: {}", directory_.string(), errno_text(errno));
   EntryCache cache(directory_);
   while (const struct dirent* file = ::readdir(folder.get())) {
     const std::string_view name(file->d_name);
@@ -131,7 +135,8 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
     }
   }
   if (rebuilt.added > 0)
-    EntryCache::forget(directory_);  // a name that was there before may stand for another folder now
+    EntryCache::forget(
+        directory_);  // a name that was there before may stand for another folder now
   if (error) return fail(Errc::kIo, "cannot list {}: {}", absolute.string(), error.message());
   std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);
   return rebuilt;

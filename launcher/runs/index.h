@@ -1,6 +1,7 @@
 #pragma once
-// The runs of this user: one small file each, made with O_EXCL. No lock and no database, so that it holds on a network
-// file system and under a hundred submissions at once. It can be made again from the run directories.
+// The runs of this user: one small file each, made with O_EXCL. No lock and no database, so that it
+// holds on a network file system and under a hundred submissions at once. It can be made again from
+// the run directories.
 
 #include <filesystem>
 #include <string>
@@ -37,7 +38,8 @@ class RunIndex {
 
   struct Rebuilt {
     std::size_t added = 0;
-    std::vector<IndexEntry> foreign;  ///< runs of other users there, which enter no index; newest first
+    std::vector<IndexEntry>
+        foreign;  ///< runs of other users there, which enter no index; newest first
   };
   /// Adds the caller's runs in runs_dir that are not in the index.
   [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;

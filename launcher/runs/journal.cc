@@ -36,7 +36,8 @@ std::string_view word_of(Submission::State state) {
 }
 
 std::optional<Submission::State> state_of(std::string_view word) {
-  for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted, Submission::State::kRefused}) {
+  for (const auto state :
+       {Submission::State::kIntent, Submission::State::kSubmitted, Submission::State::kRefused}) {
     if (word_of(state) == word) return state;
   }
   return std::nullopt;
@@ -61,12 +62,15 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
   for (int i = 0; i < kTries; ++i) {
     auto path = lock_of(run);
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-    if (!fd.is_open()) return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
+    if (!fd.is_open())
+      return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
-    // Whoever held it before us has removed the file, perhaps after we had opened it: then it locks nobody out.
+    // Whoever held it before us has removed the file, perhaps after we had opened it: then it locks
+    // nobody out.
     struct stat ours {
     }, there{};
-    if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino)
+    if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
+        ours.st_ino == there.st_ino)
       return SubmissionLock{std::move(path), std::move(fd)};
   }
   return fail(Errc::kRefused, "{}: another dlrun is submitting it", run.filename().string());
@@ -91,7 +95,8 @@ std::string journal_of_task(std::size_t task) {
 
 namespace {
 
-/// A record's job, which may not be known yet, is checked where it is read: it becomes part of a command later.
+/// A record's job, which may not be known yet, is checked where it is read: it becomes part of a
+/// command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
   if (auto checked = check_job(job); !checked)
@@ -105,12 +110,15 @@ std::optional<Owner> foreign_writer(const OwnedText& file) {
 }
 
 /// What the array's journal means for one of its tasks.
-Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run, std::int64_t task,
+Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run,
+                                                     std::int64_t task,
                                                      std::optional<Owner> foreign) {
   auto array = read_submission(run.parent_path());
   if (!array) return array;
-  if (*array && (*array)->task) return fail(Errc::kInvalid, "{}: is damaged: an array is no task", run.string());
-  Submission submission = *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
+  if (*array && (*array)->task)
+    return fail(Errc::kInvalid, "{}: is damaged: an array is no task", run.string());
+  Submission submission =
+      *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
   submission.task = task;
   if (foreign) submission.foreign = std::move(foreign);
   if (!submission.job.id.empty()) submission.job.id = fmt::format("{}_{}", submission.job.id, task);
@@ -129,20 +137,24 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
     return submission_of_task(run, *task, foreign_writer(*file));
   const auto state = json ? state_of(json_read::text(*json, "state")) : std::nullopt;
   if (!state) {
-    return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object whose state is intent, submitted or refused",
-                path.string());
+    return fail(
+        Errc::kInvalid,
+        "{}: is damaged: expected a JSON object whose state is intent, submitted or refused",
+        path.string());
   }
   Submission submission;
   submission.state = *state;
   submission.foreign = foreign_writer(*file);
   submission.token = json_read::text(*json, "token");
   submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
-  if (auto checked = check_named_job(path, submission.job); !checked) return tl::unexpected(checked.error());
+  if (auto checked = check_named_job(path, submission.job); !checked)
+    return tl::unexpected(checked.error());
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
   submission.output = json_read::text(*json, "output");
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
-    submission.server = RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
+    submission.server =
+        RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
   if (const auto argv = json->find("argv"); argv != json->end() && argv->is_array()) {
     for (const auto& word : *argv) {
       if (word.is_string()) submission.argv.push_back(word.get<std::string>());
@@ -158,7 +170,8 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   json["cluster"] = submission.job.cluster;
   json["job"] = submission.job.id;
   if (submission.server)
-    json["server"] = {{"url", submission.server->url}, {"token_file", submission.server->token_file}};
+    json["server"] = {{"url", submission.server->url},
+                      {"token_file", submission.server->token_file}};
   json["argv"] = submission.argv;
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   if (!submission.message.empty()) json["message"] = submission.message;
@@ -179,7 +192,8 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
               foreign_writer(*file)};
   // The cluster is the job's own word for where it is, and no command gets it.
   if (!parse_local_job(claim.job.id)) {
-    if (auto checked = check_named_job(path, {"", claim.job.id}); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_named_job(path, {"", claim.job.id}); !checked)
+      return tl::unexpected(checked.error());
   }
   return claim;
 }
@@ -187,7 +201,8 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
 namespace {
 
 /// An array's job as one of its tasks has written it into its own claim.
-std::optional<JobId> job_of_tasks(const std::filesystem::path& array, const Submission& submission) {
+std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
+                                  const Submission& submission) {
   std::error_code error;
   for (std::filesystem::directory_iterator points(array, error);
        !error && points != std::filesystem::directory_iterator(); points.increment(error)) {
@@ -202,7 +217,8 @@ std::optional<JobId> job_of_tasks(const std::filesystem::path& array, const Subm
 
 }  // namespace
 
-Result<Submission> settle(const std::filesystem::path& run, Submission submission, Executor& executor) {
+Result<Submission> settle(const std::filesystem::path& run, Submission submission,
+                          Executor& executor) {
   if (submission.state != Submission::State::kIntent) return submission;
   if (submission.token.empty()) return submission;  // a point whose array was never sent
   if (submission.task) {

@@ -1,6 +1,6 @@
 #pragma once
-// Reading fields of JSON that may be anybody's (common/bounded_json.h parses it): a missing or wrong-typed field is an
-// absent one, never an exception.
+// Reading fields of JSON that may be anybody's (common/bounded_json.h parses it): a missing or
+// wrong-typed field is an absent one, never an exception.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,8 @@ template <typename Json>
 [[nodiscard]] std::string text(const Json& object, const char* key) {
   if (!object.is_object()) return {};
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->template get<std::string>() : std::string();
+  return found != object.end() && found->is_string() ? found->template get<std::string>()
+                                                     : std::string();
 }
 
 template <typename Json>

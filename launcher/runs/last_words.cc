@@ -34,7 +34,8 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
   if (!text) return {};
   std::vector<std::string> lines;
   for (const auto line : split(*text, '\n')) {
-    if (!trim(line).empty() && !line.starts_with("dlrun: ")) lines.push_back(printable(beginning_of(line, kWidth)));
+    if (!trim(line).empty() && !line.starts_with("dlrun: "))
+      lines.push_back(printable(beginning_of(line, kWidth)));
   }
   if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
   return lines;

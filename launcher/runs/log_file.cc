@@ -17,7 +17,8 @@
 namespace dlrun {
 namespace {
 
-/// Where the last `lines` lines of the file begin; of longer ones than kTailBytes in all, some byte of the first.
+/// Where the last `lines` lines of the file begin; of longer ones than kTailBytes in all, some byte
+/// of the first.
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
@@ -48,7 +49,8 @@ std::string user_name() {
 
 }  // namespace
 
-std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt, std::int64_t rank) {
+std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
+                               std::int64_t rank) {
   return run / "logs" / fmt::format("attempt-{}", attempt) / fmt::format("rank-{:04}.log", rank);
 }
 
@@ -64,7 +66,9 @@ std::string absolute_pattern(const std::filesystem::path& directory, const std::
     filled += pattern[i] == 'x' && name ? escape_pattern(*name) : std::string{'%', pattern[i]};
   }
   if (filled.starts_with('/')) return std::filesystem::path(filled).lexically_normal().string();
-  return (std::filesystem::path(escape_pattern(directory.string())) / filled).lexically_normal().string();
+  return (std::filesystem::path(escape_pattern(directory.string())) / filled)
+      .lexically_normal()
+      .string();
 }
 
 std::optional<std::string> expand_output_pattern(const std::string& pattern, const std::string& job,
@@ -80,7 +84,8 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
     switch (pattern[i]) {
       case 'j':
       case 'J':
-        if (task != std::string::npos) return std::nullopt;  // the task's own number, which only Slurm knows
+        if (task != std::string::npos)
+          return std::nullopt;  // the task's own number, which only Slurm knows
         result += job;
         break;
       case 'A':
@@ -103,12 +108,14 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
   return result;
 }
 
-std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, const RunFacts& facts) {
+std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
+                                             const RunFacts& facts) {
   const auto job = job_of(facts);
   if (!job) return std::nullopt;
   const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
   if (is_elsewhere) {
-    if (auto path = expand_output_pattern(facts.submission->output, job->id, user_name())) return path;
+    if (auto path = expand_output_pattern(facts.submission->output, job->id, user_name()))
+      return path;
   }
   if (is_elsewhere || !facts.submission) {  // of a script submitted by hand nothing else is known
     if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
@@ -120,15 +127,19 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run, c
 
 Result<> LogReader::open() {
   std::error_code none;
-  if (std::filesystem::is_character_file(path_, none)) return {};  // /dev/null keeps nothing to read
+  if (std::filesystem::is_character_file(path_, none))
+    return {};  // /dev/null keeps nothing to read
   auto fd = open_untrusted(path_, Links::kFollow);
   if (!fd && fd.error().code == Errc::kNotFound) return {};
   if (!fd) return within("cannot read the log", fd.error());
   struct stat now {};
-  if (::fstat(fd->get(), &now) != 0) return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+  if (::fstat(fd->get(), &now) != 0)
+    return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
   if (only_of_ && now.st_uid != *only_of_) {
-    return fail(Errc::kInvalid, "{}: belongs to user {}, and the run that calls it its log to user {}: it is not shown",
-                path_.string(), owner_of(now.st_uid).name, owner_of(*only_of_).name);
+    return fail(
+        Errc::kInvalid,
+        "{}: belongs to user {}, and the run that calls it its log to user {}: it is not shown",
+        path_.string(), owner_of(now.st_uid).name, owner_of(*only_of_).name);
   }
   fd_ = std::move(*fd);
   offset_ = tail_ ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_) : 0;
@@ -142,13 +153,15 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
     DLRUN_TRY(open());
     if (!fd_.is_open()) return std::string();
   }
-  if (::fstat(fd_.get(), &now) != 0) return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+  if (::fstat(fd_.get(), &now) != 0)
+    return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
   const auto size = static_cast<std::uint64_t>(now.st_size);
   if (size < offset_) offset_ = 0;  // cut: a requeue without --open-mode=append
   if (size == offset_) return std::string();
   std::string bytes(std::min<std::uint64_t>(limit, size - offset_), '\0');
   ssize_t got = 0;
-  while ((got = ::pread(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset_))) < 0 && errno == EINTR) {
+  while ((got = ::pread(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset_))) < 0 &&
+         errno == EINTR) {
   }
   if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
   bytes.resize(static_cast<std::size_t>(got));

@@ -15,10 +15,12 @@
 
 namespace dlrun {
 
-Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code, std::string_view message) {
+Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
+                                 std::string_view message) {
   const auto path = run / "events.jsonl";
   const auto failed = [&] { return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno)); };
-  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  const UniqueFd file(::open(
+      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!file.is_open() || ::flock(file.get(), LOCK_EX) != 0) return failed();
   auto record = read_events(run);
   if (!record || record->ended) return record;
@@ -27,7 +29,8 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code, std
   if (!readable) return tl::unexpected(readable.error());
   if (::fstat(file.get(), &info) != 0) return failed();
   // A line that the leader was killed in is cut off.
-  if (::ftruncate(file.get(), end_of_checked_lines(readable->get(), info.st_size)) != 0) return failed();
+  if (::ftruncate(file.get(), end_of_checked_lines(readable->get(), info.st_size)) != 0)
+    return failed();
   nlohmann::ordered_json event;
   event["t"] = utc_timestamp(std::chrono::system_clock::now());
   event["event"] = "ended";
@@ -36,7 +39,8 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code, std
   event["code"] = code;
   event["message"] = message;
   const std::string line = to_checked_line(event);
-  if (auto written = write_all(file.get(), line); !written) return within(path.string(), written.error());
+  if (auto written = write_all(file.get(), line); !written)
+    return within(path.string(), written.error());
   if (::fsync(file.get()) != 0) return failed();
   DLRUN_TRY(sync_directory(run));  // the leader may not have come as far as to make the file
   return read_events(run);

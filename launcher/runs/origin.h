@@ -1,5 +1,6 @@
 #pragma once
-// The name of a run whose script was submitted by hand, as the leader wrote it down: such a run has no submission.json.
+// The name of a run whose script was submitted by hand, as the leader wrote it down: such a run has
+// no submission.json.
 
 #include <filesystem>
 #include <string>

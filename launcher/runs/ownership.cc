@@ -13,11 +13,11 @@
 namespace dlrun {
 namespace {
 
-/// The files that commands act by: they say which job, through which server, with which script, under which name, and
-/// whether the run has ended.
-constexpr std::array<const char*, 11> kDeciding = {"submission.json", "claim",       "events.jsonl",  "sweep.json",
-                                                   "submit.json",     "job.sh",      "resolved.yaml", "spec.yaml",
-                                                   "provenance.json", "resubmitted", "origin"};
+/// The files that commands act by: they say which job, through which server, with which script,
+/// under which name, and whether the run has ended.
+constexpr std::array<const char*, 11> kDeciding = {
+    "submission.json", "claim",     "events.jsonl",    "sweep.json",  "submit.json", "job.sh",
+    "resolved.yaml",   "spec.yaml", "provenance.json", "resubmitted", "origin"};
 constexpr std::array<const char*, 3> kDecidingOfSweep = {"sweep.json", "submit.json", "job.sh"};
 
 std::optional<Owner> other_than_caller(const struct stat& info) {
@@ -26,7 +26,8 @@ std::optional<Owner> other_than_caller(const struct stat& info) {
 }
 
 template <std::size_t kCount>
-std::optional<Owner> foreign_file(const std::filesystem::path& folder, const std::array<const char*, kCount>& names) {
+std::optional<Owner> foreign_file(const std::filesystem::path& folder,
+                                  const std::array<const char*, kCount>& names) {
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   for (const char* name : names) {
@@ -40,8 +41,8 @@ std::optional<Owner> foreign_file(const std::filesystem::path& folder, const std
 /// RUN/array-K of a point RUN/array-K/T; nothing for a run that is none.
 std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) {
   const auto parent = run.parent_path();
-  const bool is_point =
-      parse_int(run.filename().string()).has_value() && parent.filename().string().starts_with("array-");
+  const bool is_point = parse_int(run.filename().string()).has_value() &&
+                        parent.filename().string().starts_with("array-");
   return is_point ? std::optional(parent) : std::nullopt;
 }
 
@@ -78,12 +79,15 @@ std::optional<Owner> foreign_owner(const std::filesystem::path& run) {
 Result<> require_own(std::string_view id, const std::filesystem::path& run, std::string_view verb) {
   const auto owner = foreign_owner(run);
   if (!owner) return {};
-  return fail(Errc::kUsage, "{}: belongs to user {}, and only its owner can have it {}; dlrun shows it from its files",
-              printable(id), printable(owner->name), verb);
+  return fail(
+      Errc::kUsage,
+      "{}: belongs to user {}, and only its owner can have it {}; dlrun shows it from its files",
+      printable(id), printable(owner->name), verb);
 }
 
 std::string describe(const Owner& owner) {
-  return fmt::format("of user {}; shown from its files alone, Slurm is not asked", printable(owner.name));
+  return fmt::format("of user {}; shown from its files alone, Slurm is not asked",
+                     printable(owner.name));
 }
 
 }  // namespace dlrun

@@ -41,7 +41,8 @@ GitState ask_git(const std::filesystem::path& folder, const Env& env) {
   }
   state.root = lines[0];
   state.commit = lines[1];
-  // A submodule has a configuration of its own, by which git would start programs in it: only its commit is compared.
+  // A submodule has a configuration of its own, by which git would start programs in it: only its
+  // commit is compared.
   const auto diff = run_git(state.root, env,
                             {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
                              "--ignore-submodules=dirty", "--submodule=short", "HEAD"},
@@ -58,25 +59,31 @@ std::string user_name() {
   std::array<char, 4096> buffer{};
   struct passwd entry {};
   struct passwd* found = nullptr;
-  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+      found != nullptr)
     return found->pw_name;
   return std::to_string(::getuid());
 }
 
 nlohmann::ordered_json describe_image(const std::string& image) {
-  nlohmann::ordered_json json{{"name", image}, {"digest", nullptr}, {"bytes", nullptr}, {"modified", nullptr}};
+  nlohmann::ordered_json json{
+      {"name", image}, {"digest", nullptr}, {"bytes", nullptr}, {"modified", nullptr}};
   struct stat file {};
   if (!image.starts_with('/') || ::stat(image.c_str(), &file) != 0) return json;
   json["bytes"] = file.st_size;
   json["modified"] = utc_timestamp(std::chrono::system_clock::from_time_t(file.st_mtime));
-  if (const auto name = std::filesystem::path(image).stem().string(); is_image_digest(name)) json["digest"] = name;
+  if (const auto name = std::filesystem::path(image).stem().string(); is_image_digest(name))
+    json["digest"] = name;
   return json;
 }
 
 }  // namespace
 
-Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv, std::string tools_hash)
-    : source_dir_(std::move(source_dir)), argv_(std::move(argv)), tools_hash_(std::move(tools_hash)) {
+Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
+                       std::string tools_hash)
+    : source_dir_(std::move(source_dir)),
+      argv_(std::move(argv)),
+      tools_hash_(std::move(tools_hash)) {
   if (is_in_repository(source_dir_)) {
     git_ = std::async(std::launch::async, ask_git, source_dir_, std::move(env));
   }
@@ -92,7 +99,8 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["user"] = user_name();
   json["host"] = host.data();
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
-  json["directory"] = (directory_.empty() ? std::filesystem::current_path(error) : directory_).string();
+  json["directory"] =
+      (directory_.empty() ? std::filesystem::current_path(error) : directory_).string();
   json["argv"] = argv_;
   if (!repeats_.empty()) json["repeats"] = repeats_;
   if (!image_.empty()) json["image"] = describe_image(image_);

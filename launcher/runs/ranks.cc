@@ -35,7 +35,8 @@ void mark_outliers(std::vector<RankSample>& rows) {
   const auto cpu = upper_median(rows, [](const RankSample& row) { return row.cpu; });
   const auto gpu = upper_median(rows, [](const RankSample& row) { return row.gpu_percent; });
   const auto rss = upper_median(rows, [](const RankSample& row) { return row.rss_bytes; });
-  const auto is_idle = [](const std::optional<double>& value, const std::optional<double>& usual, double busy) {
+  const auto is_idle = [](const std::optional<double>& value, const std::optional<double>& usual,
+                          double busy) {
     return value && usual && *usual >= busy && *value < kIdlePart * *usual;
   };
   for (RankSample& row : rows) {
@@ -54,8 +55,8 @@ void mark_outliers(std::vector<RankSample>& rows) {
 
 /// Where each column stands; -1: it is not there.
 struct Columns {
-  int rank = -1, node = -1, cpu = -1, rss = -1, gpu = -1, gpu_used = -1, gpu_total = -1, step = -1, lag = -1, work = -1,
-      slow = -1, age = -1;
+  int rank = -1, node = -1, cpu = -1, rss = -1, gpu = -1, gpu_used = -1, gpu_total = -1, step = -1,
+      lag = -1, work = -1, slow = -1, age = -1;
 
   explicit Columns(const Json& names) {
     const std::array<std::pair<std::string_view, int*>, 12> known{{{"rank", &rank},
@@ -80,16 +81,19 @@ struct Columns {
 };
 
 const Json* cell(const Json& row, int column) {
-  return column >= 0 && static_cast<std::size_t>(column) < row.size() ? &row[static_cast<std::size_t>(column)]
-                                                                      : nullptr;
+  return column >= 0 && static_cast<std::size_t>(column) < row.size()
+             ? &row[static_cast<std::size_t>(column)]
+             : nullptr;
 }
 std::optional<double> number(const Json& row, int column) {
   const Json* value = cell(row, column);
-  return value != nullptr && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
+  return value != nullptr && value->is_number() ? std::optional(value->get<double>())
+                                                : std::nullopt;
 }
 std::optional<std::int64_t> integer(const Json& row, int column) {
   const Json* value = cell(row, column);
-  return value != nullptr && value->is_number_integer() ? std::optional(value->get<std::int64_t>()) : std::nullopt;
+  return value != nullptr && value->is_number_integer() ? std::optional(value->get<std::int64_t>())
+                                                        : std::nullopt;
 }
 
 }  // namespace
@@ -111,8 +115,8 @@ std::string_view word(RankMark mark) {
 }
 
 std::size_t RankSnapshot::count(RankMark mark) const {
-  return static_cast<std::size_t>(
-      std::count_if(rows.begin(), rows.end(), [mark](const RankSample& row) { return row.mark == mark; }));
+  return static_cast<std::size_t>(std::count_if(
+      rows.begin(), rows.end(), [mark](const RankSample& row) { return row.mark == mark; }));
 }
 
 std::vector<const RankSample*> RankSnapshot::outliers_first() const {
@@ -122,7 +126,8 @@ std::vector<const RankSample*> RankSnapshot::outliers_first() const {
   const auto place = [](const RankSample* row) {
     const int mark = row->mark == RankMark::kNone ? 100 : static_cast<int>(row->mark);
     const bool is_slow = row->mark == RankMark::kSlow;
-    return std::tuple(mark, is_slow ? -row->lag : 0, is_slow ? -row->work_ms.value_or(0) : 0.0, row->rank);
+    return std::tuple(mark, is_slow ? -row->lag : 0, is_slow ? -row->work_ms.value_or(0) : 0.0,
+                      row->rank);
   };
   std::sort(sorted.begin(), sorted.end(),
             [&](const RankSample* a, const RankSample* b) { return place(a) < place(b); });
@@ -132,8 +137,10 @@ std::vector<const RankSample*> RankSnapshot::outliers_first() const {
 std::optional<RankSnapshot> parse_ranks(std::string_view text) {
   const auto json = json_read::object_of(text);
   if (!json) return std::nullopt;
-  const auto columns = json->find("columns"), rows = json->find("rows"), nodes = json->find("nodes");
-  if (columns == json->end() || !columns->is_array() || rows == json->end() || !rows->is_array()) return std::nullopt;
+  const auto columns = json->find("columns"), rows = json->find("rows"),
+             nodes = json->find("nodes");
+  if (columns == json->end() || !columns->is_array() || rows == json->end() || !rows->is_array())
+    return std::nullopt;
   const Columns at(*columns);
   RankSnapshot snapshot;
   snapshot.time = json_read::text(*json, "time");
@@ -147,7 +154,8 @@ std::optional<RankSnapshot> parse_ranks(std::string_view text) {
     sample.rank = *rank;
     const auto node = integer(row, at.node);
     if (node && *node >= 0 && nodes != json->end() && nodes->is_array() &&
-        static_cast<std::size_t>(*node) < nodes->size() && (*nodes)[static_cast<std::size_t>(*node)].is_string()) {
+        static_cast<std::size_t>(*node) < nodes->size() &&
+        (*nodes)[static_cast<std::size_t>(*node)].is_string()) {
       sample.node = (*nodes)[static_cast<std::size_t>(*node)].get<std::string>();
     }
     sample.cpu = number(row, at.cpu);

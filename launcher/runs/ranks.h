@@ -1,5 +1,6 @@
 #pragma once
-// The ranks of a run as they were a few seconds ago: ranks.json (runtime/ENVIRONMENT.md), and who of them stands out.
+// The ranks of a run as they were a few seconds ago: ranks.json (runtime/ENVIRONMENT.md), and who
+// of them stands out.
 
 #include <cstdint>
 #include <filesystem>

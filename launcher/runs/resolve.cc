@@ -23,7 +23,8 @@ std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_vi
     if (!submission || !*submission || (*submission)->job.id != array_job) continue;
     if (array_job == job) return entry;
     for (std::size_t i = 0; i < sweep->points.size(); ++i) {
-      if (sweep->points[i].array != array || std::to_string(sweep->points[i].task) != job.substr(array_job.size() + 1))
+      if (sweep->points[i].array != array ||
+          std::to_string(sweep->points[i].task) != job.substr(array_job.size() + 1))
         continue;
       if (auto point = point_entry(entry, i)) return *point;
     }
@@ -33,7 +34,8 @@ std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_vi
 
 /// The journal's job, else the claim's (a script that was submitted by hand).
 bool has_job(const std::filesystem::path& run, std::string_view job) {
-  if (const auto submission = read_submission(run); submission && *submission) return (*submission)->job.id == job;
+  if (const auto submission = read_submission(run); submission && *submission)
+    return (*submission)->job.id == job;
   const auto claim = read_claim(run);
   return claim && *claim && (*claim)->job.id == job;
 }
@@ -50,36 +52,42 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
     const auto record = read_sweep(*sweep);
     for (std::size_t i = 0; record && i < record->points.size(); ++i) {
       if (point_path(*sweep, record->points[i]) == folder)
-        return IndexEntry{fmt::format("{}/{}", printable(sweep->filename().string()), i), name_of_run(*sweep), folder,
-                          ""};
+        return IndexEntry{fmt::format("{}/{}", printable(sweep->filename().string()), i),
+                          name_of_run(*sweep), folder, ""};
     }
   }
   return IndexEntry{printable(folder.filename().string()), name_of_run(folder), folder, ""};
 }
 
-Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, const std::filesystem::path& current_dir) {
+Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
+                               const std::filesystem::path& current_dir) {
   auto listing = index.list();
   if (!listing) return tl::unexpected(listing.error());
-  // A folder that was the caller's when it was listed may be another user's by now: no name means that one.
+  // A folder that was the caller's when it was listed may be another user's by now: no name means
+  // that one.
   const auto is_own = [](const IndexEntry& entry) { return !foreign_folder(entry.path); };
   const auto& entries = listing->entries;
-  const auto first = [&](auto&& fits) { return std::find_if(entries.begin(), entries.end(), fits); };
+  const auto first = [&](auto&& fits) {
+    return std::find_if(entries.begin(), entries.end(), fits);
+  };
 
   if (text == "last") {
     std::error_code ignored;
-    const auto newest =
-        first([&](const IndexEntry& e) { return std::filesystem::exists(e.path, ignored) && is_own(e); });
+    const auto newest = first(
+        [&](const IndexEntry& e) { return std::filesystem::exists(e.path, ignored) && is_own(e); });
     if (newest == entries.end())
       return fail(Errc::kNotFound, "there is no run yet (index: {})", index.directory().string());
     return *newest;
   }
-  if (const auto found = first([&](const IndexEntry& e) { return e.id == text && is_own(e); }); found != entries.end())
+  if (const auto found = first([&](const IndexEntry& e) { return e.id == text && is_own(e); });
+      found != entries.end())
     return *found;
   if (const auto found = first([&](const IndexEntry& e) { return e.name == text && is_own(e); });
       found != entries.end())
     return *found;
   const auto slash = text.rfind('/');
-  const auto number = slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
+  const auto number =
+      slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
   if (number && *number >= 0 && !run_at(text, current_dir)) {
     const auto sweep = resolve_run(text.substr(0, slash), index, current_dir);
     if (!sweep) return sweep;
@@ -91,7 +99,8 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, con
     for (const auto& entry : entries) {
       if (auto found = is_own(entry) ? sweep_with_job(entry, text) : std::nullopt) return *found;
     }
-    if (const auto found = first([&](const IndexEntry& e) { return is_own(e) && has_job(e.path, text); });
+    if (const auto found =
+            first([&](const IndexEntry& e) { return is_own(e) && has_job(e.path, text); });
         found != entries.end())
       return *found;
   }
@@ -99,7 +108,8 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, con
     const auto owner = foreign_owner(run->path);
     if (owner && text.find('/') == std::string_view::npos) {
       return fail(Errc::kNotFound,
-                  "no run '{0}' of yours; the folder ./{0} holds one of user {1}, which only its path means",
+                  "no run '{0}' of yours; the folder ./{0} holds one of user {1}, which only its "
+                  "path means",
                   printable(text), printable(owner->name));
     }
     if (owner) return *run;
@@ -114,12 +124,16 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index, con
   if (matches.size() > 1) {
     std::string list;
     constexpr std::size_t kShown = 8;
-    for (std::size_t i = 0; i < matches.size() && i < kShown; ++i) list += fmt::format("\n  {}", matches[i]->id);
-    if (matches.size() > kShown) list += fmt::format("\n  ... and {} more", matches.size() - kShown);
-    return fail(Errc::kUsage, "'{}' is the start of {} runs:{}", printable(text), matches.size(), list);
+    for (std::size_t i = 0; i < matches.size() && i < kShown; ++i)
+      list += fmt::format("\n  {}", matches[i]->id);
+    if (matches.size() > kShown)
+      list += fmt::format("\n  ... and {} more", matches.size() - kShown);
+    return fail(Errc::kUsage, "'{}' is the start of {} runs:{}", printable(text), matches.size(),
+                list);
   }
   return fail(Errc::kNotFound,
-              "no run '{}': neither a name, an id or its start, a job id, nor a run directory. `dlrun ls` lists them",
+              "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
+              "`dlrun ls` lists them",
               printable(text));
 }
 

@@ -18,8 +18,8 @@ std::string local_stamp(std::chrono::system_clock::time_point when) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
-  return fmt::format("{:04}{:02}{:02}-{:02}{:02}{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:04}{:02}{:02}-{:02}{:02}{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace
@@ -29,22 +29,24 @@ Result<> check_runs_place(const std::filesystem::path& runs_dir) {
   struct stat info {};
   while (::stat(folder.c_str(), &info) != 0) {
     if (errno != ENOENT || folder == folder.parent_path())
-      return fail(Errc::kIo, "the runs directory: {}: {}; choose another with --runs or DLRUN_RUNS", folder.string(),
-                  errno_text(errno));
+      return fail(Errc::kIo, "the runs directory: {}: {}; choose another with --runs or DLRUN_RUNS",
+                  folder.string(), errno_text(errno));
     folder = folder.parent_path();
   }
   if (::access((folder / ".").c_str(), W_OK | X_OK) != 0) {
     const auto why = errno_text(errno);
-    return fail(Errc::kIo, "the runs directory {}: {}{}; choose another with --runs or DLRUN_RUNS", runs_dir.string(),
-                folder == runs_dir ? "" : folder.string() + ": ", why);
+    return fail(Errc::kIo, "the runs directory {}: {}{}; choose another with --runs or DLRUN_RUNS",
+                runs_dir.string(), folder == runs_dir ? "" : folder.string() + ": ", why);
   }
   return {};
 }
 
-Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir, std::string_view name,
+Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
+                                          std::string_view name,
                                           std::chrono::system_clock::time_point now) {
   DLRUN_TRY(check_runs_place(runs_dir));
-  if (auto made = make_private_directories(runs_dir); !made) return within("the runs directory", made.error());
+  if (auto made = make_private_directories(runs_dir); !made)
+    return within("the runs directory", made.error());
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     RunDirectory run;
@@ -54,7 +56,8 @@ Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
     run.created = utc_timestamp(now);
     if (::mkdir(run.path.c_str(), 0700) == 0) return run;
     if (errno != EEXIST)
-      return fail(Errc::kIo, "cannot make the run directory {}: {}", run.path.string(), errno_text(errno));
+      return fail(Errc::kIo, "cannot make the run directory {}: {}", run.path.string(),
+                  errno_text(errno));
   }
   return fail(Errc::kIo, "{}: no free run id in {} tries", runs_dir.string(), kTries);
 }
@@ -67,8 +70,9 @@ std::string name_of_id(std::string_view id) {
   const auto all_of = [](std::string_view text, std::string_view set) {
     return text.find_first_not_of(set) == std::string_view::npos;
   };
-  const bool fits = suffix[0] == '-' && suffix[9] == '-' && suffix[16] == '-' && all_of(suffix.substr(1, 8), kDigits) &&
-                    all_of(suffix.substr(10, 6), kDigits) && all_of(suffix.substr(17), kHex);
+  const bool fits = suffix[0] == '-' && suffix[9] == '-' && suffix[16] == '-' &&
+                    all_of(suffix.substr(1, 8), kDigits) && all_of(suffix.substr(10, 6), kDigits) &&
+                    all_of(suffix.substr(17), kHex);
   return std::string(fits ? id.substr(0, id.size() - kSuffixLength) : id);
 }
 

@@ -21,13 +21,14 @@ struct RunDirectory {
   [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }
 };
 
-/// Whether a run can be made below runs_dir, which need not be there; makes nothing. Fails with kIo, naming the
-/// directory that is no directory, or not to be written into.
+/// Whether a run can be made below runs_dir, which need not be there; makes nothing. Fails with
+/// kIo, naming the directory that is no directory, or not to be written into.
 [[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
 
-/// Makes runs_dir (0700 where it is missing) and in it a new, private directory that nobody else has. The time in the
-/// id is the local one. Fails with kIo, naming the directory.
-[[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir, std::string_view name,
+/// Makes runs_dir (0700 where it is missing) and in it a new, private directory that nobody else
+/// has. The time in the id is the local one. Fails with kIo, naming the directory.
+[[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
+                                                        std::string_view name,
                                                         std::chrono::system_clock::time_point now);
 
 /// The name inside an id; the whole id when it does not have an id's form.

@@ -19,7 +19,8 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
     const auto value = env.get(source.name);
     if (!value) {
       return fail(Errc::kInvalid,
-                  "secret {} is not set in this environment; export it, or name a file: {{name: {}, file: PATH}}",
+                  "secret {} is not set in this environment; export it, or name a file: {{name: "
+                  "{}, file: PATH}}",
                   source.name, source.name);
     }
     secret.value = *value;

@@ -36,7 +36,8 @@ struct Tree {
   const auto root = ask_git(folder, env, {"rev-parse", "--show-toplevel"});
   if (!root) return std::nullopt;
   Tree tree{fs::path(std::string(trim(*root))), {}};
-  const auto list = ask_git(tree.root, env, {"ls-files", "-z", "--cached", "--others", "--exclude-standard"});
+  const auto list =
+      ask_git(tree.root, env, {"ls-files", "-z", "--cached", "--others", "--exclude-standard"});
   if (!list) return std::nullopt;
   for (const std::string_view name : split(*list, '\0')) {
     if (!name.empty()) tree.files.emplace_back(name);
@@ -54,20 +55,22 @@ struct Tree {
 [[nodiscard]] Result<Tree> plain_tree(const fs::path& folder, const fs::path& left_out) {
   Tree tree{folder, {}};
   std::error_code error;
-  for (auto at = fs::recursive_directory_iterator(folder, error); !error && at != fs::recursive_directory_iterator();
-       at.increment(error)) {
+  for (auto at = fs::recursive_directory_iterator(folder, error);
+       !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     if (at->path().filename() == ".git" || is_at_or_below(at->path(), left_out)) {
       at.disable_recursion_pending();
       continue;
     }
-    if (!at->is_directory(error) || at->is_symlink(error)) tree.files.push_back(at->path().lexically_relative(folder));
+    if (!at->is_directory(error) || at->is_symlink(error))
+      tree.files.push_back(at->path().lexically_relative(folder));
     if (tree.files.size() > kMostFiles) break;
   }
   if (error) return fail(Errc::kIo, "{}: {}", folder.string(), error.message());
   return tree;
 }
 
-[[nodiscard]] Result<Snapshot> copy_tree(const Tree& tree, const fs::path& left_out, const fs::path& copy) {
+[[nodiscard]] Result<Snapshot> copy_tree(const Tree& tree, const fs::path& left_out,
+                                         const fs::path& copy) {
   Snapshot snapshot;
   std::size_t largest_bytes = 0;
   fs::path largest;
@@ -85,11 +88,12 @@ struct Tree {
       snapshot.bytes += bytes;
     }
     if (++snapshot.files > kMostFiles || snapshot.bytes > kMostBytes) {
-      return fail(
-          Errc::kInvalid,
-          "the source tree {} has more than {} files or {} MiB; keep data out of it by .gitignore (the largest file so "
-          "far: {}, {} MiB)",
-          tree.root.string(), kMostFiles, kMostBytes >> 20U, largest.string(), largest_bytes >> 20U);
+      return fail(Errc::kInvalid,
+                  "the source tree {} has more than {} files or {} MiB; keep data out of it by "
+                  ".gitignore (the largest file so "
+                  "far: {}, {} MiB)",
+                  tree.root.string(), kMostFiles, kMostBytes >> 20U, largest.string(),
+                  largest_bytes >> 20U);
     }
     DLRUN_TRY(make_private_directories(to.parent_path()));
     if (is_link) {
@@ -97,21 +101,24 @@ struct Tree {
     } else {
       fs::copy_file(from, to, error);
     }
-    if (error) return fail(Errc::kIo, "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+    if (error)
+      return fail(Errc::kIo, "{}: cannot be copied to {}: {}", from.string(), to.string(),
+                  error.message());
   }
   return snapshot;
 }
 
 }  // namespace
 
-Result<Snapshot> take_snapshot(const fs::path& source_dir, const fs::path& run, const fs::path& runs_dir,
-                               const Env& env) {
+Result<Snapshot> take_snapshot(const fs::path& source_dir, const fs::path& run,
+                               const fs::path& runs_dir, const Env& env) {
   std::error_code ignored;
   const auto canonical = [&](const fs::path& path) {
     auto made = fs::weakly_canonical(path, ignored);
     return made.empty() ? path : made;
   };
-  const fs::path source = canonical(source_dir), left_out = canonical(runs_dir), copy = run / "code";
+  const fs::path source = canonical(source_dir), left_out = canonical(runs_dir),
+                 copy = run / "code";
   auto git = git_tree(source, env);
   auto tree = git ? Result<Tree>(std::move(*git)) : plain_tree(source, left_out);
   if (!tree) return tl::unexpected(tree.error());
@@ -120,7 +127,8 @@ Result<Snapshot> take_snapshot(const fs::path& source_dir, const fs::path& run, 
   if (snapshot) {
     snapshot->folder = (copy / source.lexically_relative(canonical(tree->root))).lexically_normal();
     if (snapshot->folder.filename().empty()) snapshot->folder = snapshot->folder.parent_path();
-    if (auto made = make_private_directories(snapshot->folder); !made) snapshot = tl::unexpected(made.error());
+    if (auto made = make_private_directories(snapshot->folder); !made)
+      snapshot = tl::unexpected(made.error());
   }
   if (!snapshot) fs::remove_all(copy, ignored);
   return snapshot;

@@ -14,7 +14,8 @@
 namespace dlrun {
 namespace {
 
-/// "afterok:12, which can never hold any more", of what the job waited for; empty where Slurm does not say so.
+/// "afterok:12, which can never hold any more", of what the job waited for; empty where Slurm does
+/// not say so.
 std::string never_satisfied(const JobReport& report) {
   constexpr std::string_view kReason = "DependencyNeverSatisfied";
   if (!report.reason.starts_with(kReason)) return {};
@@ -28,21 +29,23 @@ std::string explain_end(const JobReport& report) {
   struct Row {
     std::string_view state, text;
   };
-  constexpr std::array<Row, 8> kRows = {{{"TIMEOUT", "it reached its time limit"},
-                                         {"OUT_OF_MEMORY", "it used more memory than it had asked for"},
-                                         {"NODE_FAIL", "a node failed"},
-                                         {"PREEMPTED", "a job with a higher priority took its nodes"},
-                                         {"BOOT_FAIL", "a node did not boot"},
-                                         {"DEADLINE", "it could not end before its deadline"},
-                                         {"FAILED", "its script ended with an error"},
-                                         {"CANCELLED", "it was cancelled"}}};
+  constexpr std::array<Row, 8> kRows = {
+      {{"TIMEOUT", "it reached its time limit"},
+       {"OUT_OF_MEMORY", "it used more memory than it had asked for"},
+       {"NODE_FAIL", "a node failed"},
+       {"PREEMPTED", "a job with a higher priority took its nodes"},
+       {"BOOT_FAIL", "a node did not boot"},
+       {"DEADLINE", "it could not end before its deadline"},
+       {"FAILED", "its script ended with an error"},
+       {"CANCELLED", "it was cancelled"}}};
   std::string text = report.state;
   for (const auto& row : kRows) {
     if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
   }
   if (const auto never = never_satisfied(report); !never.empty() && report.state == "CANCELLED")
     text = fmt::format("{}: it waited for {}", report.state, never);
-  if (report.exit_code && *report.exit_code != 0) text += fmt::format(" (code {})", *report.exit_code);
+  if (report.exit_code && *report.exit_code != 0)
+    text += fmt::format(" (code {})", *report.exit_code);
   if (report.signal != 0) text += fmt::format(" (signal {})", report.signal);
   return text;
 }
@@ -57,15 +60,18 @@ RunState end_state(const RunRecord& record) {
 std::string running_detail(const RunRecord& record) {
   if (!record.has_events) return "the job runs; its leader has not said anything yet";
   if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
-    return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt, record.restarts.back().cause);
+    return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt,
+                       record.restarts.back().cause);
   if (!record.attempt_reason.empty())
     return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason);
   if (!record.joined && !record.checks.empty())
-    return fmt::format("the nodes are checked ({}) before the ranks join", printable(record.checks));
+    return fmt::format("the nodes are checked ({}) before the ranks join",
+                       printable(record.checks));
   if (!record.joined) return "waiting for the ranks to join";
-  if (!record.checked &&
-      (record.checks.find("nccl") != std::string::npos || record.checks.find("gloo") != std::string::npos))
-    return fmt::format("the ranks try a collective ({}) before the programs start", printable(record.checks));
+  if (!record.checked && (record.checks.find("nccl") != std::string::npos ||
+                          record.checks.find("gloo") != std::string::npos))
+    return fmt::format("the ranks try a collective ({}) before the programs start",
+                       printable(record.checks));
   return {};
 }
 
@@ -84,9 +90,11 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
         status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
       if (!record.restarts.empty())
         status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
-                                    record.restarts.back().cause, report.reason.empty() ? "" : ": ", report.reason);
+                                    record.restarts.back().cause, report.reason.empty() ? "" : ": ",
+                                    report.reason);
       if (!report.start.empty())
-        status.detail += fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
+        status.detail +=
+            fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
       return;
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
@@ -95,7 +103,8 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
     case JobPhase::kEnded:
       if (report.state == "COMPLETED") {
         status.state = RunState::kCompleted;
-        if (record.has_events) status.detail = "Slurm says COMPLETED, but the run's own record has no end";
+        if (record.has_events)
+          status.detail = "Slurm says COMPLETED, but the run's own record has no end";
         return;
       }
       status.state = report.state == "CANCELLED" ? RunState::kCancelled
@@ -175,7 +184,9 @@ RunStatus assess(RunFacts facts) {
   if (f.foreign) {
     const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
     const bool is_known = is_refused || f.record.has_events || job.has_value();
-    status.state = is_refused ? RunState::kRefused : is_known ? last_known(f.record) : RunState::kUnknown;
+    status.state = is_refused ? RunState::kRefused
+                   : is_known ? last_known(f.record)
+                              : RunState::kUnknown;
     status.is_last_known = !is_refused;
     status.detail = describe(*f.foreign);
     return status;
@@ -183,7 +194,8 @@ RunStatus assess(RunFacts facts) {
   if (f.is_recorded_only) {
     status.state = RunState::kNotSubmitted;
     status.detail =
-        "its directory was made, but dlrun was ended before it sent the job, or is about to; submit it again";
+        "its directory was made, but dlrun was ended before it sent the job, or is about to; "
+        "submit it again";
     return status;
   }
   if (f.submission && f.submission->state == Submission::State::kRefused) {
@@ -197,13 +209,16 @@ RunStatus assess(RunFacts facts) {
   }
   if (!f.unreachable.empty()) {
     status.is_last_known = true;
-    const bool is_open = f.submission && f.submission->state == Submission::State::kIntent && !f.claim;
+    const bool is_open =
+        f.submission && f.submission->state == Submission::State::kIntent && !f.claim;
     status.state = is_open ? RunState::kUnknown : last_known(f.record);
     status.detail =
-        is_open ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable) : f.unreachable;
+        is_open ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable)
+                : f.unreachable;
     return status;
   }
-  if (f.submission && f.submission->state == Submission::State::kIntent && !job && f.is_being_submitted) {
+  if (f.submission && f.submission->state == Submission::State::kIntent && !job &&
+      f.is_being_submitted) {
     status.state = RunState::kPending;
     status.detail = "it is being submitted, and Slurm has not answered yet";
     return status;
@@ -213,10 +228,11 @@ RunStatus assess(RunFacts facts) {
     if (!f.submission->task) {
       status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
     } else {
-      status.detail = fmt::format("{}; `dlrun resubmit` of the sweep submits what is missing",
-                                  f.submission->token.empty()
-                                      ? "it was not submitted: the submission ended before its array's turn"
-                                      : "the submission of its array was interrupted, and Slurm knows no job of it");
+      status.detail = fmt::format(
+          "{}; `dlrun resubmit` of the sweep submits what is missing",
+          f.submission->token.empty()
+              ? "it was not submitted: the submission ended before its array's turn"
+              : "the submission of its array was interrupted, and Slurm knows no job of it");
     }
     return status;
   }
@@ -229,10 +245,11 @@ RunStatus assess(RunFacts facts) {
   if (!f.was_asked) {
     status.detail = "its files name no job";
   } else if (status.job.cluster == kLocalCluster) {
-    status.detail =
-        fmt::format("it ran on {}, and only there can be seen whether it goes on", host_of_local_job(status.job.id));
+    status.detail = fmt::format("it ran on {}, and only there can be seen whether it goes on",
+                                host_of_local_job(status.job.id));
   } else {
-    status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end", status.job.id);
+    status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end",
+                                status.job.id);
     if (!f.accounting.empty()) status.detail += fmt::format(" (accounting: {})", f.accounting);
   }
   return status;
@@ -249,7 +266,9 @@ class Refusing final : public Executor {
   Result<std::string> test(const SubmitRequest&) override { return tl::unexpected(why_); }
 
  private:
-  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override { return tl::unexpected(why_); }
+  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
+    return tl::unexpected(why_);
+  }
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
     return tl::unexpected(why_);
   }
@@ -261,15 +280,20 @@ class Refusing final : public Executor {
 }  // namespace
 
 RunInspector::RunInspector(const Env& env, KnownServers servers)
-    : env_(env), known_servers_(std::move(servers)), slurm_(make_slurm_cli(env)), local_(make_local(env)) {}
+    : env_(env),
+      known_servers_(std::move(servers)),
+      slurm_(make_slurm_cli(env)),
+      local_(make_local(env)) {}
 
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
-    foreign_ = std::make_unique<Refusing>(Error{Errc::kUsage, fmt::format("it is {}", describe(*facts.foreign))});
+    foreign_ = std::make_unique<Refusing>(
+        Error{Errc::kUsage, fmt::format("it is {}", describe(*facts.foreign))});
     return *foreign_;
   }
   const auto job = job_of(facts);
-  if ((job && job->cluster == kLocalCluster) || (facts.submission && facts.submission->job.cluster == kLocalCluster))
+  if ((job && job->cluster == kLocalCluster) ||
+      (facts.submission && facts.submission->job.cluster == kLocalCluster))
     return *local_;
   return executor_of(facts.submission ? facts.submission->server : std::nullopt);
 }
@@ -280,7 +304,8 @@ Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
     if (known == *server) return *executor;
   }
   auto listed = known_servers_.find(*server);
-  auto executor = listed ? make_slurmrestd(env_, std::move(*listed)) : std::make_unique<Refusing>(listed.error());
+  auto executor = listed ? make_slurmrestd(env_, std::move(*listed))
+                         : std::make_unique<Refusing>(listed.error());
   return *servers_.emplace_back(*server, std::move(executor)).second;
 }
 
@@ -299,23 +324,26 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
   facts.record = std::move(*record);
   if (facts.submission && !facts.record.has_events)
-    facts.was_cancelled =
-        is_marked_cancelled(run) || (facts.submission->task && is_marked_cancelled(run.parent_path()));
+    facts.was_cancelled = is_marked_cancelled(run) ||
+                          (facts.submission->task && is_marked_cancelled(run.parent_path()));
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
-    facts.is_recorded_only =
-        std::filesystem::exists(run / "job.sh", error) || std::filesystem::exists(run / "spec.yaml", error);
+    facts.is_recorded_only = std::filesystem::exists(run / "job.sh", error) ||
+                             std::filesystem::exists(run / "spec.yaml", error);
     if (facts.is_recorded_only) return facts;
     if (!std::filesystem::exists(run, error) && !error) {
-      return fail(Errc::kNotFound, "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it",
+      return fail(Errc::kNotFound,
+                  "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it",
                   run.string());
     }
-    return fail(Errc::kNotFound, "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
+    return fail(Errc::kNotFound,
+                "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
   }
   return facts;
 }
 
-Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age) {
+Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
+                                        std::chrono::milliseconds max_age) {
   auto all = inspect_all({&run, 1}, max_age);
   return std::move(all.front());
 }
@@ -420,8 +448,8 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
   return status;
 }
 
-std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::filesystem::path> runs,
-                                                         std::chrono::milliseconds max_age) {
+std::vector<Result<RunStatus>> RunInspector::inspect_all(
+    std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
   // Sweeps become their points, so that all share one question.
   struct Part {
     std::size_t first = 0, count = 1;
@@ -456,7 +484,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
     } else {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(part.first);
       const std::vector<Result<RunStatus>> points(
-          std::make_move_iterator(begin), std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
+          std::make_move_iterator(begin),
+          std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
       result.emplace_back(sum_up_points(points));
       if (auto owner = foreign_owner(runs[result.size() - 1])) {
         result.back()->detail += "; " + describe(*owner);
@@ -469,10 +498,12 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(std::span<const std::fi
 
 namespace {
 
-/// A leader on this machine that is gone without a word will not write the end: whoever notices first does.
+/// A leader on this machine that is gone without a word will not write the end: whoever notices
+/// first does.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
-  if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id)) return;
+  if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id))
+    return;
   constexpr const char* kMessage = "its leader is gone and left no word";
   constexpr int kCode = 1;  // which signal it was nobody knows any more
   if (auto record = write_lost_end(run, kCode, kMessage); record) {
@@ -487,10 +518,11 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
 
 }  // namespace
 
-std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::filesystem::path> runs,
-                                                           std::chrono::milliseconds max_age) {
+std::vector<Result<RunStatus>> RunInspector::inspect_plain(
+    std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
   std::map<std::filesystem::path, Result<Submission>> settled_arrays;
-  const auto settled_once = [&](const std::filesystem::path& run, const RunFacts& one) -> Result<Submission> {
+  const auto settled_once = [&](const std::filesystem::path& run,
+                                const RunFacts& one) -> Result<Submission> {
     const Submission& submission = *one.submission;
     if (!submission.task) return settle(run, submission, executor_of(one));
     const auto known = settled_arrays.find(run.parent_path());
@@ -531,7 +563,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
     const auto answer = executor->query(asked, max_age);
     std::map<std::pair<std::string, std::string>, const JobReport*> reports;
     if (answer) {
-      for (const auto& report : answer->reports) reports[{report.job.cluster, report.job.id}] = &report;
+      for (const auto& report : answer->reports)
+        reports[{report.job.cluster, report.job.id}] = &report;
     }
     for (auto& one : facts) {
       if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
@@ -555,8 +588,10 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(std::span<const std::
       result.emplace_back(tl::unexpected(one.error()));
       continue;
     }
-    if (!one->record.ended && one->was_asked && (!one->report || one->report->phase == JobPhase::kEnded)) {
-      // The job may have ended between our reading and our asking: its last words count more than its absence.
+    if (!one->record.ended && one->was_asked &&
+        (!one->report || one->report->phase == JobPhase::kEnded)) {
+      // The job may have ended between our reading and our asking: its last words count more than
+      // its absence.
       if (auto again = read_events(runs[i]); again) one->record = std::move(*again);
       take_lost_end(runs[i], *one);
     }

@@ -33,7 +33,8 @@ enum class RunState {
   kUnknown,  ///< nobody who is left knows
 };
 
-/// The word in every output: not_submitted, refused, pending, running, completed, failed, cancelled, timeout, unknown.
+/// The word in every output: not_submitted, refused, pending, running, completed, failed,
+/// cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
 /// True for states that no waiting will change.
 [[nodiscard]] bool is_final(RunState state);
@@ -44,13 +45,14 @@ struct RunFacts {
   std::optional<Claim> claim;
   RunRecord record;
   std::optional<JobReport> report;  ///< nothing: not asked, or nobody knows the job
-  std::string unreachable;          ///< why the controller did not answer; empty: it did, or was not asked
-  std::string accounting;           ///< why accounting did not answer
+  std::string unreachable;  ///< why the controller did not answer; empty: it did, or was not asked
+  std::string accounting;   ///< why accounting did not answer
   bool is_being_submitted = false;  ///< somebody was at it before the job was looked for
-  bool is_recorded_only = false;    ///< its directory is there, and nothing says that anything was sent
-  bool was_cancelled = false;       ///< `dlrun cancel` ended it, or its array, before it started
-  bool was_asked = false;           ///< the executor was asked for the job and answered
-  std::optional<Owner> foreign;     ///< the other user whose run it is; then its files alone are known
+  bool is_recorded_only =
+      false;                   ///< its directory is there, and nothing says that anything was sent
+  bool was_cancelled = false;  ///< `dlrun cancel` ended it, or its array, before it started
+  bool was_asked = false;      ///< the executor was asked for the job and answered
+  std::optional<Owner> foreign;  ///< the other user whose run it is; then its files alone are known
 };
 
 /// How many points of a sweep are in which state.
@@ -62,9 +64,10 @@ struct SweepCounts {
 
 struct RunStatus {
   RunState state = RunState::kUnknown;
-  std::string detail;          ///< a sentence for people: why, or what is going on
-  bool is_last_known = false;  ///< the controller is unreachable, or not asked for a foreign run: known before
-  JobId job;                   ///< of a sweep: its first array's
+  std::string detail;  ///< a sentence for people: why, or what is going on
+  bool is_last_known =
+      false;  ///< the controller is unreachable, or not asked for a foreign run: known before
+  JobId job;  ///< of a sweep: its first array's
   RunFacts facts;
   std::optional<SweepCounts> sweep;  ///< of a sweep; then facts say nothing
 };
@@ -78,8 +81,8 @@ struct RunStatus {
 /// "6 points: 4 completed, 1 failed, 1 running"
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
-/// What its points' states make a sweep: running while some have ended and others not; completed where all are; failed
-/// where one is, once none goes on.
+/// What its points' states make a sweep: running while some have ended and others not; completed
+/// where all are; failed where one is, once none goes on.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
 [[nodiscard]] RunStatus assess(RunFacts facts);
@@ -95,32 +98,36 @@ struct RunStatus {
 /// Asks about runs. One query serves all runs of a call.
 class RunInspector {
  public:
-  /// servers: those that a run may have been submitted through. A run that names another is not asked about.
+  /// servers: those that a run may have been submitted through. A run that names another is not
+  /// asked about.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
-  /// Reads the run's files, settles an open submission, asks the executor where the files do not say that the run is
-  /// over. An executor that cannot be asked is part of the answer, not an error. Of a foreign run only the files are
-  /// read.
-  /// max_age: how old the executor's answer may be, when others of the user's processes ask as well.
-  [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run, std::chrono::milliseconds max_age = {});
-  /// The same for many; one that cannot be read has its own error. A sweep is the sum of its points, each the last run
-  /// that it was submitted again as; an array's outcome is settled once for all its points.
-  [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(std::span<const std::filesystem::path> runs,
-                                                           std::chrono::milliseconds max_age = {});
+  /// Reads the run's files, settles an open submission, asks the executor where the files do not
+  /// say that the run is over. An executor that cannot be asked is part of the answer, not an
+  /// error. Of a foreign run only the files are read. max_age: how old the executor's answer may
+  /// be, when others of the user's processes ask as well.
+  [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
+                                          std::chrono::milliseconds max_age = {});
+  /// The same for many; one that cannot be read has its own error. A sweep is the sum of its
+  /// points, each the last run that it was submitted again as; an array's outcome is settled once
+  /// for all its points.
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
+      std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {});
 
   /// Only what the files say: no process, no network.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
-  /// Returns the executor that the run was submitted through. For a foreign run it is one whose every call fails. The
-  /// reference is valid until the next call.
+  /// Returns the executor that the run was submitted through. For a foreign run it is one whose
+  /// every call fails. The reference is valid until the next call.
   [[nodiscard]] Executor& executor_of(const RunFacts& facts);
-  /// Returns the executor for a new job: the slurmrestd, or Slurm's own commands where server is empty. For a server
-  /// that the configuration does not list every call fails with kInvalid, and nothing is sent.
+  /// Returns the executor for a new job: the slurmrestd, or Slurm's own commands where server is
+  /// empty. For a server that the configuration does not list every call fails with kInvalid, and
+  /// nothing is sent.
   [[nodiscard]] Executor& executor_of(const std::optional<RestServer>& server);
 
  private:
-  [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(std::span<const std::filesystem::path> runs,
-                                                             std::chrono::milliseconds max_age);
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
+      std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
 
   Env env_;
   KnownServers known_servers_;

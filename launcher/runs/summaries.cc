@@ -16,7 +16,8 @@ constexpr std::string_view kHead = "dlrun summaries 1\n";
 constexpr std::size_t kLargestFile = 64U << 20U;
 
 std::string stamp_of(const struct stat& events) {
-  return fmt::format("{} {} {}.{:09}", events.st_ino, events.st_size, events.st_mtim.tv_sec, events.st_mtim.tv_nsec);
+  return fmt::format("{} {} {}.{:09}", events.st_ino, events.st_size, events.st_mtim.tv_sec,
+                     events.st_mtim.tv_nsec);
 }
 
 /// Cuts the text before the next tab, or what is left, off the front of line.
@@ -49,7 +50,8 @@ RunSummaries RunSummaries::beside(const RunIndex& index) {
   return summaries;
 }
 
-std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run, const struct stat& events) const {
+std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run,
+                                                    const struct stat& events) const {
   const auto found = known_.find(run.path.native());
   if (found == known_.end()) return std::nullopt;
   std::string_view line = found->second;
@@ -62,7 +64,8 @@ std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run, const
 }
 
 void RunSummaries::keep(const IndexEntry& run, const struct stat& events, Row row) {
-  const auto line = fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.matters);
+  const auto line =
+      fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.matters);
   const std::array<std::string_view, 4> parts{run.path.native(), row.job, row.state, row.matters};
   for (const auto part : parts) {
     if (part.find_first_of("\t\n") != std::string_view::npos) return;
@@ -78,7 +81,8 @@ void RunSummaries::save() const {
     if (kept_.contains(std::string(path)) || !std::filesystem::exists(path, gone)) continue;
     text.append(path).append(1, '\t').append(line).append(1, '\n');
   }
-  for (const auto& [path, line] : kept_) text.append(path).append(1, '\t').append(line).append(1, '\n');
+  for (const auto& [path, line] : kept_)
+    text.append(path).append(1, '\t').append(line).append(1, '\n');
   if (text.size() <= kLargestFile) static_cast<void>(write_file_atomic(file_, text));
 }
 

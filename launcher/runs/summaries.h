@@ -1,7 +1,7 @@
 #pragma once
-// A cache of the rows that `dlrun ls` shows of runs that have ended: the list of 10,000 runs then costs one file and
-// one stat a run, not five files a run. It lies beside the user's index, is written by `ls` alone, and can be deleted
-// at any time.
+// A cache of the rows that `dlrun ls` shows of runs that have ended: the list of 10,000 runs then
+// costs one file and one stat a run, not five files a run. It lies beside the user's index, is
+// written by `ls` alone, and can be deleted at any time.
 
 #include <sys/stat.h>
 
@@ -23,7 +23,8 @@ class RunSummaries {
     std::string job, state, matters;
   };
 
-  /// Reads the cache beside the index. It is empty where its file is missing, damaged, or not the caller's.
+  /// Reads the cache beside the index. It is empty where its file is missing, damaged, or not the
+  /// caller's.
   [[nodiscard]] static RunSummaries beside(const RunIndex& index);
 
   /// The row, if the run's events.jsonl is still the file that it was made of.

@@ -25,7 +25,9 @@ std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const 
 }  // namespace
 
 bool less_is_better(std::string_view result) {
-  const auto names = [&](std::string_view word) { return result.find(word) != std::string_view::npos; };
+  const auto names = [&](std::string_view word) {
+    return result.find(word) != std::string_view::npos;
+  };
   return names("loss") || names("error") || names("seconds");
 }
 
@@ -47,7 +49,8 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   sweep.arrays = count_of(*json, "arrays").value_or(0);
   sweep.max_parallel = json_read::integer(*json, "max_parallel");
   const auto keys = json->find("keys"), points = json->find("points");
-  if (keys == json->end() || points == json->end() || !keys->is_array() || !points->is_array()) return damaged();
+  if (keys == json->end() || points == json->end() || !keys->is_array() || !points->is_array())
+    return damaged();
   for (const auto& key : *keys) {
     if (!key.is_string()) return damaged();
     sweep.keys.push_back(key.get<std::string>());
@@ -62,7 +65,8 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     point.array = *array;
     point.task = *task;
     for (const auto& value : *values)
-      point.values.push_back(value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt);
+      point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
+                                               : std::nullopt);
   }
   // Each array has a point, so that a number without points behind it costs nobody anything.
   if (sweep.points.empty() || sweep.arrays > sweep.points.size()) return damaged();
@@ -87,21 +91,24 @@ std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t
   return sweep / fmt::format("array-{}", array);
 }
 
-std::filesystem::path point_path(const std::filesystem::path& sweep, const SweepRecord::Point& point) {
+std::filesystem::path point_path(const std::filesystem::path& sweep,
+                                 const SweepRecord::Point& point) {
   return array_path(sweep, point.array) / std::to_string(point.task);
 }
 
 std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point) {
   std::string text;
   for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-    if (point.values[i]) text += fmt::format("{}{}={}", text.empty() ? "" : " ", sweep.keys[i], *point.values[i]);
+    if (point.values[i])
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", sweep.keys[i], *point.values[i]);
   }
   return text;
 }
 
 std::optional<std::filesystem::path> sweep_of_point(const std::filesystem::path& point) {
   const auto array = point.parent_path();
-  if (!parse_int(point.filename().string()) || !array.filename().string().starts_with("array-")) return std::nullopt;
+  if (!parse_int(point.filename().string()) || !array.filename().string().starts_with("array-"))
+    return std::nullopt;
   return is_sweep(array.parent_path()) ? std::optional(array.parent_path()) : std::nullopt;
 }
 
@@ -118,12 +125,13 @@ Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
 
 namespace {
 
-/// A point of one user does not go on as a run of another: its owner could name any run, the caller's among them.
+/// A point of one user does not go on as a run of another: its owner could name any run, the
+/// caller's among them.
 bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
   struct stat of_a {
   }, of_b{};
-  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 && of_a.st_uid == of_b.st_uid &&
-         !S_ISLNK(of_b.st_mode);
+  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 &&
+         of_a.st_uid == of_b.st_uid && !S_ISLNK(of_b.st_mode);
 }
 
 }  // namespace

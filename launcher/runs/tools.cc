@@ -25,19 +25,26 @@ constexpr std::string_view kTemporary = ".tmp-";
 Result<> copy_verified(const std::filesystem::path& from, const std::filesystem::path& to,
                        const std::string& expected) {
   const auto source = open_untrusted(from, Links::kFollow);
-  if (!source) return fail(source.error().code, "{}; it belongs beside dlrun", source.error().message);
-  const std::filesystem::path temporary = fmt::format("{}{}{}", to.string(), kTemporary, random_hex(8));
-  UniqueFd target(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
-  if (!target.is_open()) return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
+  if (!source)
+    return fail(source.error().code, "{}; it belongs beside dlrun", source.error().message);
+  const std::filesystem::path temporary =
+      fmt::format("{}{}{}", to.string(), kTemporary, random_hex(8));
+  UniqueFd target(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
+  if (!target.is_open())
+    return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
   const auto copy = [&]() -> Result<> {
-    const auto hash = sha256_of_stream(source->get(), from.string(), [&](std::string_view bytes) -> Result<> {
-      if (auto written = write_all(target.get(), bytes); !written) return within(temporary.string(), written.error());
-      return {};
-    });
+    const auto hash =
+        sha256_of_stream(source->get(), from.string(), [&](std::string_view bytes) -> Result<> {
+          if (auto written = write_all(target.get(), bytes); !written)
+            return within(temporary.string(), written.error());
+          return {};
+        });
     if (!hash) return tl::unexpected(hash.error());
     if (*hash != expected) {
       return fail(Errc::kInvalid,
-                  "{}: is not the program that this dlrun was built with (SHA-256 {}, expected {}); install the "
+                  "{}: is not the program that this dlrun was built with (SHA-256 {}, expected "
+                  "{}); install the "
                   "three programs together",
                   from.string(), *hash, expected);
     }
@@ -56,14 +63,17 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
 
 Result<> check_owner(const std::filesystem::path& folder) {
   struct stat info {};
-  if (::lstat(folder.c_str(), &info) != 0) return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+  if (::lstat(folder.c_str(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Errc::kInvalid, "{}: is not a directory of yours; choose another runs directory with --runs",
+    return fail(Errc::kInvalid,
+                "{}: is not a directory of yours; choose another runs directory with --runs",
                 folder.string());
   }
   if ((info.st_mode & 022U) != 0) {
     return fail(Errc::kInvalid,
-                "{}: others may write it (mode {:04o}), and your jobs would execute what they put there; chmod go-w it",
+                "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
+                "there; chmod go-w it",
                 folder.string(), info.st_mode & 07777U);
   }
   return {};
@@ -114,15 +124,17 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
       const bool is_shared = (info.st_mode & 022U) != 0 && (info.st_mode & S_ISVTX) == 0;
       if (is_shared) {
         return fmt::format(
-            "{}: others may rename and replace what lies there (mode {:04o}, no sticky bit), your runs and the "
+            "{}: others may rename and replace what lies there (mode {:04o}, no sticky bit), your "
+            "runs and the "
             "programs "
             "that your jobs execute among it; chmod +t {} forbids it",
             folder.string(), info.st_mode & 07777U, folder.string());
       }
-      if (info.st_uid != ::geteuid() && info.st_uid != 0 && (info.st_mode & S_ISVTX) == 0 && folder != "/" &&
-          folder == std::filesystem::weakly_canonical(runs_dir, error)) {
+      if (info.st_uid != ::geteuid() && info.st_uid != 0 && (info.st_mode & S_ISVTX) == 0 &&
+          folder != "/" && folder == std::filesystem::weakly_canonical(runs_dir, error)) {
         return fmt::format(
-            "{}: belongs to user {}, who may rename and replace what lies there, your runs and the programs that your "
+            "{}: belongs to user {}, who may rename and replace what lies there, your runs and the "
+            "programs that your "
             "jobs execute among it",
             folder.string(), owner_of(info.st_uid).name);
       }
@@ -132,7 +144,8 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
   return std::nullopt;
 }
 
-Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir, const ToolSet& tools) {
+Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir,
+                     const ToolSet& tools) {
   const auto folder = tools_directory(runs_dir, tools);
   for (const auto& made : {folder.parent_path(), folder}) {
     DLRUN_TRY(make_private_directories(made));
@@ -141,7 +154,8 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
   struct statvfs filesystem {};
   if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {
     return fail(Errc::kIo,
-                "{}: the file system is mounted noexec, so no program can be started from it; choose another runs "
+                "{}: the file system is mounted noexec, so no program can be started from it; "
+                "choose another runs "
                 "directory with --runs or DLRUN_RUNS",
                 runs_dir.string());
   }

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t kLargestConfig = 1U << 20U;
 
-/// Slurm binds GPUs to tasks and says by these which; a preset that guessed over them would take others' GPUs.
+/// Slurm binds GPUs to tasks and says by these which; a preset that guessed over them would take
+/// others' GPUs.
 constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                                      "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
 
@@ -46,7 +47,8 @@ int why_closed(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<Diagnostic> closed_folders(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
+std::vector<Diagnostic> closed_folders(std::string_view folder,
+                                       const std::vector<std::filesystem::path>& dirs) {
   std::vector<Diagnostic> closed;
   for (const auto& dir : dirs) {
     const int error = why_closed(dir / folder);
@@ -95,7 +97,8 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   }
   if (!is_found) return std::nullopt;
   auto document = parse_yaml(file.text);
-  if (!document) return fail_with(document.error().line, document.error().column, document.error().message);
+  if (!document)
+    return fail_with(document.error().line, document.error().column, document.error().message);
   file.document = std::move(*document);
   return file;
 }
@@ -104,7 +107,8 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
                                                 const std::vector<std::filesystem::path>& dirs) {
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);
   const auto files = embedded_files();
-  const auto own = std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == relative; });
+  const auto own = std::find_if(files.begin(), files.end(),
+                                [&](const auto& file) { return file.name == relative; });
   if (own == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
     if (why_closed(dir / folder) != 0) continue;
@@ -116,18 +120,21 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
   return own->text;
 }
 
-std::vector<std::string> config_names(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
+std::vector<std::string> config_names(std::string_view folder,
+                                      const std::vector<std::filesystem::path>& dirs) {
   std::vector<std::string> names;
   const auto add = [&](std::vector<std::string> more) {
     std::sort(more.begin(), more.end());
     for (std::string& name : more) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
     }
   };
   for (const auto& dir : dirs) {
     std::vector<std::string> found;
     std::error_code error;
-    for (std::filesystem::directory_iterator at(dir / folder, error), end; !error && at != end; at.increment(error)) {
+    for (std::filesystem::directory_iterator at(dir / folder, error), end; !error && at != end;
+         at.increment(error)) {
       if (at->path().extension() == ".yaml") found.push_back(at->path().stem().string());
     }
     add(std::move(found));
@@ -141,7 +148,8 @@ std::vector<std::string> config_names(std::string_view folder, const std::vector
   return names;
 }
 
-Preset read_preset(const ConfigFile& file, std::string_view name, std::vector<Diagnostic>& diagnostics) {
+Preset read_preset(const ConfigFile& file, std::string_view name,
+                   std::vector<Diagnostic>& diagnostics) {
   Preset preset;
   preset.name = name;
   preset.source = file.source;

@@ -28,7 +28,8 @@ bool may_have_gpus(const JobSpec& spec) {
   if (r.gpus_per_task) return r.gpus_per_task->count > 0;
   if (r.gpus_per_node || r.gres) return gpus_per_node(spec) > 0;
   const auto tells_of_gpus = [](const SlurmOption& option) {
-    return option.name.starts_with("gpu") || (option.value && option.value->find("gpu") != std::string::npos);
+    return option.name.starts_with("gpu") ||
+           (option.value && option.value->find("gpu") != std::string::npos);
   };
   return r.exclusive || std::any_of(spec.slurm.begin(), spec.slurm.end(), tells_of_gpus) ||
          std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), tells_of_gpus);
@@ -60,7 +61,8 @@ std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
   const Resources& r = spec.resources;
   if (r.tasks_per_node) return r.tasks_per_node;
   if (r.ntasks) {
-    if (r.nodes && r.nodes->min == r.nodes->max && *r.ntasks % r.nodes->min == 0) return *r.ntasks / r.nodes->min;
+    if (r.nodes && r.nodes->min == r.nodes->max && *r.ntasks % r.nodes->min == 0)
+      return *r.ntasks / r.nodes->min;
     return std::nullopt;
   }
   if (r.gpus_per_node && r.gpus_per_node->count > 0) return r.gpus_per_node->count;

@@ -11,15 +11,16 @@
 
 namespace dlrun {
 
-/// The container runtime that `auto` or silence means: the site's where there is an image, else none.
+/// The container runtime that `auto` or silence means: the site's where there is an image, else
+/// none.
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
-/// Ranks on each node as far as the spec fixes them: tasks_per_node, else gpus_per_node, else 1; nothing where only
-/// ntasks is given and the nodes do not divide it.
+/// Ranks on each node as far as the spec fixes them: tasks_per_node, else gpus_per_node, else 1;
+/// nothing where only ntasks is given and the nodes do not divide it.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
-/// Ranks that a preset's own launcher starts on each node: launch.nproc_per_node, else the node's GPUs, else 1; nothing
-/// where only the whole job's GPUs are given.
+/// Ranks that a preset's own launcher starts on each node: launch.nproc_per_node, else the node's
+/// GPUs, else 1; nothing where only the whole job's GPUs are given.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
 /// What retry.max is where only another key of retry is given.
@@ -31,7 +32,8 @@ inline constexpr std::int64_t kRetryMax = 3;
 
 /// GPUs of each node as far as the spec fixes them; 0 where it asks for none.
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// False where no key asks for GPUs: Slurm then hides them. Whole nodes (resources.exclusive) come with theirs.
+/// False where no key asks for GPUs: Slurm then hides them. Whole nodes (resources.exclusive) come
+/// with theirs.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

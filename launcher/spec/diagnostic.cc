@@ -27,7 +27,8 @@ constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the ca
   return at;
 }
 
-/// The line around the caret and the caret's own line: the same text as white space, tabs kept, then '^'.
+/// The line around the caret and the caret's own line: the same text as white space, tabs kept,
+/// then '^'.
 [[nodiscard]] std::pair<std::string, std::string> excerpt(std::string_view line, int column) {
   std::size_t caret = byte_of_column(line, column);
   std::string prefix;
@@ -53,7 +54,9 @@ constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the ca
     const std::string text = character == "\t" ? "\t" : printable(character);
     shown += text;
     if (i < caret)
-      under += character == "\t" ? "\t" : std::string(text.size() == character.size() ? 1 : text.size(), ' ');
+      under += character == "\t"
+                   ? "\t"
+                   : std::string(text.size() == character.size() ? 1 : text.size(), ' ');
     i = next;
   }
   return {shown + suffix, under + "^"};
@@ -80,7 +83,8 @@ std::string describe(const Origin& origin) {
       return "env " + origin.source;
     case Origin::Kind::kSet:
       if (shows_password(origin.source))
-        return fmt::format("--set {}=...", printable(origin.source.substr(0, origin.source.find('='))));
+        return fmt::format("--set {}=...",
+                           printable(origin.source.substr(0, origin.source.find('='))));
       return "--set " + printable(origin.source);
     case Origin::Kind::kSite: {
       const std::string name = std::filesystem::path(origin.source).stem().string();
@@ -97,8 +101,9 @@ std::string describe(const Origin& origin) {
 std::string format_diagnostic(const Diagnostic& diagnostic) {
   const bool is_error = diagnostic.severity == Diagnostic::Severity::kError;
   const bool is_site = diagnostic.where.kind == Origin::Kind::kSite;
-  std::string text = fmt::format("{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
-                                 is_error ? "error" : "warning", printable(diagnostic.message));
+  std::string text =
+      fmt::format("{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
+                  is_error ? "error" : "warning", printable(diagnostic.message));
   if (diagnostic.where.line > 0 && shows_password(diagnostic.line_text)) {
     text += fmt::format("{:>5} | {}\n", diagnostic.where.line, kLineNotShown);
   } else if (diagnostic.where.line > 0 && !diagnostic.line_text.empty()) {

@@ -20,7 +20,8 @@ struct Diagnostic {
 ///   exp.yaml:12:3: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?
 ///      12 |   gpus_per_nod: 8
 ///         |   ^
-/// Control characters in it are escaped; long lines are cut around the caret; one with a password is not shown.
+/// Control characters in it are escaped; long lines are cut around the caret; one with a password
+/// is not shown.
 [[nodiscard]] std::string format_diagnostic(const Diagnostic& diagnostic);
 
 /// All of them, in the order given.

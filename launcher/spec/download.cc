@@ -29,8 +29,9 @@ struct UrlParts {
   return parts;
 }
 
-/// Whether a user or a password stands in it. Also where it is not quite a url, so that it is not shown as a mistake:
-/// "https:/me:word@host/f", and "https://me:wo/rd@host/f", whose "wo" is no port.
+/// Whether a user or a password stands in it. Also where it is not quite a url, so that it is not
+/// shown as a mistake: "https:/me:word@host/f", and "https://me:wo/rd@host/f", whose "wo" is no
+/// port.
 [[nodiscard]] bool has_user(std::string_view url) {
   const auto at = url.find('@');
   if (at == std::string_view::npos) return false;
@@ -39,7 +40,8 @@ struct UrlParts {
   const std::string_view authority = parts.authority;
   if (authority.find('@') != std::string_view::npos) return true;
   const auto colon = authority.rfind(':');
-  if (colon == std::string_view::npos || authority.find(']', colon) != std::string_view::npos) return false;
+  if (colon == std::string_view::npos || authority.find(']', colon) != std::string_view::npos)
+    return false;
   return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
 }
 
@@ -52,14 +54,18 @@ struct UrlParts {
   const UrlParts parts = parts_of(url);
   if (has_user(url)) {
     return fail(Errc::kRefused,
-                "this url has a user or a password in it, which the record of every run would show; fetch that file "
+                "this url has a user or a password in it, which the record of every run would "
+                "show; fetch that file "
                 "into train.data.path by other means");
   }
   if (parts.scheme != "https" && parts.scheme != "http")
     return fail(Errc::kInvalid, "'{}' is no https:// or http:// url", printable(url));
-  const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (parts.authority.empty() || !parts.path.starts_with('/') || !is_plain || url.size() > kLongestUrl)
-    return fail(Errc::kInvalid, "'{}' is not a url that a file can be fetched from: https://HOST[:PORT]/PATH/FILE",
+  const bool is_plain =
+      std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (parts.authority.empty() || !parts.path.starts_with('/') || !is_plain ||
+      url.size() > kLongestUrl)
+    return fail(Errc::kInvalid,
+                "'{}' is not a url that a file can be fetched from: https://HOST[:PORT]/PATH/FILE",
                 printable(url));
   return {};
 }
@@ -68,11 +74,13 @@ struct UrlParts {
 
 bool shows_password(std::string_view text) {
   constexpr std::string_view kMark = "://";
-  for (auto mark = text.find(kMark); mark != std::string_view::npos; mark = text.find(kMark, mark + 1)) {
+  for (auto mark = text.find(kMark); mark != std::string_view::npos;
+       mark = text.find(kMark, mark + 1)) {
     std::size_t begin = mark;
     while (begin > 0 && std::isalpha(static_cast<unsigned char>(text[begin - 1])) != 0) --begin;
     const std::string_view scheme = text.substr(begin, mark - begin);
-    if (!scheme.starts_with("http") && !scheme.starts_with("ftp")) continue;  // docker://USER@REGISTRY has no password
+    if (!scheme.starts_with("http") && !scheme.starts_with("ftp"))
+      continue;  // docker://USER@REGISTRY has no password
     const std::string_view rest = text.substr(begin);
     if (has_user(rest.substr(0, rest.find_first_of(" \t\"'")))) return true;
   }
@@ -80,14 +88,18 @@ bool shows_password(std::string_view text) {
 }
 
 Result<Download> checked_download(Download download) {
-  if (download.url.empty()) return fail(Errc::kInvalid, "url is missing: where is the file to be fetched from?");
+  if (download.url.empty())
+    return fail(Errc::kInvalid, "url is missing: where is the file to be fetched from?");
   DLRUN_TRY(check_url(download.url));
   if (download.sha256.empty())
-    return fail(Errc::kInvalid, "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it");
-  std::transform(download.sha256.begin(), download.sha256.end(), download.sha256.begin(),
-                 [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return fail(Errc::kInvalid,
+                "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it");
+  std::transform(
+      download.sha256.begin(), download.sha256.end(), download.sha256.begin(),
+      [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (download.sha256.size() != kDigits || !from_hex(download.sha256))
-    return fail(Errc::kInvalid, "sha256 is '{}', expected {} hexadecimal digits", printable(download.sha256), kDigits);
+    return fail(Errc::kInvalid, "sha256 is '{}', expected {} hexadecimal digits",
+                printable(download.sha256), kDigits);
   if (download.file.empty()) {
     const std::string_view path = parts_of(download.url).path;
     const std::string_view name = path.substr(path.rfind('/') + 1);
@@ -97,9 +109,10 @@ Result<Download> checked_download(Download download) {
     download.file = name;
   }
   if (!is_file_name(download.file)) {
-    return fail(Errc::kInvalid,
-                "file is '{}', expected a name of at most {} bytes, without '/' and not starting with '.'",
-                printable(download.file), kLongestName);
+    return fail(
+        Errc::kInvalid,
+        "file is '{}', expected a name of at most {} bytes, without '/' and not starting with '.'",
+        printable(download.file), kLongestName);
   }
   return download;
 }

@@ -20,7 +20,8 @@ class Page {
   void heading(std::string_view text) { text_ += fmt::format("\n{}:\n", text); }
   void row(std::string_view text, std::string_view comment = "") {
     text_ += comment.empty() ? std::string(text)
-                             : fmt::format("{:<{}}# {}", text, std::max(kCommentColumn, text.size() + 2), comment);
+                             : fmt::format("{:<{}}# {}", text,
+                                           std::max(kCommentColumn, text.size() + 2), comment);
     text_ += '\n';
   }
   [[nodiscard]] std::string take() { return std::move(text_); }
@@ -29,7 +30,8 @@ class Page {
   std::string text_;
 };
 
-[[nodiscard]] const PartitionProfile* find_partition(const SiteProfile& site, std::string_view name) {
+[[nodiscard]] const PartitionProfile* find_partition(const SiteProfile& site,
+                                                     std::string_view name) {
   const auto found = site.partitions.find(name);
   return found == site.partitions.end() ? nullptr : &found->second;
 }
@@ -51,7 +53,8 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
   page.heading("resources");
   page.row(fmt::format("  nodes: {}", a.nodes.value_or(1)));
   const std::int64_t gpus = a.gpus_per_node ? a.gpus_per_node->count : 0;
-  page.row(fmt::format("  gpus_per_node: {}", a.gpus_per_node ? yaml_text(format_gpus(*a.gpus_per_node)) : "0"),
+  page.row(fmt::format("  gpus_per_node: {}",
+                       a.gpus_per_node ? yaml_text(format_gpus(*a.gpus_per_node)) : "0"),
            gpus == 0                  ? "TYPE:N for a type, such as a100:4"
            : site.gpu_style == "gres" ? "becomes --gres=gpu:N here"
                                       : "becomes --gpus-per-node");
@@ -61,23 +64,28 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
     page.row(fmt::format("  # tasks_per_node: {}", std::max<std::int64_t>(gpus, 1)),
              "ranks on each node; as many as GPUs, or 1, unless said");
   }
-  const PartitionProfile* partition = find_partition(site, a.partition.value_or(site.default_partition));
+  const PartitionProfile* partition =
+      find_partition(site, a.partition.value_or(site.default_partition));
   const std::int64_t tasks = a.tasks_per_node.value_or(std::max<std::int64_t>(gpus, 1));
   if (a.cpus_per_task) {
     page.row(fmt::format("  cpus_per_task: {}", *a.cpus_per_task));
   } else if (partition != nullptr && partition->cpus_per_node) {
-    page.row(fmt::format("  # cpus_per_task: {}", std::max<std::int64_t>(*partition->cpus_per_node / tasks, 1)),
+    page.row(fmt::format("  # cpus_per_task: {}",
+                         std::max<std::int64_t>(*partition->cpus_per_node / tasks, 1)),
              fmt::format("a node has {} CPUs", *partition->cpus_per_node));
   } else {
     page.row("  # cpus_per_task: 8", "for data loaders and threads");
   }
   page.row(a.mem ? "  mem: " + yaml_text(*a.mem) : "  # mem: 64G",
            a.mem ? "" : "of each node; the partition's default unless said");
-  page.row("  time: " + yaml_text(a.time.value_or("1h")), "the job is ended then; short ones start sooner");
+  page.row("  time: " + yaml_text(a.time.value_or("1h")),
+           "the job is ended then; short ones start sooner");
   if (a.partition) {
-    page.row("  partition: " + yaml_text(*a.partition), site.partitions.empty() ? "" : "of " + partition_names(site));
+    page.row("  partition: " + yaml_text(*a.partition),
+             site.partitions.empty() ? "" : "of " + partition_names(site));
   } else {
-    page.row("  # partition: " + yaml_text(site.default_partition.empty() ? "gpu" : site.default_partition),
+    page.row("  # partition: " +
+                 yaml_text(site.default_partition.empty() ? "gpu" : site.default_partition),
              site.partitions.empty() ? "`sinfo -s` lists them; Slurm takes its default unless said"
                                      : "of " + partition_names(site));
   }
@@ -95,7 +103,8 @@ void environment(Page& page, const InitAnswers& a) {
     return;
   }
   page.heading("environment");
-  if (!a.modules.empty()) page.row("  modules: " + flow_list(a.modules), "module load, in this order");
+  if (!a.modules.empty())
+    page.row("  modules: " + flow_list(a.modules), "module load, in this order");
   if (a.conda) page.row("  conda: " + yaml_text(*a.conda));
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
@@ -103,10 +112,11 @@ void environment(Page& page, const InitAnswers& a) {
 /// What the site's runtime takes, and where it comes from.
 [[nodiscard]] std::pair<std::string, std::string> example_image(std::string_view runtime) {
   constexpr std::string_view kName = "nvcr.io/nvidia/pytorch:24.05-py3";
-  if (runtime == "apptainer") return {"./image.sif", fmt::format("apptainer pull image.sif docker://{}", kName)};
+  if (runtime == "apptainer")
+    return {"./image.sif", fmt::format("apptainer pull image.sif docker://{}", kName)};
   if (runtime == "enroot")
-    return {"./image.sqsh",
-            fmt::format("enroot import -o image.sqsh docker://nvcr.io#{}", kName.substr(kName.find('/') + 1))};
+    return {"./image.sqsh", fmt::format("enroot import -o image.sqsh docker://nvcr.io#{}",
+                                        kName.substr(kName.find('/') + 1))};
   return {"nvcr.io#nvidia/pytorch:24.05-py3", fmt::format("run by {} here", runtime)};
 }
 
@@ -136,9 +146,11 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
 void launch(Page& page, const InitAnswers& a) {
   page.heading("launch");
   constexpr std::string_view kOfCommand = "once for each rank, word by word, in this file's folder";
-  page.row("  preset: " + yaml_text(a.preset.value_or("plain")), "torch, mpi, ...: `dlrun explain launch.preset`");
+  page.row("  preset: " + yaml_text(a.preset.value_or("plain")),
+           "torch, mpi, ...: `dlrun explain launch.preset`");
   if (a.command.empty()) {
-    page.row(R"yaml(  command: [sh, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'])yaml");
+    page.row(
+        R"yaml(  command: [sh, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'])yaml");
     page.row("  # command: [python, -u, train.py]", fmt::format("yours: {}", kOfCommand));
   } else {
     page.row("  command: " + flow_list(a.command), kOfCommand);
@@ -155,24 +167,28 @@ std::string runtime_of(const InitAnswers& answers, const SiteProfile& site) {
 InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
   if (!answers.name) answers.name = "hello";
   if (!answers.nodes) answers.nodes = 1;
-  const PartitionProfile* partition = find_partition(site, answers.partition.value_or(site.default_partition));
+  const PartitionProfile* partition =
+      find_partition(site, answers.partition.value_or(site.default_partition));
   if (!answers.gpus_per_node) {
     Gpus gpus;
     if (partition != nullptr) {
       gpus.count = partition->gpus_per_node.value_or(0);
       // A node of slices: one of them is a first job.
-      const bool is_sliced = std::any_of(partition->gpu_types.begin(), partition->gpu_types.end(),
-                                         [](const std::string& type) { return type.find("g.") != std::string::npos; });
+      const bool is_sliced =
+          std::any_of(partition->gpu_types.begin(), partition->gpu_types.end(),
+                      [](const std::string& type) { return type.find("g.") != std::string::npos; });
       if (is_sliced && gpus.count > 0) gpus = {partition->gpu_types.front(), 1};
     }
     answers.gpus_per_node = gpus;
   }
   if (!answers.time) {
     constexpr std::int64_t kHour = 3600;
-    const std::int64_t longest = partition != nullptr ? partition->max_time_seconds.value_or(kHour) : kHour;
+    const std::int64_t longest =
+        partition != nullptr ? partition->max_time_seconds.value_or(kHour) : kHour;
     answers.time = longest < kHour ? format_time_limit(longest) : "1h";
   }
-  if (answers.image && runtime_of(answers, site) == "apptainer") answers.image = apptainer_image(*answers.image);
+  if (answers.image && runtime_of(answers, site) == "apptainer")
+    answers.image = apptainer_image(*answers.image);
   return answers;
 }
 

@@ -13,17 +13,21 @@
 namespace dlrun {
 
 std::string_view why_not_variable(std::string_view name) {
-  if (!is_variable_name(name)) return "is not a variable's name: letters, digits and '_', not starting with a digit";
+  if (!is_variable_name(name))
+    return "is not a variable's name: letters, digits and '_', not starting with a digit";
   if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
     return "cannot be set: bash keeps it for itself";
   if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
-    return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and dlrun_";
+    return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and "
+           "dlrun_";
   constexpr std::string_view kOfSlurm = "SLURM_";
-  const bool is_of_job = std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
-    return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
-  });
+  const bool is_of_job =
+      std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
+        return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
+      });
   if (is_of_job)
-    return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say what it is to have";
+    return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say "
+           "what it is to have";
   return {};
 }
 
@@ -31,7 +35,8 @@ Result<Mount> ItemReader::mount(const YamlNode& item) const {
   return item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
 }
 
-Result<SecretSource> ItemReader::secret(const YamlNode& item, const std::vector<SecretSource>& before) const {
+Result<SecretSource> ItemReader::secret(const YamlNode& item,
+                                        const std::vector<SecretSource>& before) const {
   SecretSource secret;
   if (item.kind == YamlNode::Kind::kMap) {
     for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
@@ -44,7 +49,8 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item, const std::vector<
         if (!path) return tl::unexpected(path.error());
         secret.file = std::move(*path);
       } else {
-        return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file", printable(name->text));
+        return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file",
+                    printable(name->text));
       }
     }
     if (secret.name.empty() || secret.file.empty())
@@ -83,14 +89,15 @@ Result<Mount> ItemReader::checked(Mount mount) const {
                   fmt::join(known, " "));
     }
   }
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{{{"ro", "rw"},
-                                                                                     {"exec", "noexec"},
-                                                                                     {"suid", "nosuid"},
-                                                                                     {"dev", "nodev"},
-                                                                                     {"private", "shared"},
-                                                                                     {"private", "slave"},
-                                                                                     {"rprivate", "rshared"},
-                                                                                     {"rprivate", "rslave"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{
+      {{"ro", "rw"},
+       {"exec", "noexec"},
+       {"suid", "nosuid"},
+       {"dev", "nodev"},
+       {"private", "shared"},
+       {"private", "slave"},
+       {"rprivate", "rshared"},
+       {"rprivate", "rslave"}}};
   for (const auto& [one, other] : kOpposites) {
     const auto has = [&mount](std::string_view flag) {
       return std::find(mount.flags.begin(), mount.flags.end(), flag) != mount.flags.end();
@@ -106,7 +113,8 @@ Result<Mount> ItemReader::mount_of_text(const YamlNode& item) const {
   if (!text) return tl::unexpected(text.error());
   const auto parts = split(*text, ':');
   if (parts.size() > 3)
-    return fail(Errc::kInvalid, "'{}' has more than SOURCE:TARGET:FLAGS; a ':' in a path cannot be expressed",
+    return fail(Errc::kInvalid,
+                "'{}' has more than SOURCE:TARGET:FLAGS; a ':' in a path cannot be expressed",
                 printable(*text));
   Mount mount{std::string(parts[0]), parts.size() > 1 ? std::string(parts[1]) : "", {}};
   if (parts.size() > 1 && parts[1].empty()) return fail(Errc::kInvalid, "the target is empty");
@@ -138,15 +146,18 @@ Result<Mount> ItemReader::mount_of_map(const YamlNode& item) const {
     } else if (name->text == "flags") {
       mount.flags.push_back(*text);
     } else {
-      return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags", printable(name->text));
+      return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags",
+                  printable(name->text));
     }
   }
   return checked(std::move(mount));
 }
 
-Result<Download> ItemReader::download(const YamlNode& item, const std::vector<Download>& before) const {
+Result<Download> ItemReader::download(const YamlNode& item,
+                                      const std::vector<Download>& before) const {
   if (item.kind != YamlNode::Kind::kMap)
-    return fail(Errc::kInvalid, "expected {{url: https://..., sha256: ...}}, not {}", kind_name(item));
+    return fail(Errc::kInvalid, "expected {{url: https://..., sha256: ...}}, not {}",
+                kind_name(item));
   Download download;
   for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
     auto text = builder.text(layer, row, *value, "text");
@@ -170,7 +181,8 @@ Result<Download> ItemReader::download(const YamlNode& item, const std::vector<Do
   if (!checked) return checked;
   for (const Download& other : before) {
     if (other.file == checked->file)
-      return fail(Errc::kInvalid, "two downloads would be the file '{}'; give one of them another name with file",
+      return fail(Errc::kInvalid,
+                  "two downloads would be the file '{}'; give one of them another name with file",
                   printable(other.file));
   }
   return checked;

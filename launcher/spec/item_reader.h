@@ -1,5 +1,6 @@
 #pragma once
-// One item of a list whose items are more than words: a mount, a secret, a download. Private to the loading of specs.
+// One item of a list whose items are more than words: a mount, a secret, a download. Private to the
+// loading of specs.
 
 #include <string>
 #include <string_view>
@@ -12,16 +13,18 @@ namespace dlrun {
 /// Why the job's script cannot set this variable; empty where it can.
 [[nodiscard]] std::string_view why_not_variable(std::string_view name);
 
-/// Each fails with kInvalid, or with kRefused where the item holds a password: its line must not be shown.
-/// before: the items that stand before this one.
+/// Each fails with kInvalid, or with kRefused where the item holds a password: its line must not be
+/// shown. before: the items that stand before this one.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;
   const KeyRow& row;
 
   [[nodiscard]] Result<Mount> mount(const YamlNode& item) const;
-  [[nodiscard]] Result<SecretSource> secret(const YamlNode& item, const std::vector<SecretSource>& before) const;
-  [[nodiscard]] Result<Download> download(const YamlNode& item, const std::vector<Download>& before) const;
+  [[nodiscard]] Result<SecretSource> secret(const YamlNode& item,
+                                            const std::vector<SecretSource>& before) const;
+  [[nodiscard]] Result<Download> download(const YamlNode& item,
+                                          const std::vector<Download>& before) const;
 
  private:
   [[nodiscard]] Result<Mount> checked(Mount mount) const;

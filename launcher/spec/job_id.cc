@@ -13,11 +13,13 @@ constexpr std::size_t kLongestName = 255;
 constexpr std::string_view kDigits = "0123456789";
 
 bool is_number(std::string_view text, std::size_t most_digits) {
-  return !text.empty() && text.size() <= most_digits && text.find_first_not_of(kDigits) == std::string_view::npos;
+  return !text.empty() && text.size() <= most_digits &&
+         text.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
 bool is_name(std::string_view text) {
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
   return !text.empty() && text.size() <= kLongestName && text.front() != '-' &&
          text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
@@ -38,7 +40,8 @@ std::optional<LocalJob> parse_local_job(std::string_view text) {
     return std::nullopt;
   const auto pid = parse_int(parts[1]), start = parse_int(parts[2]);
   if (!pid || !start || *pid < 1 || *pid > std::numeric_limits<pid_t>::max()) return std::nullopt;
-  return LocalJob{std::string(parts[0]), static_cast<pid_t>(*pid), static_cast<std::uint64_t>(*start)};
+  return LocalJob{std::string(parts[0]), static_cast<pid_t>(*pid),
+                  static_cast<std::uint64_t>(*start)};
 }
 
 bool is_cluster_name(std::string_view text) {
@@ -50,14 +53,17 @@ bool is_cluster_name(std::string_view text) {
 Result<> check_job(const JobId& job) {
   if (job.cluster == kLocalCluster) {
     if (parse_local_job(job.id)) return {};
-    return fail(Errc::kInvalid, "'{}' is not the id of a job on this machine; expected HOST:PID:START",
+    return fail(Errc::kInvalid,
+                "'{}' is not the id of a job on this machine; expected HOST:PID:START",
                 printable(job.id));
   }
   if (!is_cluster_name(job.cluster))
     return fail(Errc::kInvalid, "'{}' is not the name of a cluster", printable(job.cluster));
   if (!is_slurm_job_id(job.id))
-    return fail(Errc::kInvalid, "'{}' is not the id of a Slurm job; expected a number such as 42, or 42_7 for a task",
-                printable(job.id));
+    return fail(
+        Errc::kInvalid,
+        "'{}' is not the id of a Slurm job; expected a number such as 42, or 42_7 for a task",
+        printable(job.id));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// The one place that says what a job's id and a cluster's name look like. Both are read from files that others may have
-// written, and then become words of a command line, parts of a URL and the target of a signal.
+// The one place that says what a job's id and a cluster's name look like. Both are read from files
+// that others may have written, and then become words of a command line, parts of a URL and the
+// target of a signal.
 
 #include <sys/types.h>
 
@@ -22,7 +23,8 @@ struct JobId {
   friend bool operator==(const JobId&, const JobId&) = default;
 };
 
-/// A job that runs on one machine without Slurm: with its start time a pid names a process for good.
+/// A job that runs on one machine without Slurm: with its start time a pid names a process for
+/// good.
 struct LocalJob {
   std::string host;
   pid_t pid = -1;
@@ -35,12 +37,12 @@ struct LocalJob {
 /// HOST:PID:START in its parts; nothing for any other text, and for 0, which is no process's pid.
 [[nodiscard]] std::optional<LocalJob> parse_local_job(std::string_view text);
 
-/// True for what can follow -M: names of letters, digits, '_', '.' and '-', separated by commas, none of which starts
-/// with '-'. The empty name is the default cluster.
+/// True for what can follow -M: names of letters, digits, '_', '.' and '-', separated by commas,
+/// none of which starts with '-'. The empty name is the default cluster.
 [[nodiscard]] bool is_cluster_name(std::string_view text);
 
-/// Fails with kInvalid where the id is not one that Slurm, or this machine for kLocalCluster, gives to a job, or where
-/// the cluster has no cluster's name. The message quotes the word printably.
+/// Fails with kInvalid where the id is not one that Slurm, or this machine for kLocalCluster, gives
+/// to a job, or where the cluster has no cluster's name. The message quotes the word printably.
 [[nodiscard]] Result<> check_job(const JobId& job);
 
 }  // namespace dlrun

@@ -48,28 +48,39 @@ namespace {
 struct TypeOf {
   const KeyRow& row;
   std::string operator()(std::monostate) const { return "not supported yet"; }
-  std::string operator()(Access<std::optional<std::string>>) const { return std::string(text_type(row.format)); }
+  std::string operator()(Access<std::optional<std::string>>) const {
+    return std::string(text_type(row.format));
+  }
   std::string operator()(Access<std::optional<std::int64_t>>) const { return "whole number"; }
   std::string operator()(Access<std::optional<double>>) const { return "number"; }
   std::string operator()(Access<std::optional<bool>>) const { return "true or false"; }
-  std::string operator()(Access<std::optional<NodeRange>>) const { return "number of nodes, or a range \"2-4\""; }
+  std::string operator()(Access<std::optional<NodeRange>>) const {
+    return "number of nodes, or a range \"2-4\"";
+  }
   std::string operator()(Access<std::optional<Gpus>>) const {
     return "number of GPUs: 4, a100:4 or {type: a100, count: 4}";
   }
   std::string operator()(Access<std::vector<std::string>>) const {
-    return row.path == "launch.command" ? "list of words"
-                                        : fmt::format("list, or a single one: {}", text_type(row.format));
+    return row.path == "launch.command"
+               ? "list of words"
+               : fmt::format("list, or a single one: {}", text_type(row.format));
   }
   std::string operator()(Access<NamedValues>) const { return "map of names and values"; }
   std::string operator()(Access<std::vector<SlurmOption>>) const {
     return "map of long option names: text, a list, or true for a bare option";
   }
-  std::string operator()(Access<std::vector<SecretSource>>) const { return "list of NAME or {name, file}"; }
+  std::string operator()(Access<std::vector<SecretSource>>) const {
+    return "list of NAME or {name, file}";
+  }
   std::string operator()(Access<std::vector<SweptKey>>) const {
     return "map of keys and lists of values; for random also {min, max, log}";
   }
-  std::string operator()(Access<std::vector<SweepPoint>>) const { return "list of maps of keys and values"; }
-  std::string operator()(Access<std::vector<Download>>) const { return "list of {url, sha256[, file][, bytes]}"; }
+  std::string operator()(Access<std::vector<SweepPoint>>) const {
+    return "list of maps of keys and values";
+  }
+  std::string operator()(Access<std::vector<Download>>) const {
+    return "list of {url, sha256[, file][, bytes]}";
+  }
   std::string operator()(Access<std::vector<Mount>>) const {
     return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
   }
@@ -100,9 +111,11 @@ struct TypeOf {
 [[nodiscard]] std::string nested(const KeyRow& row) {
   const auto names = split(row.path, '.');
   std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("{}{}: ", i == 0 ? "" : "{", names[i]);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{}: ", i == 0 ? "" : "{", names[i]);
   // Inside braces a comma or bracket would end a bare word.
-  const bool wants_quotes = names.size() > 1 && !row.example.starts_with('[') && !row.example.starts_with('{') &&
+  const bool wants_quotes = names.size() > 1 && !row.example.starts_with('[') &&
+                            !row.example.starts_with('{') &&
                             row.example.find_first_of(",[]{}") != std::string_view::npos;
   text += wants_quotes ? fmt::format("\"{}\"", row.example) : std::string(row.example);
   return text + std::string(names.size() - 1, '}');
@@ -118,8 +131,8 @@ KeyHelp describe_key(const KeyRow& row) {
 std::vector<const KeyRow*> keys_below(std::string_view section) {
   std::vector<const KeyRow*> rows;
   for (const KeyRow& row : spec_keys()) {
-    const bool is_below =
-        section.empty() || row.path == section || (row.path.starts_with(section) && row.path[section.size()] == '.');
+    const bool is_below = section.empty() || row.path == section ||
+                          (row.path.starts_with(section) && row.path[section.size()] == '.');
     if (is_below) rows.push_back(&row);
   }
   return rows;
@@ -129,11 +142,13 @@ namespace {
 
 /// The key above path that is a map of names; nullptr where there is none.
 [[nodiscard]] const KeyRow* map_above(std::string_view path) {
-  for (auto dot = path.rfind('.'); dot != std::string_view::npos && dot > 0; dot = path.rfind('.', dot - 1)) {
+  for (auto dot = path.rfind('.'); dot != std::string_view::npos && dot > 0;
+       dot = path.rfind('.', dot - 1)) {
     const KeyRow* row = find_key(path.substr(0, dot));
-    const bool is_map = row != nullptr && (std::holds_alternative<Access<NamedValues>>(row->field) ||
-                                           std::holds_alternative<Access<std::vector<SlurmOption>>>(row->field) ||
-                                           std::holds_alternative<Access<std::vector<SweptKey>>>(row->field));
+    const bool is_map =
+        row != nullptr && (std::holds_alternative<Access<NamedValues>>(row->field) ||
+                           std::holds_alternative<Access<std::vector<SlurmOption>>>(row->field) ||
+                           std::holds_alternative<Access<std::vector<SweptKey>>>(row->field));
     if (is_map) return row;
   }
   return nullptr;
@@ -143,8 +158,10 @@ namespace {
 
 std::string no_such_key(std::string_view path) {
   if (const KeyRow* map = map_above(path)) {
-    return fmt::format("'{}' is no key of its own, but a name in the map that the key '{}' is; see `dlrun explain {}`",
-                       printable(path), map->path, map->path);
+    return fmt::format(
+        "'{}' is no key of its own, but a name in the map that the key '{}' is; see `dlrun explain "
+        "{}`",
+        printable(path), map->path, map->path);
   }
   std::vector<std::string_view> names;
   for (const KeyRow& row : spec_keys()) names.push_back(row.path);

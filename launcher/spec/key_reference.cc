@@ -37,7 +37,8 @@ std::string key_reference_markdown() {
     const std::string_view of = top == row.path ? "" : top;
     if (of != section) {
       section = of;
-      text += fmt::format("\n## {}\n", section.empty() ? std::string("The run") : fmt::format("`{}`", section));
+      text += fmt::format("\n## {}\n",
+                          section.empty() ? std::string("The run") : fmt::format("`{}`", section));
     }
     const KeyHelp help = describe_key(row);
     text += fmt::format("\n**`{}`** {}  \n{}", row.path, row.help, help.type);

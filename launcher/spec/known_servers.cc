@@ -11,7 +11,8 @@ Result<RestServer> KnownServers::find(const RestServer& named) const {
   const RestServer* other_token = nullptr;
   std::vector<RestServer> listed;
   for (const std::string& name : site_names(config_dirs_)) {
-    for (RestServer& server : servers_of_site(name, config_dirs_, env_)) listed.push_back(std::move(server));
+    for (RestServer& server : servers_of_site(name, config_dirs_, env_))
+      listed.push_back(std::move(server));
   }
   for (const RestServer& server : listed) {
     if (server.url != named.url) continue;
@@ -20,19 +21,22 @@ Result<RestServer> KnownServers::find(const RestServer& named) const {
   }
   if (other_token != nullptr) {
     return fail(Errc::kInvalid,
-                "slurmrestd at {}: the token file {} is not the one that your configuration lists for it ({}); nothing "
+                "slurmrestd at {}: the token file {} is not the one that your configuration lists "
+                "for it ({}); nothing "
                 "is sent",
                 printable(named.url), printable(named.token_file),
                 other_token->token_file.empty() ? "none" : printable(other_token->token_file));
   }
-  const std::string token =
-      named.token_file.empty() ? "" : fmt::format(", token_file: \"{}\"", printable(named.token_file));
-  return fail(
-      Errc::kInvalid,
-      "slurmrestd at {0}: your configuration does not list it, and neither a run nor a spec alone may choose who "
-      "gets your token; nothing is sent. If it is your site's, put this line into a site file, such as "
-      "~/.config/dlrun/sites/NAME.yaml: slurmrestd: [{{url: \"{0}\"{1}}}]",
-      printable(named.url), token);
+  const std::string token = named.token_file.empty()
+                                ? ""
+                                : fmt::format(", token_file: \"{}\"", printable(named.token_file));
+  return fail(Errc::kInvalid,
+              "slurmrestd at {0}: your configuration does not list it, and neither a run nor a "
+              "spec alone may choose who "
+              "gets your token; nothing is sent. If it is your site's, put this line into a site "
+              "file, such as "
+              "~/.config/dlrun/sites/NAME.yaml: slurmrestd: [{{url: \"{0}\"{1}}}]",
+              printable(named.url), token);
 }
 
 }  // namespace dlrun

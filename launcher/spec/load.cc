@@ -33,20 +33,23 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
     auto document = parse_yaml(value.text);
     if (!document) {
-      builder.report(error_about(value.where, fmt::format("{}: {}", value.key, document.error().message)));
+      builder.report(
+          error_about(value.where, fmt::format("{}: {}", value.key, document.error().message)));
       continue;
     }
     for (YamlNode& node : document->nodes) {
       node.line = value.where.line;
       node.column = value.where.column;
     }
-    builder.apply_at(*document, document->root, value.key, {value.where.kind, value.where.source, "", "/", 0});
+    builder.apply_at(*document, document->root, value.key,
+                     {value.where.kind, value.where.source, "", "/", 0});
   }
 }
 
 /// The first point of a sweep, whatever is wrong with the sweep.
 [[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
-  const bool is_countable = count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
+  const bool is_countable =
+      count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
   const bool is_random = sweep.random && sweep.points.empty();
   const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
                                      [](const SweptKey& key) { return key.range.has_value(); });
@@ -61,14 +64,14 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   return point;
 }
 
-/// The document of one --set argument. A value in quotes, braces or brackets is YAML; any other is the text itself, so
-/// that no byte of it is special.
+/// The document of one --set argument. A value in quotes, braces or brackets is YAML; any other is
+/// the text itself, so that no byte of it is special.
 void apply_set(SpecBuilder& builder, const std::string& argument, const std::string& current_dir) {
   SpecSource source{Origin::Kind::kSet, argument, argument, current_dir, 0};
   const auto equals = argument.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return builder.report(
-        error_about({Origin::Kind::kSet, argument, 0, 0}, "expected KEY=VALUE, such as resources.nodes=4"));
+    return builder.report(error_about({Origin::Kind::kSet, argument, 0, 0},
+                                      "expected KEY=VALUE, such as resources.nodes=4"));
   }
   const std::string path = argument.substr(0, equals), value = argument.substr(equals + 1);
   source.column_shift = static_cast<int>(equals) + 1;
@@ -77,16 +80,17 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
     auto parsed = parse_yaml(value);
     if (!parsed) {
       const auto& problem = parsed.error();
-      return builder.report(
-          {Diagnostic::Severity::kError,
-           {Origin::Kind::kSet, argument, problem.line, problem.column + (problem.line == 1 ? source.column_shift : 0)},
-           problem.message,
-           line_of(argument, problem.line)});
+      return builder.report({Diagnostic::Severity::kError,
+                             {Origin::Kind::kSet, argument, problem.line,
+                              problem.column + (problem.line == 1 ? source.column_shift : 0)},
+                             problem.message,
+                             line_of(argument, problem.line)});
     }
     document = std::move(*parsed);
   } else {
     YamlNode node;
-    node.kind = value.empty() || value == "null" || value == "~" ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
+    node.kind = value.empty() || value == "null" || value == "~" ? YamlNode::Kind::kNull
+                                                                 : YamlNode::Kind::kScalar;
     node.is_plain = true;
     node.line = node.column = 1;
     node.text = value;
@@ -95,7 +99,8 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
   builder.apply_at(document, document.root, path, source);
 }
 
-/// SBATCH_ACCOUNT and its like, as sbatch itself would take them. Inside a job they are the outer job's.
+/// SBATCH_ACCOUNT and its like, as sbatch itself would take them. Inside a job they are the outer
+/// job's.
 void apply_environment(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
   if (env.has("SLURM_JOB_ID")) return;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
@@ -118,7 +123,8 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
-    for (Diagnostic& problem : closed_folders("sites", request.config_dirs)) builder.report(std::move(problem));
+    for (Diagnostic& problem : closed_folders("sites", request.config_dirs))
+      builder.report(std::move(problem));
   }
   if (builder.spec().site) {
     name = *builder.spec().site;
@@ -130,7 +136,9 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     // A job for another cluster (-M) is that cluster's.
     const std::string clusters = builder.spec().resources.clusters.value_or("");
     Diagnostics problems;
-    name = match_site(clusters.empty() ? request.cluster_name : clusters, request.config_dirs, problems).value_or(name);
+    name = match_site(clusters.empty() ? request.cluster_name : clusters, request.config_dirs,
+                      problems)
+               .value_or(name);
     for (Diagnostic& problem : problems) builder.report(std::move(problem));
   }
   auto site = apply_site(builder, name, request.config_dirs, request.current_dir.string());
@@ -138,9 +146,10 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     const auto names = site_names(request.config_dirs);
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     const auto similar = nearest(name, candidates);
-    builder.report(error_about(
-        origin, fmt::format("there is no site '{}'; {}", printable(name),
-                            similar ? fmt::format("did you mean '{}'?", *similar) : "known: " + join(names, " "))));
+    builder.report(
+        error_about(origin, fmt::format("there is no site '{}'; {}", printable(name),
+                                        similar ? fmt::format("did you mean '{}'?", *similar)
+                                                : "known: " + join(names, " "))));
     site.emplace();
     site->profile.name = name;
   }
@@ -152,7 +161,8 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 [[nodiscard]] Preset find_preset(SpecBuilder& builder, const LoadRequest& request) {
   auto& launch = builder.spec().launch;
   if (!launch.preset && !builder.refused().contains("launch.preset")) {
-    const bool has_command = !launch.command.empty() || builder.refused().contains("launch.command");
+    const bool has_command =
+        !launch.command.empty() || builder.refused().contains("launch.command");
     launch.preset = has_command ? "plain" : "trainer";
   }
   const std::string name = launch.preset.value_or("plain");
@@ -166,10 +176,10 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     const auto names = config_names("presets", request.config_dirs);
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     const auto similar = nearest(name, candidates);
-    problems.push_back(
-        error_about(builder.spec().origins["launch.preset"],
-                    fmt::format("launch.preset: there is no preset '{}'; {}", name,
-                                similar ? fmt::format("did you mean '{}'?", *similar) : "known: " + join(names, " "))));
+    problems.push_back(error_about(builder.spec().origins["launch.preset"],
+                                   fmt::format("launch.preset: there is no preset '{}'; {}", name,
+                                               similar ? fmt::format("did you mean '{}'?", *similar)
+                                                       : "known: " + join(names, " "))));
     preset.is_trainer = true;  // nothing more to say about a missing command
   }
   for (Diagnostic& problem : problems) builder.report(std::move(problem));
@@ -178,19 +188,23 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   if (preset.is_node_launcher && !resources.tasks_per_node && !resources.ntasks &&
       !is_refused("resources.tasks_per_node") && !is_refused("resources.ntasks")) {
     resources.tasks_per_node = 1;
-    builder.spec().origins["resources.tasks_per_node"] = {Origin::Kind::kPreset, preset.source, 0, 0};
+    builder.spec().origins["resources.tasks_per_node"] = {Origin::Kind::kPreset, preset.source, 0,
+                                                          0};
   }
   return preset;
 }
 
 /// A secret's value in another key would stand in the script.
-void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request, const LoadedSpec& loaded) {
+void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
+                              const LoadedSpec& loaded) {
   const auto check = [&](std::string_view text, const Origin& where) {
     for (const SecretSource& secret : builder.spec().environment.secrets) {
       if (uses_variable(text, secret.name)) {
         builder.report(error_about(
-            where, fmt::format("{} is a secret: its value must not reach the script; let the program read ${}",
-                               secret.name, secret.name)));
+            where,
+            fmt::format(
+                "{} is a secret: its value must not reach the script; let the program read ${}",
+                secret.name, secret.name)));
       }
     }
   };
@@ -198,7 +212,8 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request, 
   const auto check_file = [&](const std::string& name, const std::string& text) {
     const auto document = parse_yaml(text);
     if (!document) return;
-    for (const YamlNode& node : document->nodes) check(node.text, {Origin::Kind::kFile, name, node.line, node.column});
+    for (const YamlNode& node : document->nodes)
+      check(node.text, {Origin::Kind::kFile, name, node.line, node.column});
   };
   check_file(loaded.file, loaded.text);
   for (const SpecFile& base : loaded.bases) check_file(base.name, base.text);
@@ -213,10 +228,11 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
   if (is_slug(stem)) {
     builder.spec().name = stem;
   } else {
-    builder.report(
-        error_about({Origin::Kind::kFile, request.file, 0, 0},
-                    fmt::format("name is missing, and '{}' cannot serve: letters, digits, '.', '_' and '-', at most 64",
-                                printable(stem))));
+    builder.report(error_about(
+        {Origin::Kind::kFile, request.file, 0, 0},
+        fmt::format(
+            "name is missing, and '{}' cannot serve: letters, digits, '.', '_' and '-', at most 64",
+            printable(stem))));
   }
 }
 
@@ -235,17 +251,20 @@ void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
     while (index < loaded.bases.size() && loaded.bases[index].name != d.where.source) ++index;
     return index + 1;
   };
-  std::stable_sort(diagnostics.begin(), diagnostics.end(), [&](const Diagnostic& a, const Diagnostic& b) {
-    const auto rank = [&](const Diagnostic& d) {
-      const bool is_file = d.where.kind == Origin::Kind::kFile;
-      return std::tuple(!is_file, d.where.kind, is_file ? file_of(d) : 0, d.where.line, d.where.column);
-    };
-    return rank(a) < rank(b);
-  });
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const Diagnostic& a, const Diagnostic& b) {
+                     const auto rank = [&](const Diagnostic& d) {
+                       const bool is_file = d.where.kind == Origin::Kind::kFile;
+                       return std::tuple(!is_file, d.where.kind, is_file ? file_of(d) : 0,
+                                         d.where.line, d.where.column);
+                     };
+                     return rank(a) < rank(b);
+                   });
 }
 
 /// One file of a spec, applied. False: nothing more can be said, since it is not a map of keys.
-bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder, YamlLimits& left) {
+bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
+                YamlLimits& left) {
   auto document = parse_yaml(file.text, left);
   if (!document) {
     const YamlProblem& problem = document.error();
@@ -278,16 +297,19 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return false;
 }
 
-/// A base may be any file that the spec's author names, a private one of whoever checks the spec among them: what is no
-/// spec is said to be none, and neither its lines nor its words are shown.
-[[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base, const YamlLimits& left) {
+/// A base may be any file that the spec's author names, a private one of whoever checks the spec
+/// among them: what is no spec is said to be none, and neither its lines nor its words are shown.
+[[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base,
+                                          const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
   if (document && is_spec(*document)) return false;
   const auto kind = document ? document->at(document->root).kind : YamlNode::Kind::kNull;
-  std::string words = kind == YamlNode::Kind::kMap        ? "is no spec: none of its keys is one of a spec's"
+  std::string words = kind == YamlNode::Kind::kMap
+                          ? "is no spec: none of its keys is one of a spec's"
                       : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
                                                           : "a spec is a map of keys, not text";
-  if (!document) words = document.error().quotes ? "is no YAML that dlrun takes" : document.error().message;
+  if (!document)
+    words = document.error().quotes ? "is no YAML that dlrun takes" : document.error().message;
   Origin where{Origin::Kind::kFile, base.name, 1, 1};
   if (!document) where.line = document.error().line, where.column = document.error().column;
   builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", words)));
@@ -297,14 +319,17 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
 
 /// How messages name a base: from the current folder where it is below, else whole.
 [[nodiscard]] std::string shown_name(const std::string& path, const LoadRequest& request) {
-  const std::string relative = std::filesystem::path(path).lexically_relative(request.current_dir).string();
+  const std::string relative =
+      std::filesystem::path(path).lexically_relative(request.current_dir).string();
   const bool is_below = !relative.empty() && !relative.starts_with("..");
   return is_below && !request.file.starts_with('/') ? relative : path;
 }
 
-/// The files that the spec inherits from, one behind the other. left: of the limits that hold for all files together.
-/// False: one cannot be had, so that nothing can be said of what the spec lacks.
-[[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded, YamlLimits left) {
+/// The files that the spec inherits from, one behind the other. left: of the limits that hold for
+/// all files together. False: one cannot be had, so that nothing can be said of what the spec
+/// lacks.
+[[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded,
+                               YamlLimits left) {
   std::error_code ignored;
   const auto refuse = [&](const Origin& where, std::string message) {
     builder.report(error_about(where, std::move(message)));
@@ -324,13 +349,15 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
       return refuse(origin, fmt::format("base: the spec inherits from itself: {}", chain));
     seen.push_back(identity(path));
     constexpr std::size_t kMostFiles = 32;
-    if (seen.size() > kMostFiles) return refuse(origin, fmt::format("base: a chain of more than {} files", kMostFiles));
+    if (seen.size() > kMostFiles)
+      return refuse(origin, fmt::format("base: a chain of more than {} files", kMostFiles));
     auto text = read_file(path, YamlLimits{}.bytes);
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
     loaded.bases.push_back(std::move(file));
     if (refuse_what_is_no_spec(builder, loaded.bases.back(), left)) return false;
-    if (!apply_file(builder, loaded.bases.back(), std::filesystem::path(path).parent_path().string(), left))
+    if (!apply_file(builder, loaded.bases.back(),
+                    std::filesystem::path(path).parent_path().string(), left))
       return false;
   }
   return true;
@@ -363,16 +390,20 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     loaded.text = std::move(*text);
   }
   const std::string current_dir = request.current_dir.string();
-  std::string folder = (request.current_dir / request.file).parent_path().lexically_normal().string();
+  std::string folder =
+      (request.current_dir / request.file).parent_path().lexically_normal().string();
   if (folder.size() > 1 && folder.back() == '/') folder.pop_back();
 
   SpecBuilder builder(request.env);
   if (request.point) apply_point(builder, *request.point);
-  for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set) apply_set(builder, *set, current_dir);
+  for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set)
+    apply_set(builder, *set, current_dir);
   YamlLimits left;
-  if (apply_file(builder, {request.file, loaded.text}, folder, left) && apply_bases(builder, request, loaded, left)) {
+  if (apply_file(builder, {request.file, loaded.text}, folder, left) &&
+      apply_bases(builder, request, loaded, left)) {
     if (builder.spec().sweep.is_given() && !request.point) {
-      // What a sweep tries is stronger than what the layers read so far say: they are read once more below it.
+      // What a sweep tries is stronger than what the layers read so far say: they are read once
+      // more below it.
       LoadRequest with_point = request;
       with_point.text = std::move(loaded.text);
       with_point.point = first_point(builder.spec().sweep);
@@ -387,7 +418,8 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     default_name(builder, request);
     loaded.folder = folder;
     loaded.spec = builder.spec();
-    for (Diagnostic& problem : validate(loaded, builder.refused())) builder.report(std::move(problem));
+    for (Diagnostic& problem : validate(loaded, builder.refused()))
+      builder.report(std::move(problem));
   }
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
@@ -399,42 +431,53 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
 
 std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point, const Env& env) {
   SpecBuilder builder(env);
-  for (const SweptValue& value : point) {  // entries of free maps and of lists would otherwise be added
+  for (const SweptValue& value :
+       point) {  // entries of free maps and of lists would otherwise be added
     const std::string_view key = value.key;
     std::erase_if(loaded.spec.origins, [&](const auto& origin) {
-      return origin.first.starts_with(key) && (origin.first.size() == key.size() || origin.first[key.size()] == '[');
+      return origin.first.starts_with(key) &&
+             (origin.first.size() == key.size() || origin.first[key.size()] == '[');
     });
     const auto name_below = [&](std::string_view map) {
       return key.starts_with(map) ? key.substr(map.size()) : std::string_view();
     };
-    std::erase_if(loaded.spec.environment.vars,
-                  [&](const auto& entry) { return entry.first == name_below("environment.vars."); });
-    std::erase_if(loaded.spec.slurm, [&](const SlurmOption& option) { return option.name == name_below("slurm."); });
-    std::erase_if(loaded.spec.launch.srun,
-                  [&](const SlurmOption& option) { return option.name == name_below("launch.srun."); });
+    std::erase_if(loaded.spec.environment.vars, [&](const auto& entry) {
+      return entry.first == name_below("environment.vars.");
+    });
+    std::erase_if(loaded.spec.slurm,
+                  [&](const SlurmOption& option) { return option.name == name_below("slurm."); });
+    std::erase_if(loaded.spec.launch.srun, [&](const SlurmOption& option) {
+      return option.name == name_below("launch.srun.");
+    });
   }
   builder.spec() = std::move(loaded.spec);
   apply_point(builder, point);
   loaded.spec = std::move(builder.spec());
-  for (Diagnostic& problem : validate(loaded, builder.refused())) builder.report(std::move(problem));
+  for (Diagnostic& problem : validate(loaded, builder.refused()))
+    builder.report(std::move(problem));
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
   return all;
 }
 
 bool has_own_layers(std::string_view key) {
-  // The trainer's values, and bytes for the program: no site, preset or other key looks at them while layers merge.
-  constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.", "launch.command"};
-  return std::none_of(kPlain.begin(), kPlain.end(), [&](std::string_view plain) { return key.starts_with(plain); });
+  // The trainer's values, and bytes for the program: no site, preset or other key looks at them
+  // while layers merge.
+  constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.",
+                                                   "launch.command"};
+  return std::none_of(kPlain.begin(), kPlain.end(),
+                      [&](std::string_view plain) { return key.starts_with(plain); });
 }
 
-std::vector<std::string> spec_config_names(std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
+std::vector<std::string> spec_config_names(std::string_view folder,
+                                           const std::vector<std::filesystem::path>& dirs) {
   return config_names(folder, dirs);
 }
 
 std::vector<std::filesystem::path> config_directories(const Env& env) {
   std::vector<std::filesystem::path> directories;
-  if (const std::string own = env.get_or("DLRUN_CONFIG", ""); !own.empty()) directories.emplace_back(own);
+  if (const std::string own = env.get_or("DLRUN_CONFIG", ""); !own.empty())
+    directories.emplace_back(own);
   const std::string xdg = env.get_or("XDG_CONFIG_HOME", ""), home = env.get_or("HOME", "");
   if (!xdg.empty()) {
     directories.push_back(std::filesystem::path(xdg) / "dlrun");

@@ -23,7 +23,8 @@ namespace dlrun {
 /// Hands a map's values to the readers of its keys; everything else about the map is an error.
 class MapReader {
  public:
-  MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics) : file_(file), diagnostics_(diagnostics) {}
+  MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics)
+      : file_(file), diagnostics_(diagnostics) {}
 
   using Reader = std::function<void(YamlId)>;
   using Readers = std::map<std::string_view, Reader>;
@@ -35,8 +36,8 @@ class MapReader {
       std::vector<std::string_view> names;
       for (const auto& [name, reader] : readers) names.push_back(name);
       const auto similar = nearest(key.text, names);
-      error(key,
-            fmt::format("unknown key '{}'{}", key.text, similar ? fmt::format("; did you mean '{}'?", *similar) : ""));
+      error(key, fmt::format("unknown key '{}'{}", key.text,
+                             similar ? fmt::format("; did you mean '{}'?", *similar) : ""));
     });
   }
 
@@ -44,7 +45,8 @@ class MapReader {
   void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& reader) {
     const YamlNode& map = file_.document.at(id);
     if (map.kind == YamlNode::Kind::kNull) return;
-    if (map.kind != YamlNode::Kind::kMap) return error(map, fmt::format("expected a map, not {}", kind_name(map)));
+    if (map.kind != YamlNode::Kind::kMap)
+      return error(map, fmt::format("expected a map, not {}", kind_name(map)));
     std::set<std::string_view> seen;
     for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
       const YamlNode& key = file_.document.at(map.items[i]);
@@ -72,7 +74,8 @@ class MapReader {
     return [this, &into, choices = std::move(choices)](YamlId id) {
       const YamlNode& node = file_.document.at(id);
       if (std::find(choices.begin(), choices.end(), node.text) == choices.end()) {
-        return error(node, fmt::format("'{}' is not one of: {}", printable(node.text), fmt::join(choices, " ")));
+        return error(node, fmt::format("'{}' is not one of: {}", printable(node.text),
+                                       fmt::join(choices, " ")));
       }
       into = node.text;
     };
@@ -85,7 +88,8 @@ class MapReader {
     };
   }
   /// A text that another program understands only in one form; check says what is wrong with it.
-  [[nodiscard]] Reader checked(std::string& into, std::function<Result<>(const std::string&)> check) {
+  [[nodiscard]] Reader checked(std::string& into,
+                               std::function<Result<>(const std::string&)> check) {
     return [this, &into, check = std::move(check)](YamlId id) {
       std::string word;
       text(word)(id);
@@ -102,12 +106,14 @@ class MapReader {
     };
   }
   /// A list of texts, or one alone.
-  [[nodiscard]] Reader list(std::vector<std::string>& into, std::function<Result<>(const std::string&)> check = {}) {
+  [[nodiscard]] Reader list(std::vector<std::string>& into,
+                            std::function<Result<>(const std::string&)> check = {}) {
     return [this, &into, check = std::move(check)](YamlId id) {
       const YamlNode& node = file_.document.at(id);
       if (node.kind == YamlNode::Kind::kMap)
         return error(node, fmt::format("expected a list, not {}", kind_name(node)));
-      for (YamlId item : node.kind == YamlNode::Kind::kSequence ? node.items : std::vector<YamlId>{id}) {
+      for (YamlId item :
+           node.kind == YamlNode::Kind::kSequence ? node.items : std::vector<YamlId>{id}) {
         std::string word;
         check ? checked(word, check)(item) : text(word)(item);
         if (!word.empty()) into.push_back(std::move(word));
@@ -124,7 +130,8 @@ class MapReader {
         std::string word;
         text(word)(value);
         if (auto checked = check ? check(key.text, word) : Result<>(); !checked) {
-          return error(file_.document.at(value), fmt::format("{}: {}", key.text, checked.error().message));
+          return error(file_.document.at(value),
+                       fmt::format("{}: {}", key.text, checked.error().message));
         }
         into.emplace_back(key.text, std::move(word));
       });

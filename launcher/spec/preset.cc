@@ -31,7 +31,8 @@ constexpr std::array kFields{
 };
 
 const TemplateField* find_field(std::string_view name) {
-  const auto* found = std::find_if(kFields.begin(), kFields.end(), [&](const auto& f) { return f.name == name; });
+  const auto* found =
+      std::find_if(kFields.begin(), kFields.end(), [&](const auto& f) { return f.name == name; });
   return found == kFields.end() ? nullptr : found;
 }
 
@@ -58,7 +59,8 @@ std::span<const TemplateField> template_fields() {
 
 Result<std::vector<std::string_view>> fields_of(std::string_view text) {
   std::vector<std::string_view> found;
-  for (std::size_t at = text.find_first_of("{}"); at != std::string_view::npos; at = text.find_first_of("{}", at)) {
+  for (std::size_t at = text.find_first_of("{}"); at != std::string_view::npos;
+       at = text.find_first_of("{}", at)) {
     if (at + 1 < text.size() && text[at + 1] == text[at]) {
       at += 2;
       continue;
@@ -91,7 +93,8 @@ std::string_view shell_of_field(std::string_view name) {
 }
 
 bool uses_roles(const Preset& preset) {
-  return find_in_templates(preset, [](const TemplateField& field) { return field.is_role; }).has_value();
+  return find_in_templates(preset, [](const TemplateField& field) { return field.is_role; })
+      .has_value();
 }
 
 std::optional<std::string> field_of_agent(const Preset& preset) {

@@ -18,8 +18,8 @@ class YamlWriter {
   void value(const EffectiveValue& value) {
     const auto names = split(value.key, '.');
     open({names.begin(), names.end() - 1});
-    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * (names.size() - 1), names.back(), value.text,
-                         describe(value.origin));
+    text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * (names.size() - 1), names.back(),
+                         value.text, describe(value.origin));
   }
   [[nodiscard]] std::string take() { return std::move(text_); }
 
@@ -48,9 +48,9 @@ class YamlWriter {
   std::string text;
   for (const SecretSource& secret : secrets) {
     text += text.empty() ? "" : ", ";
-    text += secret.file.empty()
-                ? yaml_string(secret.name)
-                : fmt::format("{{\"name\": {}, \"file\": {}}}", yaml_string(secret.name), yaml_string(secret.file));
+    text += secret.file.empty() ? yaml_string(secret.name)
+                                : fmt::format("{{\"name\": {}, \"file\": {}}}",
+                                              yaml_string(secret.name), yaml_string(secret.file));
   }
   return "[" + text + "]";
 }
@@ -71,11 +71,13 @@ class YamlWriter {
   for (const SweptKey& key : keys) {
     text += fmt::format("{}{}: ", text.empty() ? "" : ", ", yaml_string(key.key));
     if (key.range) {
-      text += fmt::format("{{min: {}, max: {}, log: {}}}", key.range->min, key.range->max, key.range->is_log);
+      text += fmt::format("{{min: {}, max: {}, log: {}}}", key.range->min, key.range->max,
+                          key.range->is_log);
       continue;
     }
     text += "[";
-    for (std::size_t i = 0; i < key.values.size(); ++i) text += (i == 0 ? "" : ", ") + key.values[i].text;
+    for (std::size_t i = 0; i < key.values.size(); ++i)
+      text += (i == 0 ? "" : ", ") + key.values[i].text;
     text += "]";
   }
   return "{" + text + "}";
@@ -84,8 +86,9 @@ class YamlWriter {
 [[nodiscard]] std::string flow_mounts(const std::vector<Mount>& mounts) {
   std::string text;
   for (const Mount& mount : mounts) {
-    text += fmt::format("{}{{\"source\": {}, \"target\": {}, \"flags\": {}}}", text.empty() ? "" : ", ",
-                        yaml_string(mount.source), yaml_string(mount.target), flow_list(mount.flags));
+    text +=
+        fmt::format("{}{{\"source\": {}, \"target\": {}, \"flags\": {}}}", text.empty() ? "" : ", ",
+                    yaml_string(mount.source), yaml_string(mount.target), flow_list(mount.flags));
   }
   return "[" + text + "]";
 }
@@ -93,8 +96,8 @@ class YamlWriter {
 [[nodiscard]] std::string flow_downloads(const std::vector<Download>& downloads) {
   std::string text;
   for (const Download& one : downloads) {
-    text += fmt::format("{}{{\"url\": {}, \"sha256\": {}, \"file\": {}", text.empty() ? "" : ", ", yaml_string(one.url),
-                        yaml_string(one.sha256), yaml_string(one.file));
+    text += fmt::format("{}{{\"url\": {}, \"sha256\": {}, \"file\": {}", text.empty() ? "" : ", ",
+                        yaml_string(one.url), yaml_string(one.sha256), yaml_string(one.file));
     text += one.bytes ? fmt::format(", \"bytes\": {}}}", *one.bytes) : "}";
   }
   return "[" + text + "]";
@@ -107,7 +110,8 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
   std::vector<EffectiveValue> values;
   const auto add = [&](std::string key, std::string text) {
     const auto origin = spec.origins.find(key);
-    values.push_back({std::move(key), std::move(text), origin == spec.origins.end() ? Origin{} : origin->second});
+    values.push_back({std::move(key), std::move(text),
+                      origin == spec.origins.end() ? Origin{} : origin->second});
   };
   for (const KeyRow& row : spec_keys()) {
     const std::string key(row.path);
@@ -120,7 +124,8 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
     } else if (const auto* downloads = std::get_if<Access<std::vector<Download>>>(&row.field)) {
       if (!(*downloads)(spec).empty()) add(key, flow_downloads((*downloads)(spec)));
     } else if (const auto* variables = std::get_if<Access<NamedValues>>(&row.field)) {
-      for (const auto& [name, value] : (*variables)(spec)) add(key + "." + name, yaml_string(value));
+      for (const auto& [name, value] : (*variables)(spec))
+        add(key + "." + name, yaml_string(value));
     } else if (const auto* options = std::get_if<Access<std::vector<SlurmOption>>>(&row.field)) {
       for (const SlurmOption& option : (*options)(spec))
         add(key + "." + option.name, option.value ? yaml_string(*option.value) : "true");
@@ -138,12 +143,13 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
 std::string resolved_yaml(const LoadedSpec& loaded) {
   // The job starts in the same folder, wherever the resolved spec lies.
   JobSpec spec = loaded.spec;
-  const auto chdir =
-      std::find_if(spec.slurm.begin(), spec.slurm.end(), [](const SlurmOption& o) { return o.name == "chdir"; });
+  const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
+                                  [](const SlurmOption& o) { return o.name == "chdir"; });
   if (chdir == spec.slurm.end()) {
     spec.slurm.push_back({"chdir", loaded.folder});
   } else if (chdir->value) {
-    chdir->value = (std::filesystem::path(loaded.folder) / *chdir->value).lexically_normal().string();
+    chdir->value =
+        (std::filesystem::path(loaded.folder) / *chdir->value).lexically_normal().string();
   }
   YamlWriter writer;
   for (const EffectiveValue& value : effective_values(spec)) writer.value(value);

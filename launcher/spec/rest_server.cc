@@ -8,7 +8,8 @@ namespace dlrun {
 namespace {
 
 [[nodiscard]] bool is_host_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '-' || c == '_';
 }
 
 /// "host", "host:port", "[v6]:port", without user, path or query.
@@ -24,7 +25,9 @@ namespace {
     host = text.substr(0, colon);
     port = text.substr(colon);
   }
-  if (host.empty() || (!text.starts_with('[') && !std::all_of(host.begin(), host.end(), is_host_char))) return false;
+  if (host.empty() ||
+      (!text.starts_with('[') && !std::all_of(host.begin(), host.end(), is_host_char)))
+    return false;
   if (port.empty()) return true;
   const auto number = port.starts_with(':') ? parse_int(port.substr(1)) : std::nullopt;
   return number && *number > 0 && *number < 65536;
@@ -33,7 +36,8 @@ namespace {
 [[nodiscard]] bool is_loopback(std::string_view authority) {
   if (authority.starts_with("[::1]")) return true;
   const std::string_view host = authority.substr(0, authority.find(':'));
-  return host == "localhost" || (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
+  return host == "localhost" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
 }
 
 }  // namespace
@@ -44,22 +48,27 @@ Result<RestAddress> parse_rest_url(std::string_view url) {
   if (url.starts_with(kUnix)) {
     const std::string_view path = url.substr(kUnix.size());
     if (!path.starts_with('/') || path.size() > kLongestSocket)
-      return fail(Errc::kInvalid, "'{}': unix: is followed by a socket's absolute path of at most {} bytes",
+      return fail(Errc::kInvalid,
+                  "'{}': unix: is followed by a socket's absolute path of at most {} bytes",
                   printable(url), kLongestSocket);
     return RestAddress{"http://localhost", std::string(path)};
   }
   std::string_view rest = url;
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.starts_with(kHttps) && is_authority(rest.substr(kHttps.size()))) return RestAddress{std::string(rest), {}};
+  if (rest.starts_with(kHttps) && is_authority(rest.substr(kHttps.size())))
+    return RestAddress{std::string(rest), {}};
   if (rest.starts_with(kHttp) && is_authority(rest.substr(kHttp.size()))) {
     if (!is_loopback(rest.substr(kHttp.size())))
       return fail(Errc::kInvalid,
-                  "'{}': http:// to another machine would send the token in the clear; give https://, or a tunnel's "
+                  "'{}': http:// to another machine would send the token in the clear; give "
+                  "https://, or a tunnel's "
                   "end on 127.0.0.1",
                   printable(url));
     return RestAddress{std::string(rest), {}};
   }
-  return fail(Errc::kInvalid, "'{}' is not unix:/PATH, http://127.0.0.1:PORT or https://HOST[:PORT]", printable(url));
+  return fail(Errc::kInvalid,
+              "'{}' is not unix:/PATH, http://127.0.0.1:PORT or https://HOST[:PORT]",
+              printable(url));
 }
 
 }  // namespace dlrun

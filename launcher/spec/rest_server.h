@@ -9,9 +9,9 @@
 namespace dlrun {
 
 struct RestServer {
-  std::string url;  ///< unix:/PATH, http://127.0.0.1:PORT, https://HOST[:PORT]
-  std::string
-      token_file;  ///< absolute; holds a JWT and is readable by its owner alone. Empty: the socket tells who asks
+  std::string url;         ///< unix:/PATH, http://127.0.0.1:PORT, https://HOST[:PORT]
+  std::string token_file;  ///< absolute; holds a JWT and is readable by its owner alone. Empty: the
+                           ///< socket tells who asks
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 
@@ -21,7 +21,8 @@ struct RestAddress {
   std::string socket;  ///< absolute path of a unix socket, else empty
 };
 
-/// Fails with kInvalid for any other form, and for http:// to another machine: the token would travel in the clear.
+/// Fails with kInvalid for any other form, and for http:// to another machine: the token would
+/// travel in the clear.
 [[nodiscard]] Result<RestAddress> parse_rest_url(std::string_view url);
 
 }  // namespace dlrun

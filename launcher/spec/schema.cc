@@ -17,7 +17,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kPrintable = R"(^[^\u0000-\u001f\u007f]+$)";
 constexpr std::string_view kSlugPattern = R"(^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$)";
 constexpr std::string_view kWholePattern = R"(^[+-]?[0-9]{1,19}$)";
-constexpr std::string_view kNumberPattern = R"(^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$)";
+constexpr std::string_view kNumberPattern =
+    R"(^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$)";
 constexpr std::string_view kNodesPattern = R"(^[0-9]{1,9}(-[0-9]{1,9})?$)";
 constexpr std::string_view kGpusPattern = R"(^([A-Za-z0-9._+-]{1,64}:)?[0-9]{1,9}$)";
 constexpr std::string_view kDurationPattern =
@@ -28,12 +29,13 @@ constexpr std::string_view kHostsPattern = R"(^[A-Za-z0-9._,\[\]-]+$)";
 constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
 constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";
 constexpr std::string_view kUrlPattern = R"(^(https?://[^@/?#]+/[!-~]+|.*\$\{.*)$)";
-constexpr std::string_view kFilePattern = R"(^[^./\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,199}$)";
+constexpr std::string_view kFilePattern =
+    R"(^[^./\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,199}$)";
 constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 
 [[nodiscard]] std::string variable_name_pattern() {
-  return fmt::format("^(?!DLRUN_|dlrun_|SLURM_({}))(?!({})$)[A-Za-z_][A-Za-z0-9_]*$", fmt::join(kVariablesOfJob, "|"),
-                     fmt::join(kVariablesOfBash, "|"));
+  return fmt::format("^(?!DLRUN_|dlrun_|SLURM_({}))(?!({})$)[A-Za-z_][A-Za-z0-9_]*$",
+                     fmt::join(kVariablesOfJob, "|"), fmt::join(kVariablesOfBash, "|"));
 }
 
 /// ${NAME}: what it becomes is known at submission only.
@@ -108,7 +110,8 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
   for (const KeyRow& row : spec_keys()) {
     if (why_not_swept(row.path).empty()) names.push_back(row.path);
   }
-  return any_of({{{"enum", std::move(names)}}, {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}}});
+  return any_of({{{"enum", std::move(names)}},
+                 {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}}});
 }
 
 /// Called by the type of a row's field.
@@ -118,19 +121,24 @@ struct SchemaOf {
   Json operator()(std::monostate) const { return false; }
   Json operator()(Access<std::optional<std::string>>) const { return formatted(row); }
   Json operator()(Access<std::optional<bool>>) const {
-    return any_of({{{"type", "boolean"}}, {{"enum", {"true", "false", "True", "False", "TRUE", "FALSE"}}}, variable()});
+    return any_of({{{"type", "boolean"}},
+                   {{"enum", {"true", "false", "True", "False", "TRUE", "FALSE"}}},
+                   variable()});
   }
   Json operator()(Access<std::optional<std::int64_t>>) const {
     return any_of({whole_number(row.min, row.max), text(kWholePattern), variable()});
   }
   Json operator()(Access<std::optional<double>>) const {
-    return any_of({{{"type", "number"}, {"minimum", row.min}, {"maximum", row.max}}, text(kNumberPattern), variable()});
+    return any_of({{{"type", "number"}, {"minimum", row.min}, {"maximum", row.max}},
+                   text(kNumberPattern),
+                   variable()});
   }
   Json operator()(Access<std::optional<NodeRange>>) const {
     return any_of({whole_number(1, 1e6), text(kNodesPattern), variable()});
   }
   Json operator()(Access<std::optional<Gpus>>) const {
-    const Json type = any_of({{{"type", {"string", "number"}}, {"pattern", "^[A-Za-z0-9._+-]{1,64}$"}}, variable()});
+    const Json type = any_of(
+        {{{"type", {"string", "number"}}, {"pattern", "^[A-Za-z0-9._+-]{1,64}$"}}, variable()});
     const Json count = any_of({whole_number(0, 1e6), text("^[0-9]{1,9}$"), variable()});
     return any_of({whole_number(0, 1e6),
                    text(kGpusPattern),
@@ -158,7 +166,8 @@ struct SchemaOf {
     const Json word{{"type", {"string", "number", "boolean", "null"}}};
     return {{"type", "object"},
             {"propertyNames", {{"pattern", kOptionName}, {"not", {{"enum", refused}}}}},
-            {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
+            {"additionalProperties",
+             any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
   }
   Json operator()(Access<std::vector<SecretSource>>) const {
     const Json name = text(variable_name_pattern());
@@ -170,10 +179,11 @@ struct SchemaOf {
   }
   Json operator()(Access<std::vector<SweptKey>>) const {
     const Json number{{"type", {"number", "string"}}};
-    const Json range{{"type", "object"},
-                     {"properties", {{"min", number}, {"max", number}, {"log", {{"type", "boolean"}}}}},
-                     {"required", {"min", "max"}},
-                     {"additionalProperties", false}};
+    const Json range{
+        {"type", "object"},
+        {"properties", {{"min", number}, {"max", number}, {"log", {{"type", "boolean"}}}}},
+        {"required", {"min", "max"}},
+        {"additionalProperties", false}};
     return {{"type", "object"},
             {"minProperties", 1},
             {"propertyNames", swept_name()},
@@ -204,8 +214,10 @@ struct SchemaOf {
                      {"flags", any_of({{{"type", "array"}, {"items", flag}}, flag})}}},
                    {"required", {"source"}},
                    {"additionalProperties", false}};
-    return {{"type", "array"},
-            {"items", any_of({scalar(R"(^[^:\u0000-\u001f\u007f]+(:[^:\u0000-\u001f\u007f]+){0,2}$)"), map})}};
+    return {
+        {"type", "array"},
+        {"items",
+         any_of({scalar(R"(^[^:\u0000-\u001f\u007f]+(:[^:\u0000-\u001f\u007f]+){0,2}$)"), map})}};
   }
 };
 
@@ -227,7 +239,8 @@ struct SchemaOf {
 [[nodiscard]] Json section_schema(const std::string& section) {
   Json properties = Json::object();
   for (std::string_view name : names_in_section(section)) {
-    const std::string path = section.empty() ? std::string(name) : section + "." + std::string(name);
+    const std::string path =
+        section.empty() ? std::string(name) : section + "." + std::string(name);
     if (const KeyRow* row = find_key(path)) {
       if (row->is_supported()) properties[std::string(name)] = key_schema(*row);
     } else if (Json below = section_schema(path); !below.is_null()) {
@@ -235,7 +248,8 @@ struct SchemaOf {
     }
   }
   if (properties.empty()) return nullptr;
-  const Json map{{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+  const Json map{
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
   if (section.empty()) return map;
   Json alternatives = Json::array({map});
   if (const auto shorthand = section_shorthand(section); !shorthand.empty()) {
@@ -253,13 +267,15 @@ struct SchemaOf {
 }  // namespace
 
 std::string spec_schema() {
-  Json schema{{"$schema", "http://json-schema.org/draft-07/schema#"},
-              {"title", "dlrun experiment"},
-              {"description", "One deep-learning job: what `dlrun submit` reads. Made by `dlrun schema`."}};
+  Json schema{
+      {"$schema", "http://json-schema.org/draft-07/schema#"},
+      {"title", "dlrun experiment"},
+      {"description", "One deep-learning job: what `dlrun submit` reads. Made by `dlrun schema`."}};
   schema.update(section_schema(""));
-  schema["definitions"]["variable"] = {{"description", "${NAME}: replaced at submission from the environment"},
-                                       {"type", "string"},
-                                       {"pattern", R"(\$\{[A-Za-z_][A-Za-z0-9_]*\})"}};
+  schema["definitions"]["variable"] = {
+      {"description", "${NAME}: replaced at submission from the environment"},
+      {"type", "string"},
+      {"pattern", R"(\$\{[A-Za-z_][A-Za-z0-9_]*\})"}};
   return schema.dump(2) + "\n";
 }
 

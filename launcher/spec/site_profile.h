@@ -1,6 +1,6 @@
 #pragma once
-// What is true of a cluster, so that specs need not say it: configs/sites/*.yaml, one file a site. docs/sites.md lists
-// the keys.
+// What is true of a cluster, so that specs need not say it: configs/sites/*.yaml, one file a site.
+// docs/sites.md lists the keys.
 
 #include <cstdint>
 #include <map>
@@ -10,7 +10,8 @@
 
 namespace dlrun {
 
-/// What one node of a partition has, and what a job in it may ask for. Absent: not known, so nothing is checked.
+/// What one node of a partition has, and what a job in it may ask for. Absent: not known, so
+/// nothing is checked.
 struct PartitionProfile {
   std::string help;
   std::optional<std::int64_t> gpus_per_node, cpus_per_node, max_nodes;
@@ -23,20 +24,21 @@ struct SiteProfile {
   std::string name;
   std::string source;  ///< the file, or "built-in sites/NAME.yaml"
   std::string help;
-  std::string docs;  ///< where the cluster's own pages are
-  std::vector<std::string>
-      cluster_names;  ///< POSIX extended expressions; each must match the whole of Slurm's ClusterName, in any case
+  std::string docs;                        ///< where the cluster's own pages are
+  std::vector<std::string> cluster_names;  ///< POSIX extended expressions; each must match the
+                                           ///< whole of Slurm's ClusterName, in any case
   std::string gpu_style = "gpus";          ///< "gpus": --gpus-per-node; "gres": --gres=gpu:N
   std::string container_runtime = "none";  ///< what `container.runtime: auto` means
-  std::string mpi;       ///< srun's --mpi where the spec is silent and the preset wants MPI; empty: "pmix"; "default":
-                         ///< srun's own, unsaid
+  std::string mpi;       ///< srun's --mpi where the spec is silent and the preset wants MPI; empty:
+                         ///< "pmix"; "default": srun's own, unsaid
   std::string runs_dir;  ///< may hold ${VAR}; empty, or a variable that is not set: ./runs
   std::string module_init;        ///< file to source for `module`; empty: searched by the script
   std::string interface;          ///< network interface for collectives; empty: not named
   std::string default_partition;  ///< the one that Slurm takes where a job names none
   std::optional<std::int64_t> max_gpus_per_node;
   std::map<std::string, PartitionProfile, std::less<>> partitions;
-  std::map<std::string, std::string, std::less<>> environment;  ///< exported by every script, e.g. PMIX_MCA_gds
+  std::map<std::string, std::string, std::less<>>
+      environment;  ///< exported by every script, e.g. PMIX_MCA_gds
 };
 
 }  // namespace dlrun

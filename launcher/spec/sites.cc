@@ -26,7 +26,8 @@ struct DefaultIds {
 class ClusterPattern {
  public:
   explicit ClusterPattern(const std::string& expression)
-      : error_(::regcomp(&compiled_, ("^(" + expression + ")$").c_str(), REG_EXTENDED | REG_ICASE | REG_NOSUB)) {}
+      : error_(::regcomp(&compiled_, ("^(" + expression + ")$").c_str(),
+                         REG_EXTENDED | REG_ICASE | REG_NOSUB)) {}
   ClusterPattern(const ClusterPattern&) = delete;
   ClusterPattern& operator=(const ClusterPattern&) = delete;
   ~ClusterPattern() {
@@ -52,21 +53,24 @@ class ClusterPattern {
 [[nodiscard]] Result<> check_cluster(const std::string& expression) {
   const std::string problem = ClusterPattern(expression).problem();
   if (!problem.empty()) {
-    return fail(Errc::kInvalid, "'{}' is not a cluster's name or an expression for one: {}", printable(expression),
-                problem);
+    return fail(Errc::kInvalid, "'{}' is not a cluster's name or an expression for one: {}",
+                printable(expression), problem);
   }
   return {};
 }
 
-[[nodiscard]] PartitionProfile read_partition(MapReader& reader, YamlId id, std::optional<YamlId>& defaults) {
+[[nodiscard]] PartitionProfile read_partition(MapReader& reader, YamlId id,
+                                              std::optional<YamlId>& defaults) {
   PartitionProfile partition;
   std::string time, memory;
   reader.read(id,
               {{"help", reader.text(partition.help)},
                {"gpus_per_node", reader.number(partition.gpus_per_node)},
-               {"gpu_types", reader.list(partition.gpu_types, [](const auto& type) { return check_gpu_type(type); })},
+               {"gpu_types", reader.list(partition.gpu_types,
+                                         [](const auto& type) { return check_gpu_type(type); })},
                {"cpus_per_node", reader.number(partition.cpus_per_node)},
-               {"mem_per_node", reader.checked(memory, [](const auto& text) { return check_memory(text); })},
+               {"mem_per_node",
+                reader.checked(memory, [](const auto& text) { return check_memory(text); })},
                {"max_nodes", reader.number(partition.max_nodes)},
                {"time", reader.checked(time,
                                        [](const auto& text) -> Result<> {
@@ -82,13 +86,16 @@ class ClusterPattern {
 }
 
 /// A list of maps, each with a url and perhaps a token_file.
-void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vector<YamlId>& servers) {
+void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
+                  std::vector<YamlId>& servers) {
   const YamlNode& list = file.document.at(id);
   if (list.kind != YamlNode::Kind::kSequence)
-    return reader.error(list, "expected a list of servers, such as [{url: unix:/run/slurmrestd/socket}]");
+    return reader.error(list,
+                        "expected a list of servers, such as [{url: unix:/run/slurmrestd/socket}]");
   for (const YamlId item : list.items) {
     RestServer server;
-    reader.read(item, {{"url", reader.text(server.url)}, {"token_file", reader.text(server.token_file)}});
+    reader.read(item,
+                {{"url", reader.text(server.url)}, {"token_file", reader.text(server.token_file)}});
     const auto address = parse_rest_url(server.url);
     if (!address && server.url.find("${") == std::string::npos)
       reader.error(file.document.at(item), address.error().message);
@@ -96,8 +103,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vec
   }
 }
 
-[[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name, DefaultIds& defaults,
-                                    std::vector<Diagnostic>& problems) {
+[[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name,
+                                    DefaultIds& defaults, std::vector<Diagnostic>& problems) {
   SiteProfile site;
   site.name = name;
   site.source = file.source;
@@ -113,7 +120,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vec
                {"docs", reader.text(site.docs)},
                {"clusters", reader.list(site.cluster_names, check_cluster)},
                {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
-               {"container_runtime", reader.choice(site.container_runtime, {"pyxis", "enroot", "apptainer", "none"})},
+               {"container_runtime",
+                reader.choice(site.container_runtime, {"pyxis", "enroot", "apptainer", "none"})},
                {"mpi", reader.text(site.mpi)},
                {"runs_dir", reader.text(site.runs_dir)},
                {"module_init", reader.text(site.module_init)},
@@ -145,7 +153,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vec
 }
 
 /// Every map of defaults, tried on an empty spec.
-[[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file, const DefaultIds& defaults) {
+[[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file,
+                                                           const DefaultIds& defaults) {
   Env any;  // a default may hold ${VAR}: whether it is set is for the job to say
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
@@ -161,18 +170,20 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vec
   return problems;
 }
 
-[[nodiscard]] Site whole_site(const ConfigFile& file, std::string_view name, std::vector<Diagnostic> problems) {
+[[nodiscard]] Site whole_site(const ConfigFile& file, std::string_view name,
+                              std::vector<Diagnostic> problems) {
   Site site;
   DefaultIds defaults;
   site.problems = std::move(problems);
   site.profile = read_site(file, name, defaults, site.problems);
-  for (Diagnostic& problem : problems_of_defaults(file, defaults)) site.problems.push_back(std::move(problem));
+  for (Diagnostic& problem : problems_of_defaults(file, defaults))
+    site.problems.push_back(std::move(problem));
   site.text = file.text;
   return site;
 }
 
-/// The clusters of a file that needs no checks, cut out without reading the rest: every command that plans asks all
-/// files.
+/// The clusters of a file that needs no checks, cut out without reading the rest: every command
+/// that plans asks all files.
 [[nodiscard]] std::vector<std::string> clusters_of(std::string_view text) {
   constexpr std::string_view kKey = "clusters:";
   std::size_t begin = 0;
@@ -182,7 +193,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id, std::vec
   }
   if (begin == text.size()) return {};
   auto end = text.find('\n', begin);
-  while (end != std::string_view::npos && end + 1 < text.size() && (text[end + 1] == ' ' || text[end + 1] == '-'))
+  while (end != std::string_view::npos && end + 1 < text.size() &&
+         (text[end + 1] == ' ' || text[end + 1] == '-'))
     end = text.find('\n', end + 1);
   const std::string section(text.substr(begin, end == std::string_view::npos ? end : end - begin));
   auto document = parse_yaml(section);
@@ -201,7 +213,8 @@ std::vector<std::string> site_names(const std::vector<std::filesystem::path>& di
   return config_names("sites", dirs);
 }
 
-std::optional<Site> find_site(std::string_view name, const std::vector<std::filesystem::path>& dirs) {
+std::optional<Site> find_site(std::string_view name,
+                              const std::vector<std::filesystem::path>& dirs) {
   if (!is_slug(name)) return std::nullopt;
   std::vector<Diagnostic> problems;
   const auto file = find_config("sites", name, dirs, problems);
@@ -218,7 +231,8 @@ Site read_site_file(std::string source, std::string text) {
   const std::string name = std::filesystem::path(source).stem().string();
   auto document = parse_yaml(text);
   if (document)
-    return whole_site({Origin::Kind::kSite, std::move(source), std::move(text), std::move(*document)}, name, {});
+    return whole_site(
+        {Origin::Kind::kSite, std::move(source), std::move(text), std::move(*document)}, name, {});
   const YamlProblem& problem = document.error();
   Site broken;
   broken.profile.name = name;
@@ -231,7 +245,8 @@ Site read_site_file(std::string source, std::string text) {
   return broken;
 }
 
-std::vector<RestServer> servers_of_site(std::string_view name, const std::vector<std::filesystem::path>& dirs,
+std::vector<RestServer> servers_of_site(std::string_view name,
+                                        const std::vector<std::filesystem::path>& dirs,
                                         const Env& env) {
   std::vector<RestServer> servers;
   std::vector<Diagnostic> ignored;
@@ -244,7 +259,8 @@ std::vector<RestServer> servers_of_site(std::string_view name, const std::vector
     SpecBuilder builder(env);
     builder.apply_at(file->document, id, path, source);
     const SubmitSpec& submit = builder.spec().submit;
-    if (submit.url && parse_rest_url(*submit.url)) servers.push_back({*submit.url, submit.token_file.value_or("")});
+    if (submit.url && parse_rest_url(*submit.url))
+      servers.push_back({*submit.url, submit.token_file.value_or("")});
   };
   for (const YamlId id : ids.servers) add(id, "submit");
   if (ids.site) add(*ids.site, "");
@@ -252,12 +268,15 @@ std::vector<RestServer> servers_of_site(std::string_view name, const std::vector
   return servers;
 }
 
-std::optional<std::string> match_site(std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,
+std::optional<std::string> match_site(std::string_view cluster_name,
+                                      const std::vector<std::filesystem::path>& dirs,
                                       std::vector<Diagnostic>& problems) {
   for (Diagnostic& problem : closed_folders("sites", dirs)) problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);
-  const auto is_meant = [&](const std::string& expression) { return ClusterPattern(expression).matches(cluster); };
+  const auto is_meant = [&](const std::string& expression) {
+    return ClusterPattern(expression).matches(cluster);
+  };
   for (const std::string& name : site_names(dirs)) {
     if (const auto own = built_in_config("sites", name, dirs)) {
       const auto clusters = clusters_of(*own);
@@ -281,7 +300,8 @@ std::optional<std::string> match_site(std::string_view cluster_name, const std::
 }
 
 std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
-                               const std::vector<std::filesystem::path>& dirs, const std::string& current_dir) {
+                               const std::vector<std::filesystem::path>& dirs,
+                               const std::string& current_dir) {
   Site site;
   DefaultIds defaults;
   const auto file = is_slug(name) ? find_config("sites", name, dirs, site.problems) : std::nullopt;
@@ -297,10 +317,12 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, current_dir, 0};
   builder.keep_out_alternatives();
   // The partition first: its own defaults are stronger than the site's.
-  const auto partition_id =
-      defaults.site ? child(file->document, *defaults.site, {"resources", "partition"}) : std::nullopt;
+  const auto partition_id = defaults.site
+                                ? child(file->document, *defaults.site, {"resources", "partition"})
+                                : std::nullopt;
   if (partition_id) builder.apply_at(file->document, *partition_id, "resources.partition", source);
-  const std::string partition = builder.spec().resources.partition.value_or(site.profile.default_partition);
+  const std::string partition =
+      builder.spec().resources.partition.value_or(site.profile.default_partition);
   if (const auto found = defaults.partitions.find(partition); found != defaults.partitions.end()) {
     builder.apply_at(file->document, found->second, "", source);
     builder.keep_out_alternatives();

@@ -1,6 +1,7 @@
 #pragma once
-// The experiment as plain data: what exp.yaml says once its text, --set, the site and the environment are merged.
-// A field here has one row in launcher/spec/spec_keys.cc; nothing else knows its name, type or range.
+// The experiment as plain data: what exp.yaml says once its text, --set, the site and the
+// environment are merged. A field here has one row in launcher/spec/spec_keys.cc; nothing else
+// knows its name, type or range.
 
 #include <cstdint>
 #include <map>
@@ -17,12 +18,14 @@ namespace dlrun {
 struct Origin {
   enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSet };
   Kind kind = Kind::kDefault;
-  std::string source;  ///< kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSet: the argument
+  std::string source;  ///< kFile, kSite, kPreset: the file as it was named; kEnv: the variable;
+                       ///< kSet: the argument
   int line = 0;        ///< from 1; 0 where the source has no lines
   int column = 0;      ///< from 1
 };
 
-/// "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT", "site juwels (sites/juwels.yaml:12)", "default"
+/// "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT", "site juwels
+/// (sites/juwels.yaml:12)", "default"
 [[nodiscard]] std::string describe(const Origin& origin);
 
 /// Key to origin, for every value that was set: "resources.nodes" -> exp.yaml:4:10.
@@ -50,12 +53,13 @@ struct SlurmOption {
 
 struct Resources {
   std::optional<NodeRange> nodes;
-  std::optional<std::int64_t> spare_nodes;  ///< allocated beyond `nodes`, and used once one of those is lost
+  std::optional<std::int64_t>
+      spare_nodes;  ///< allocated beyond `nodes`, and used once one of those is lost
   std::optional<std::int64_t> ntasks, tasks_per_node, cpus_per_task, cpus_per_gpu, threads_per_core;
   std::optional<Gpus> gpus, gpus_per_node, gpus_per_task;
   std::optional<std::string> gres, mem, mem_per_cpu, mem_per_gpu, time;
-  std::optional<std::string> partition, account, qos, reservation, constraint, nodelist, exclude, exclusive, licenses,
-      begin;
+  std::optional<std::string> partition, account, qos, reservation, constraint, nodelist, exclude,
+      exclusive, licenses, begin;
   std::optional<std::string> clusters, hint, distribution, output, error, signal;
 };
 
@@ -78,8 +82,8 @@ struct Environment {
 struct Launch {
   std::optional<std::string> preset;
   std::vector<std::string> command;
-  std::optional<bool> agent;                         ///< false: a script that needs nothing of dlrun on the nodes
-  std::optional<std::int64_t> nproc_per_node;        ///< of a preset that starts a node's ranks itself
+  std::optional<bool> agent;  ///< false: a script that needs nothing of dlrun on the nodes
+  std::optional<std::int64_t> nproc_per_node;  ///< of a preset that starts a node's ranks itself
   std::optional<std::int64_t> chief, ps, evaluator;  ///< roles; every other rank is a worker
   std::optional<std::string> mpi, cpu_bind, gpu_bind;
   std::vector<SlurmOption> srun;
@@ -96,11 +100,12 @@ struct Download {
 /// The bundled trainer's settings; an absent one is the trainer's own default.
 struct TrainSpec {
   std::optional<bool> cuda_graphs;
-  std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state, compression, lr_scaling,
-      lr_decay, shard, backend, device, precision;
-  std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm, warmup_epochs,
-      local_after, lr_step_factor, lr_power;
-  std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples, test_samples, local_steps,
+  std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state,
+      compression, lr_scaling, lr_decay, shard, backend, device, precision;
+  std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm,
+      warmup_epochs, local_after, lr_step_factor, lr_power;
+  std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples,
+      test_samples, local_steps,
       trace_steps;                                    ///< batches of a rank
   std::vector<std::string> hidden, layers, lr_steps;  ///< numbers, as text
   std::vector<Download> downloads;
@@ -110,7 +115,8 @@ struct CheckpointSpec {
   std::optional<std::string> dir;    ///< absolute, or below the run directory
   std::optional<std::string> every;  ///< "500 steps"; "1 epoch"
   std::optional<std::int64_t> keep;
-  std::optional<std::string> signal_before;  ///< seconds before the time limit, in Slurm's or our forms
+  std::optional<std::string>
+      signal_before;  ///< seconds before the time limit, in Slurm's or our forms
 };
 
 /// When a run starts again.
@@ -130,12 +136,14 @@ struct HealthSpec {
   std::optional<std::string> known_bad_for;   ///< seconds, as text
 };
 
-/// What must have happened to others before this job starts: runs, by any of their names, and Slurm job ids.
+/// What must have happened to others before this job starts: runs, by any of their names, and Slurm
+/// job ids.
 struct AfterSpec {
   std::vector<std::string> ok, any, notok;
 };
 
-/// A value of a swept key: one line of YAML that means the same wherever it is read, and where it stands.
+/// A value of a swept key: one line of YAML that means the same wherever it is read, and where it
+/// stands.
 struct SweptValue {
   std::string key, text;
   Origin where;
@@ -175,7 +183,8 @@ struct SubmitSpec {
 
 struct JobSpec {
   std::optional<std::string> name, site;
-  std::optional<std::string> base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
+  std::optional<std::string>
+      base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
   Resources resources;
   std::vector<SlurmOption> slurm;
   Environment environment;

@@ -54,15 +54,17 @@ std::string_view kind_name(const YamlNode& node) {
 }
 
 bool is_variable_name(std::string_view name) {
-  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_';
+         });
 }
 
 bool is_slug(std::string_view text) {
   const auto fine = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
   };
   return !text.empty() && text.size() <= 64 && text[0] != '-' && text[0] != '.' &&
          std::all_of(text.begin(), text.end(), fine);
@@ -79,12 +81,14 @@ std::string line_of(std::string_view text, int line) {
   return std::string(found);
 }
 
-Result<std::string> absolute_path(std::string_view path, std::string_view base_dir, const Env& env) {
+Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
+                                  const Env& env) {
   if (path.empty()) return fail(Errc::kInvalid, "an empty path");
   std::filesystem::path result;
   if (path == "~" || path.substr(0, 2) == "~/") {
     const auto home = env.get("HOME");
-    if (!home || home->empty()) return fail(Errc::kInvalid, "'{}' needs $HOME, which is not set", printable(path));
+    if (!home || home->empty())
+      return fail(Errc::kInvalid, "'{}' needs $HOME, which is not set", printable(path));
     result = std::filesystem::path(*home) / path.substr(path.size() > 1 ? 2 : 1);
   } else {
     result = std::filesystem::path(base_dir) / path;
@@ -107,17 +111,19 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
       continue;
     }
     const auto close = text.find('}', open);
-    const std::string_view name = text.substr(open + 2, close == std::string_view::npos ? close : close - open - 2);
+    const std::string_view name =
+        text.substr(open + 2, close == std::string_view::npos ? close : close - open - 2);
     if (close == std::string_view::npos || !is_variable_name(name)) {
-      return fail(
-          Errc::kInvalid,
-          "only ${{NAME}} is replaced here, at submission; write $${{ for a ${{ that the job's shell is to see");
+      return fail(Errc::kInvalid,
+                  "only ${{NAME}} is replaced here, at submission; write $${{ for a ${{ that the "
+                  "job's shell is to see");
     }
     const auto value = env.get(name);
     if (!value) {
       return fail(Errc::kInvalid,
-                  "${{{}}} is not set in this environment; write $${{{}}} where the job's shell is to expand it", name,
-                  name);
+                  "${{{}}} is not set in this environment; write $${{{}}} where the job's shell is "
+                  "to expand it",
+                  name, name);
     }
     result += text.substr(0, open);
     result += *value;
@@ -128,7 +134,8 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
 
 bool uses_variable(std::string_view text, std::string_view name) {
   const std::string reference = fmt::format("${{{}}}", name);
-  for (auto at = text.find(reference); at != std::string_view::npos; at = text.find(reference, at + 1)) {
+  for (auto at = text.find(reference); at != std::string_view::npos;
+       at = text.find(reference, at + 1)) {
     if (at == 0 || text[at - 1] != '$') return true;
   }
   return false;
@@ -140,32 +147,35 @@ Origin SpecBuilder::origin(const Layer& layer, const YamlNode& node) const {
   return where;
 }
 
-void SpecBuilder::error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message) {
+void SpecBuilder::error(const Layer& layer, const YamlNode& node, std::string_view path,
+                        std::string message) {
   refused_.emplace(path);
-  report(
-      {Diagnostic::Severity::kError, origin(layer, node), std::move(message), line_of(layer.source.text, node.line)});
+  report({Diagnostic::Severity::kError, origin(layer, node), std::move(message),
+          line_of(layer.source.text, node.line)});
 }
 
 void SpecBuilder::warn(const Layer& layer, const YamlNode& node, std::string message) {
-  report(
-      {Diagnostic::Severity::kWarning, origin(layer, node), std::move(message), line_of(layer.source.text, node.line)});
+  report({Diagnostic::Severity::kWarning, origin(layer, node), std::move(message),
+          line_of(layer.source.text, node.line)});
 }
 
-std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(const Layer& layer, const YamlNode& map,
-                                                                              const std::string& path) {
+std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(
+    const Layer& layer, const YamlNode& map, const std::string& path) {
   std::vector<std::pair<const YamlNode*, const YamlNode*>> found;
   std::map<std::string_view, int> seen;
   for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
     const YamlNode& key = layer.document.at(map.items[i]);
     if (key.kind != YamlNode::Kind::kScalar) {
       error(layer, key, path,
-            fmt::format("{}{}a key is a word, not {}", path, path.empty() ? "" : ": ", kind_name(key)));
+            fmt::format("{}{}a key is a word, not {}", path, path.empty() ? "" : ": ",
+                        kind_name(key)));
       continue;
     }
     const auto [first, is_new] = seen.emplace(key.text, key.line);
     if (!is_new) {
       error(layer, key, path,
-            fmt::format("'{}' is given twice; the first is at line {}", below(path, key.text), first->second));
+            fmt::format("'{}' is given twice; the first is at line {}", below(path, key.text),
+                        first->second));
       continue;
     }
     found.emplace_back(&key, &layer.document.at(map.items[i + 1]));
@@ -173,7 +183,8 @@ std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(co
   return found;
 }
 
-void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_view path, const SpecSource& source) {
+void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_view path,
+                           const SpecSource& source) {
   const Layer layer{document, source};
   const YamlNode& node = document.at(id);
   if (path.empty()) {
@@ -186,7 +197,8 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   if (is_section(path)) return set_section(layer, node, std::string(path));
   // An entry of a free map: the longest key that is a prefix.
   for (const KeyRow& row : spec_keys()) {
-    if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path && path[row.path.size()] == '.') {
+    if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path &&
+        path[row.path.size()] == '.') {
       if (!row.is_supported()) break;
       return set_free_entry(*this, document, source, row, node, path.substr(row.path.size() + 1));
     }
@@ -196,7 +208,8 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   key.line = 1;
   key.column = 1 - source.column_shift;  // the argument's own start
   key.text = last_name(path);
-  unknown_key(layer, key, dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)), std::string(path));
+  unknown_key(layer, key, dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)),
+              std::string(path));
 }
 
 std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
@@ -215,7 +228,8 @@ void SpecBuilder::keep_out_alternatives() {
   }
 }
 
-void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const std::string& section) {
+void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map,
+                               const std::string& section) {
   for (const auto& [key, value] : entries(layer, map, section)) {
     const std::string path = below(section, key->text);
     const bool is_one_name = key->text.find('.') == std::string::npos;
@@ -237,23 +251,30 @@ void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map, const st
   }
 }
 
-void SpecBuilder::set_section(const Layer& layer, const YamlNode& value, const std::string& section) {
+void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
+                              const std::string& section) {
   if (value.kind == YamlNode::Kind::kMap) return walk_section(layer, value, section);
   if (value.kind == YamlNode::Kind::kNull && value.text.empty())
     return warn(layer, value, fmt::format("{} is empty", section));
-  if (value.kind == YamlNode::Kind::kNull) {  // a null that is written takes all of it away from weaker layers
+  if (value.kind ==
+      YamlNode::Kind::kNull) {  // a null that is written takes all of it away from weaker layers
     for (const KeyRow& row : spec_keys()) {
-      if (row.path.starts_with(section) && row.path[section.size()] == '.') settle(std::string(row.path));
+      if (row.path.starts_with(section) && row.path[section.size()] == '.')
+        settle(std::string(row.path));
     }
     return;
   }
   const std::string_view shorthand = section_shorthand(section);
-  if (!shorthand.empty()) return set_key(layer, *find_key(shorthand), value, std::string(shorthand));
-  error(layer, value, section, fmt::format("{} is a map of keys, not {}", section, kind_name(value)));
+  if (!shorthand.empty())
+    return set_key(layer, *find_key(shorthand), value, std::string(shorthand));
+  error(layer, value, section,
+        fmt::format("{} is a map of keys, not {}", section, kind_name(value)));
 }
 
-void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode& value, const std::string& path) {
-  if (!row.is_supported()) return error(layer, value, path, fmt::format("{} is not supported yet", path));
+void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode& value,
+                          const std::string& path) {
+  if (!row.is_supported())
+    return error(layer, value, path, fmt::format("{} is not supported yet", path));
   if (value.kind == YamlNode::Kind::kNull) {
     if (layer.source.kind == Origin::Kind::kFile && value.text.empty())
       warn(layer, value, fmt::format("{} has no value and counts as not given", path));
@@ -277,9 +298,12 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
       }
     }
   }
-  if (find_key(path) != nullptr || is_section(path)) hint = "; in a file keys are nested: {section: {key: value}}";
+  if (find_key(path) != nullptr || is_section(path))
+    hint = "; in a file keys are nested: {section: {key: value}}";
   if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
-  error(layer, key, path, fmt::format("unknown key '{}'{}{}", key.text, section.empty() ? "" : " in " + section, hint));
+  error(
+      layer, key, path,
+      fmt::format("unknown key '{}'{}{}", key.text, section.empty() ? "" : " in " + section, hint));
 }
 
 Result<std::string> SpecBuilder::scalar(const YamlNode& node, std::string_view expected) const {
@@ -297,18 +321,23 @@ Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, con
 
 Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row, std::string value,
                                            const YamlNode& node) {
-  if (value.find('\0') != std::string::npos) return fail(Errc::kInvalid, "a NUL byte cannot be passed to a program");
+  if (value.find('\0') != std::string::npos)
+    return fail(Errc::kInvalid, "a NUL byte cannot be passed to a program");
   if (!is_utf8(value)) return fail(Errc::kInvalid, "the text is not UTF-8");
   if (row.format == Format::kLines) return value;
   if (value.empty()) return fail(Errc::kInvalid, "is empty");
-  if (const auto control = std::find_if(value.begin(), value.end(), is_control); control != value.end()) {
-    return fail(Errc::kInvalid, "holds the control character 0x{:02x}", static_cast<unsigned char>(*control));
+  if (const auto control = std::find_if(value.begin(), value.end(), is_control);
+      control != value.end()) {
+    return fail(Errc::kInvalid, "holds the control character 0x{:02x}",
+                static_cast<unsigned char>(*control));
   }
   const auto warn_of_dollar = [&](std::string_view path) {
     const auto dollar = path.find('$');
-    if (dollar != std::string_view::npos && dollar + 1 < path.size() && is_variable_name(path.substr(dollar + 1, 1))) {
+    if (dollar != std::string_view::npos && dollar + 1 < path.size() &&
+        is_variable_name(path.substr(dollar + 1, 1))) {
       warn(layer, node,
-           fmt::format("{}: '$' stays as it is in a path; write ${{NAME}} for the variable's value", row.path));
+           fmt::format("{}: '$' stays as it is in a path; write ${{NAME}} for the variable's value",
+                       row.path));
     }
   };
   switch (row.format) {
@@ -318,10 +347,10 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
       return value;
     case Format::kSlug:
       if (is_slug(value)) return value;
-      return fail(
-          Errc::kInvalid,
-          "'{}' is not a name: letters, digits, '.', '_' and '-', at most 64, starting with neither '-' nor '.'",
-          printable(value));
+      return fail(Errc::kInvalid,
+                  "'{}' is not a name: letters, digits, '.', '_' and '-', at most 64, starting "
+                  "with neither '-' nor '.'",
+                  printable(value));
     case Format::kChoice: {
       const auto words = split(row.choices, ' ');
       if (std::find(words.begin(), words.end(), value) != words.end()) return value;
@@ -330,7 +359,8 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
                   similar ? fmt::format("; did you mean '{}'?", *similar) : "");
     }
     case Format::kImage:
-      if (!(value[0] == '/' || value.substr(0, 2) == "./" || value.substr(0, 3) == "../" || value.substr(0, 2) == "~/"))
+      if (!(value[0] == '/' || value.substr(0, 2) == "./" || value.substr(0, 3) == "../" ||
+            value.substr(0, 2) == "~/"))
         return value;
       [[fallthrough]];
     case Format::kMaybePath:
@@ -348,7 +378,8 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
     }
     case Format::kInside:
       if (value[0] == '/') return value;
-      return fail(Errc::kInvalid, "'{}' is a path inside the container and must start with '/'", printable(value));
+      return fail(Errc::kInvalid, "'{}' is a path inside the container and must start with '/'",
+                  printable(value));
     case Format::kCount: {
       const auto count = parse_int(value);
       if (!count || *count < 1 || *count > 1'000'000'000)

@@ -25,18 +25,24 @@ struct SpecSource {
   int column_shift = 0;  ///< where the document starts in the first line of text
 };
 
-/// Layers are applied from the strongest to the weakest: what is set already stays. A null sets a key to "not given".
-/// Everything that is wrong is collected; values that are not wrong are set nevertheless.
+/// Layers are applied from the strongest to the weakest: what is set already stays. A null sets a
+/// key to "not given". Everything that is wrong is collected; values that are not wrong are set
+/// nevertheless.
 class SpecBuilder {
  public:
   explicit SpecBuilder(const Env& env) : env_(env) {}
 
   /// A whole document: a map of keys.
-  void apply(const YamlDocument& document, const SpecSource& source) { apply_at(document, document.root, "", source); }
-  /// The subtree at id as the value of a section, of a key, or of an entry of a free map ("environment.vars.X").
-  void apply_at(const YamlDocument& document, YamlId id, std::string_view path, const SpecSource& source);
+  void apply(const YamlDocument& document, const SpecSource& source) {
+    apply_at(document, document.root, "", source);
+  }
+  /// The subtree at id as the value of a section, of a key, or of an entry of a free map
+  /// ("environment.vars.X").
+  void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
+                const SpecSource& source);
 
-  /// A key that excludes one that is set already counts as settled: a weaker layer's value for it is no contradiction.
+  /// A key that excludes one that is set already counts as settled: a weaker layer's value for it
+  /// is no contradiction.
   void keep_out_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
@@ -60,18 +66,19 @@ class SpecBuilder {
 
   void walk_section(const Layer& layer, const YamlNode& map, const std::string& section);
   void set_section(const Layer& layer, const YamlNode& value, const std::string& section);
-  void set_key(const Layer& layer, const KeyRow& row, const YamlNode& value, const std::string& path);
-  void unknown_key(const Layer& layer, const YamlNode& key, const std::string& section, const std::string& path);
+  void set_key(const Layer& layer, const KeyRow& row, const YamlNode& value,
+               const std::string& path);
+  void unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
+                   const std::string& path);
 
   /// The map's keys and values; wrong and repeated keys are reported and left out.
-  [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(const Layer& layer,
-                                                                                 const YamlNode& map,
-                                                                                 const std::string& path);
+  [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(
+      const Layer& layer, const YamlNode& map, const std::string& path);
   [[nodiscard]] Result<std::string> scalar(const YamlNode& node, std::string_view expected) const;
-  [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row, const YamlNode& node,
-                                         std::string_view expected);
-  [[nodiscard]] Result<std::string> formatted(const Layer& layer, const KeyRow& row, std::string value,
-                                              const YamlNode& node);
+  [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,
+                                         const YamlNode& node, std::string_view expected);
+  [[nodiscard]] Result<std::string> formatted(const Layer& layer, const KeyRow& row,
+                                              std::string value, const YamlNode& node);
 
   [[nodiscard]] Origin origin(const Layer& layer, const YamlNode& node) const;
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
@@ -85,8 +92,8 @@ class SpecBuilder {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// text with ${NAME} replaced from env and $${ made ${. Fails with kInvalid on a variable that is not set and on
-/// anything else between the braces.
+/// text with ${NAME} replaced from env and $${ made ${. Fails with kInvalid on a variable that is
+/// not set and on anything else between the braces.
 [[nodiscard]] Result<std::string> substitute_variables(std::string_view text, const Env& env);
 
 /// True when text holds ${name} as substitute_variables would replace it.
@@ -95,8 +102,10 @@ class SpecBuilder {
 /// The line-th line of text (from 1), without its end.
 [[nodiscard]] std::string line_of(std::string_view text, int line);
 
-/// path, absolute against base_dir, '.' and '..' resolved by name; a leading ~ is $HOME. Empty: fails.
-[[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir, const Env& env);
+/// path, absolute against base_dir, '.' and '..' resolved by name; a leading ~ is $HOME. Empty:
+/// fails.
+[[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
+                                                const Env& env);
 
 [[nodiscard]] bool is_variable_name(std::string_view name);
 [[nodiscard]] bool is_slug(std::string_view text);

@@ -182,7 +182,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kShorthan
 
 [[nodiscard]] bool is_below(std::string_view path, std::string_view section) {
   return section.empty() ||
-         (path.size() > section.size() && path.substr(0, section.size()) == section && path[section.size()] == '.');
+         (path.size() > section.size() && path.substr(0, section.size()) == section &&
+          path[section.size()] == '.');
 }
 
 struct TextOf {
@@ -222,13 +223,14 @@ std::span<const KeyRow> spec_keys() {
 }
 
 const KeyRow* find_key(std::string_view path) {
-  const auto* found =
-      std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyRow& row) { return row.path == path; });
+  const auto* found = std::find_if(std::begin(kKeys), std::end(kKeys),
+                                   [&](const KeyRow& row) { return row.path == path; });
   return found == std::end(kKeys) ? nullptr : found;
 }
 
 bool is_section(std::string_view path) {
-  return std::any_of(std::begin(kKeys), std::end(kKeys), [&](const KeyRow& row) { return is_below(row.path, path); });
+  return std::any_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const KeyRow& row) { return is_below(row.path, path); });
 }
 
 std::string_view section_shorthand(std::string_view section) {
@@ -251,7 +253,8 @@ std::vector<std::string_view> names_in_section(std::string_view section) {
 
 std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec) {
   // Access works on a mutable spec, as loading needs it; reading through it changes nothing.
-  return std::visit(TextOf{const_cast<JobSpec&>(spec)}, row.field);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return std::visit(TextOf{const_cast<JobSpec&>(spec)},
+                    row.field);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// THE key table: every key of exp.yaml, one row each. Loading, --set, spelling suggestions, sbatch directives, trainer
-// flags, help and the key reference come from it.
+// THE key table: every key of exp.yaml, one row each. Loading, --set, spelling suggestions, sbatch
+// directives, trainer flags, help and the key reference come from it.
 
 #include <cstdint>
 #include <limits>
@@ -39,12 +39,12 @@ template <typename T>
 using Access = T& (*)(JobSpec&);
 
 /// The member that a key sets. monostate: the key belongs to a part of dlrun that is not built yet.
-using Field =
-    std::variant<std::monostate, Access<std::optional<std::string>>, Access<std::optional<std::int64_t>>,
-                 Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
-                 Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
-                 Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
-                 Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
+using Field = std::variant<
+    std::monostate, Access<std::optional<std::string>>, Access<std::optional<std::int64_t>>,
+    Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
+    Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
+    Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
+    Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
 struct KeyRow {
   std::string_view path = {};
@@ -52,10 +52,12 @@ struct KeyRow {
   Format format = Format::kText;
   std::string_view choices = {};  ///< kChoice: words separated by spaces
   double min = 0, max = 0;        ///< numbers: inclusive; both 0: unbounded
-  std::string_view option = {};   ///< resources.*: sbatch's; launch.*: srun's; train.* and checkpoint.*: the trainer's
+  std::string_view option =
+      {};  ///< resources.*: sbatch's; launch.*: srun's; train.* and checkpoint.*: the trainer's
   std::string_view help = {};
-  std::string_view fallback = {};  ///< what holds where the key is not given, where that is more than "nothing"
-  std::string_view example = {};   ///< a value as YAML, one line; every supported key has one
+  std::string_view fallback =
+      {};  ///< what holds where the key is not given, where that is more than "nothing"
+  std::string_view example = {};  ///< a value as YAML, one line; every supported key has one
   [[nodiscard]] bool is_supported() const { return field.index() != 0; }
 };
 
@@ -67,7 +69,8 @@ struct KeyRow {
 /// True for a map that holds keys, such as "resources". "" is the whole spec.
 [[nodiscard]] bool is_section(std::string_view path);
 
-/// The key that a plain value at a section means: "environment.conda: env" is environment.conda.name. Empty: none.
+/// The key that a plain value at a section means: "environment.conda: env" is
+/// environment.conda.name. Empty: none.
 [[nodiscard]] std::string_view section_shorthand(std::string_view section);
 
 /// The names that may stand directly in a section.

@@ -10,12 +10,14 @@
 namespace dlrun {
 namespace {
 
-/// std::mt19937_64's sequence is the standard's; the distributions' are each library's own, so they are ours here.
+/// std::mt19937_64's sequence is the standard's; the distributions' are each library's own, so they
+/// are ours here.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
 
-  /// 0 to below - 1, each as likely: the part of the engine's range that below does not divide is drawn again.
+  /// 0 to below - 1, each as likely: the part of the engine's range that below does not divide is
+  /// drawn again.
   [[nodiscard]] std::uint64_t index(std::uint64_t below) {
     const std::uint64_t uneven = (UINT64_MAX % below + 1) % below;
     for (;;) {
@@ -34,12 +36,16 @@ class Draw {
 /// Six digits: a learning rate that people can read and type again.
 [[nodiscard]] std::string draw_number(Draw& draw, const SweptRange& range) {
   if (range.is_whole && !range.is_log) {
-    const auto min = static_cast<std::int64_t>(range.min), max = static_cast<std::int64_t>(range.max);
-    return std::to_string(min + static_cast<std::int64_t>(draw.index(static_cast<std::uint64_t>(max - min) + 1)));
+    const auto min = static_cast<std::int64_t>(range.min),
+               max = static_cast<std::int64_t>(range.max);
+    return std::to_string(
+        min + static_cast<std::int64_t>(draw.index(static_cast<std::uint64_t>(max - min) + 1)));
   }
   const double at = draw.fraction();
-  const double number = range.is_log ? std::exp(std::log(range.min) + at * (std::log(range.max) - std::log(range.min)))
-                                     : range.min + at * (range.max - range.min);
+  const double number =
+      range.is_log
+          ? std::exp(std::log(range.min) + at * (std::log(range.max) - std::log(range.min)))
+          : range.min + at * (range.max - range.min);
   const double inside = std::clamp(number, range.min, range.max);
   if (range.is_whole) return fmt::format("{:.0f}", inside);
   std::string text = fmt::format("{:.6g}", inside);
@@ -59,7 +65,8 @@ class Draw {
   return point;
 }
 
-[[nodiscard]] std::vector<SweepPoint> random_combinations(const SweepSpec& sweep, std::uint64_t count, Draw& draw) {
+[[nodiscard]] std::vector<SweepPoint> random_combinations(const SweepSpec& sweep,
+                                                          std::uint64_t count, Draw& draw) {
   // Floyd's: `count` different ones of `all`, each set as likely, without a list of all.
   const std::uint64_t all = grid_size(sweep);
   std::set<std::uint64_t> taken;
@@ -72,7 +79,8 @@ class Draw {
   return points;
 }
 
-[[nodiscard]] std::vector<SweepPoint> random_points(const SweepSpec& sweep, std::uint64_t count, Draw& draw) {
+[[nodiscard]] std::vector<SweepPoint> random_points(const SweepSpec& sweep, std::uint64_t count,
+                                                    Draw& draw) {
   std::set<std::string> taken;
   std::vector<SweepPoint> points;
   const std::uint64_t tries = 20 * count + 100;
@@ -104,7 +112,8 @@ std::uint64_t grid_size(const SweepSpec& sweep) {
 }
 
 std::uint64_t count_points(const SweepSpec& sweep) {
-  return sweep.random && sweep.points.empty() ? static_cast<std::uint64_t>(*sweep.random) : grid_size(sweep);
+  return sweep.random && sweep.points.empty() ? static_cast<std::uint64_t>(*sweep.random)
+                                              : grid_size(sweep);
 }
 
 std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
@@ -126,13 +135,15 @@ std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
 bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
   const auto is_it = [&](const auto& swept) { return swept.key == key; };
   return std::any_of(sweep.parameters.begin(), sweep.parameters.end(), is_it) ||
-         std::any_of(sweep.points.begin(), sweep.points.end(),
-                     [&](const SweepPoint& point) { return std::any_of(point.begin(), point.end(), is_it); });
+         std::any_of(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
+           return std::any_of(point.begin(), point.end(), is_it);
+         });
 }
 
 std::string describe(const SweepPoint& point) {
   std::string text;
-  for (const SweptValue& value : point) text += fmt::format("{}{}={}", text.empty() ? "" : " ", value.key, value.text);
+  for (const SweptValue& value : point)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", value.key, value.text);
   return text;
 }
 

@@ -22,7 +22,8 @@ namespace {
          std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field);
 }
 
-/// A text in quotes that it does not need, without them: people read it in tables. true is not the text "true".
+/// A text in quotes that it does not need, without them: people read it in tables. true is not the
+/// text "true".
 [[nodiscard]] std::string without_quotes(const std::string& text) {
   if (text.size() < 2 || text.front() != '"') return text;
   const std::string inner = text.substr(1, text.size() - 2);
@@ -58,8 +59,10 @@ std::string why_not_swept(std::string_view path) {
   if (row == nullptr) return no_such_key(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
-  if (path.starts_with("submit.")) return fmt::format("'{}' cannot be swept: all points go to Slurm in one way", path);
-  if (path.starts_with("after.")) return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
+  if (path.starts_with("submit."))
+    return fmt::format("'{}' cannot be swept: all points go to Slurm in one way", path);
+  if (path.starts_with("after."))
+    return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
   for (const auto& [key, why] : kNot) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
   }
@@ -80,7 +83,8 @@ bool SweepSetter::is_swept_key(const YamlNode& name) const {
 
 std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlNode& node) const {
   if (node.kind == YamlNode::Kind::kNull) {
-    refuse(node, fmt::format("'{}' has nothing to try here; a sweep cannot take a value away", key));
+    refuse(node,
+           fmt::format("'{}' has nothing to try here; a sweep cannot take a value away", key));
     return std::nullopt;
   }
   SpecBuilder scratch(builder.env_);
@@ -100,10 +104,12 @@ std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlN
     refuse(node, fmt::format("'{}' is empty here", key));
     return std::nullopt;
   }
-  return SweptValue{key, values.empty() ? "false" : without_quotes(values.front().text), builder.origin(layer, node)};
+  return SweptValue{key, values.empty() ? "false" : without_quotes(values.front().text),
+                    builder.origin(layer, node)};
 }
 
-std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key, const YamlNode& node) const {
+std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
+                                                         const YamlNode& node) const {
   if (node.items.empty()) {
     refuse(node, fmt::format("the list of '{}' is empty: a sweep needs values to try", key));
     return std::nullopt;
@@ -120,8 +126,8 @@ std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
     }
     const auto [first, is_new] = seen.emplace(one->text, item.line);
     if (!is_new) {
-      refuse(item, fmt::format("{} is tried twice for '{}'; the first is at line {}", printable(one->text), key,
-                               first->second));
+      refuse(item, fmt::format("{} is tried twice for '{}'; the first is at line {}",
+                               printable(one->text), key, first->second));
       is_fine = false;
     }
     values.push_back(std::move(*one));
@@ -134,7 +140,8 @@ std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlN
   SweptRange found;
   found.is_whole = std::holds_alternative<Access<std::optional<std::int64_t>>>(of.field);
   if (!found.is_whole && !std::holds_alternative<Access<std::optional<double>>>(of.field)) {
-    refuse(node, fmt::format("'{}' is not a number, so it has no range; give a list of values", key));
+    refuse(node,
+           fmt::format("'{}' is not a number, so it has no range; give a list of values", key));
     return std::nullopt;
   }
   bool has_min = false, has_max = false, is_fine = true;
@@ -187,13 +194,15 @@ std::optional<std::vector<SweptKey>> SweepSetter::parameters(const YamlNode& nod
       is_fine = is_fine && values;
       if (values) swept.values = std::move(*values);
     } else {
-      refuse(*value, fmt::format("'{}' is {}, not a list of values to try", swept.key, kind_name(*value)));
+      refuse(*value,
+             fmt::format("'{}' is {}, not a list of values to try", swept.key, kind_name(*value)));
       is_fine = false;
     }
     keys.push_back(std::move(swept));
   }
   const bool has_new_errors =
-      std::any_of(builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(before), builder.diagnostics_.end(),
+      std::any_of(builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(before),
+                  builder.diagnostics_.end(),
                   [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; });
   if (is_fine && !has_new_errors) return keys;
   return std::nullopt;
@@ -205,7 +214,8 @@ std::optional<std::vector<SweepPoint>> SweepSetter::points(const YamlNode& node)
     return std::nullopt;
   }
   if (node.items.size() > kMostSweepPoints) {
-    refuse(node, fmt::format("{} points, and a sweep has at most {}", node.items.size(), kMostSweepPoints));
+    refuse(node, fmt::format("{} points, and a sweep has at most {}", node.items.size(),
+                             kMostSweepPoints));
     return std::nullopt;
   }
   std::vector<SweepPoint> points;

@@ -1,6 +1,6 @@
 #pragma once
-// sweep.parameters and sweep.points out of a document: every value goes through the row of its own key. Private to the
-// loading of specs.
+// sweep.parameters and sweep.points out of a document: every value goes through the row of its own
+// key. Private to the loading of specs.
 
 #include <optional>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Why a sweep cannot set this key; empty where it can. An entry of a free map ("environment.vars.X") is a key, the map
-/// as a whole is not.
+/// Why a sweep cannot set this key; empty where it can. An entry of a free map
+/// ("environment.vars.X") is a key, the map as a whole is not.
 [[nodiscard]] std::string why_not_swept(std::string_view path);
 
 /// What is wrong goes to builder; then there is no result.
@@ -28,7 +28,8 @@ struct SweepSetter {
   void refuse(const YamlNode& at, std::string_view why) const;
   [[nodiscard]] bool is_swept_key(const YamlNode& name) const;
   [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
-  [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key, const YamlNode& node) const;
+  [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key,
+                                                            const YamlNode& node) const;
   [[nodiscard]] std::optional<SweptRange> range(const std::string& key, const YamlNode& node) const;
 };
 

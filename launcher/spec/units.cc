@@ -23,7 +23,8 @@ constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
 
 /// "1h30m": numbers with d, h, m, s in that order, each at most once.
 [[nodiscard]] std::optional<std::int64_t> parse_suffixed(std::string_view text) {
-  constexpr std::array<std::pair<char, std::int64_t>, 4> units{{{'d', kDay}, {'h', kHour}, {'m', kMinute}, {'s', 1}}};
+  constexpr std::array<std::pair<char, std::int64_t>, 4> units{
+      {{'d', kDay}, {'h', kHour}, {'m', kMinute}, {'s', 1}}};
   std::int64_t seconds = 0;
   auto unit = units.begin();
   if (text.empty()) return std::nullopt;
@@ -31,7 +32,8 @@ constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
     const auto end = text.find_first_not_of("0123456789");
     if (end == std::string_view::npos) return std::nullopt;
     const auto number = parse_digits(text.substr(0, end));
-    unit = std::find_if(unit, units.end(), [&](const auto& candidate) { return candidate.first == text[end]; });
+    unit = std::find_if(unit, units.end(),
+                        [&](const auto& candidate) { return candidate.first == text[end]; });
     if (!number || unit == units.end()) return std::nullopt;
     seconds += *number * unit->second;
     ++unit;
@@ -75,25 +77,31 @@ Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
   auto seconds = parse_slurm_time(text);
   if (!seconds) seconds = parse_suffixed(text);
   if (!seconds)
-    return fail(Errc::kInvalid, "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d", printable(text));
+    return fail(Errc::kInvalid, "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d",
+                printable(text));
   if (*seconds <= 0)
-    return fail(Errc::kInvalid, "'{}' is no time at all; Slurm would read it as no limit", printable(text));
-  if (*seconds > kLongest) return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
+    return fail(Errc::kInvalid, "'{}' is no time at all; Slurm would read it as no limit",
+                printable(text));
+  if (*seconds > kLongest)
+    return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return seconds;
 }
 
 std::string format_time_limit(std::int64_t seconds) {
   const auto days = seconds / kDay;
-  const std::string clock =
-      fmt::format("{:02}:{:02}:{:02}", seconds % kDay / kHour, seconds % kHour / kMinute, seconds % kMinute);
+  const std::string clock = fmt::format("{:02}:{:02}:{:02}", seconds % kDay / kHour,
+                                        seconds % kHour / kMinute, seconds % kMinute);
   return days > 0 ? fmt::format("{}-{}", days, clock) : clock;
 }
 
 Result<std::int64_t> parse_duration(std::string_view text) {
   auto seconds = parse_digits(text);
   if (!seconds) seconds = parse_suffixed(text);
-  if (!seconds) return fail(Errc::kInvalid, "'{}' is not a duration; write 90s, 10m, 1h30m or 2d", printable(text));
-  if (*seconds > kLongest) return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
+  if (!seconds)
+    return fail(Errc::kInvalid, "'{}' is not a duration; write 90s, 10m, 1h30m or 2d",
+                printable(text));
+  if (*seconds > kLongest)
+    return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return *seconds;
 }
 
@@ -102,13 +110,15 @@ Result<> check_memory(std::string_view text) {
   if (!digits.empty() && std::string_view("KMGTkmgt").find(digits.back()) != std::string_view::npos)
     digits.remove_suffix(1);
   // Slurm takes a B after the unit ("4GB") as well.
-  if (digits.size() > 2 && digits.size() == text.size() && (digits.back() == 'B' || digits.back() == 'b')) {
+  if (digits.size() > 2 && digits.size() == text.size() &&
+      (digits.back() == 'B' || digits.back() == 'b')) {
     digits.remove_suffix(1);
     if (std::string_view("KMGTkmgt").find(digits.back()) == std::string_view::npos) digits = "";
     if (!digits.empty()) digits.remove_suffix(1);
   }
   if (!parse_digits(digits))
-    return fail(Errc::kInvalid, "'{}' is not a memory size; write 500M, 64G or 1T", printable(text));
+    return fail(Errc::kInvalid, "'{}' is not a memory size; write 500M, 64G or 1T",
+                printable(text));
   return {};
 }
 
@@ -137,25 +147,30 @@ Result<NodeRange> parse_nodes(std::string_view text) {
   const auto first = parse_digits(parts[0]);
   const auto last = parts.size() == 2 ? parse_digits(parts[1]) : first;
   if (!first || !last || parts.size() > 2) {
-    return fail(Errc::kInvalid, "'{}' is not a number of nodes; write 2, or \"2-4\" for a range", printable(text));
+    return fail(Errc::kInvalid, "'{}' is not a number of nodes; write 2, or \"2-4\" for a range",
+                printable(text));
   }
   if (*first < 1 || *last > kMostNodes)
     return fail(Errc::kInvalid, "{} is not between 1 and {} nodes", printable(text), kMostNodes);
-  if (*last < *first) return fail(Errc::kInvalid, "the range {} ends before it starts", printable(text));
+  if (*last < *first)
+    return fail(Errc::kInvalid, "the range {} ends before it starts", printable(text));
   return NodeRange{*first, *last};
 }
 
 std::string format_nodes(const NodeRange& nodes) {
-  return nodes.min == nodes.max ? fmt::format("{}", nodes.min) : fmt::format("{}-{}", nodes.min, nodes.max);
+  return nodes.min == nodes.max ? fmt::format("{}", nodes.min)
+                                : fmt::format("{}-{}", nodes.min, nodes.max);
 }
 
 Result<> check_gpu_type(std::string_view type) {
-  const bool fine = !type.empty() && type.size() <= 64 && std::all_of(type.begin(), type.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-' || c == '+';
-  });
+  const bool fine =
+      !type.empty() && type.size() <= 64 && std::all_of(type.begin(), type.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '.' || c == '_' || c == '-' || c == '+';
+      });
   if (!fine)
-    return fail(Errc::kInvalid, "'{}' is not a GPU type; write a name such as a100 or 1g.5gb", printable(type));
+    return fail(Errc::kInvalid, "'{}' is not a GPU type; write a name such as a100 or 1g.5gb",
+                printable(type));
   return {};
 }
 
@@ -169,15 +184,18 @@ Result<Gpus> parse_gpus(std::string_view text) {
   }
   const auto count = parse_digits(text);
   if (!count)
-    return fail(Errc::kInvalid, "'{}' is not a number of GPUs; write 4, a100:4 or {{type: a100, count: 4}}",
+    return fail(Errc::kInvalid,
+                "'{}' is not a number of GPUs; write 4, a100:4 or {{type: a100, count: 4}}",
                 printable(text));
-  if (*count > kMostGpus) return fail(Errc::kInvalid, "{} is not between 0 and {} GPUs", *count, kMostGpus);
+  if (*count > kMostGpus)
+    return fail(Errc::kInvalid, "{} is not between 0 and {} GPUs", *count, kMostGpus);
   gpus.count = *count;
   return gpus;
 }
 
 std::string format_gpus(const Gpus& gpus) {
-  return gpus.type.empty() ? fmt::format("{}", gpus.count) : fmt::format("{}:{}", gpus.type, gpus.count);
+  return gpus.type.empty() ? fmt::format("{}", gpus.count)
+                           : fmt::format("{}:{}", gpus.type, gpus.count);
 }
 
 std::int64_t gpus_in_gres(std::string_view gres) {
@@ -202,7 +220,8 @@ Result<std::int64_t> parse_interval(std::string_view text) {
     const std::string_view unit = trim(text.substr(space));
     if (number && *number > 0 && (unit == "steps" || unit == "step")) return *number;
   }
-  return fail(Errc::kInvalid, "'{}' is not an interval; write '500 steps' or '1 epoch'", printable(text));
+  return fail(Errc::kInvalid, "'{}' is not an interval; write '500 steps' or '1 epoch'",
+              printable(text));
 }
 
 }  // namespace dlrun

@@ -12,7 +12,8 @@
 
 namespace dlrun {
 
-/// Errors and warnings, in no order, without their lines' text. Nothing is said about keys in refused.
+/// Errors and warnings, in no order, without their lines' text. Nothing is said about keys in
+/// refused.
 [[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
                                                const std::set<std::string, std::less<>>& refused);
 

@@ -16,7 +16,8 @@
 namespace dlrun {
 namespace {
 
-using OwnOption = std::pair<std::string_view, std::string_view>;  ///< the name, and why it cannot be given
+using OwnOption =
+    std::pair<std::string_view, std::string_view>;  ///< the name, and why it cannot be given
 
 /// Options that dlrun sets itself, or that would take the job out of its hands.
 constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
@@ -65,17 +66,23 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
 
 [[nodiscard]] std::string why_not_option(const KeyRow& row, std::string_view name) {
   const bool fine = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
-                    std::all_of(name.begin(), name.end(),
-                                [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
-  if (!fine) return "is not the long name of an option: small letters, digits and '-', without the leading dashes";
+                    std::all_of(name.begin(), name.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+                    });
+  if (!fine)
+    return "is not the long name of an option: small letters, digits and '-', without the leading "
+           "dashes";
   const bool is_srun = row.path == "launch.srun";
-  if (is_srun && (name == "container-mounts" || name == "container-env")) return "";  // merged with dlrun's own
+  if (is_srun && (name == "container-mounts" || name == "container-env"))
+    return "";  // merged with dlrun's own
   const std::string option = "--" + std::string(name);
   for (const KeyRow& other : spec_keys()) {
     if (other.option != option) continue;
     const bool is_sbatch_key = other.path.substr(0, 10) == "resources." || other.path == "name";
-    const bool is_srun_key = other.path.substr(0, 7) == "launch." || other.path.substr(0, 10) == "container.";
-    if (is_srun ? is_srun_key : is_sbatch_key) return fmt::format("has a key of its own: {}", other.path);
+    const bool is_srun_key =
+        other.path.substr(0, 7) == "launch." || other.path.substr(0, 10) == "container.";
+    if (is_srun ? is_srun_key : is_sbatch_key)
+      return fmt::format("has a key of its own: {}", other.path);
   }
   if (is_srun) {
     for (const auto& [own, why] : kOwnSrunOptions) {
@@ -111,8 +118,10 @@ struct ValueSetter {
   void operator()(Access<std::optional<bool>> member) const {
     const auto text = builder.scalar(node, "true or false");
     if (!text) return refuse(text.error());
-    if (*text == "true" || *text == "True" || *text == "TRUE") return put(member, Result<bool>(true), node);
-    if (*text == "false" || *text == "False" || *text == "FALSE") return put(member, Result<bool>(false), node);
+    if (*text == "true" || *text == "True" || *text == "TRUE")
+      return put(member, Result<bool>(true), node);
+    if (*text == "false" || *text == "False" || *text == "FALSE")
+      return put(member, Result<bool>(false), node);
     refuse({Errc::kInvalid, fmt::format("expected true or false, not '{}'", printable(*text))});
   }
 
@@ -120,8 +129,11 @@ struct ValueSetter {
     const auto text = builder.scalar(node, "a whole number");
     if (!text) return refuse(text.error());
     const auto number = parse_int(*text);
-    if (!number) return refuse({Errc::kInvalid, fmt::format("expected a whole number, not '{}'", printable(*text))});
-    if (const auto fine = check_range(static_cast<double>(*number), *text); !fine) return refuse(fine.error());
+    if (!number)
+      return refuse(
+          {Errc::kInvalid, fmt::format("expected a whole number, not '{}'", printable(*text))});
+    if (const auto fine = check_range(static_cast<double>(*number), *text); !fine)
+      return refuse(fine.error());
     put(member, Result<std::int64_t>(*number), node);
   }
 
@@ -129,7 +141,8 @@ struct ValueSetter {
     const auto text = builder.scalar(node, "a number");
     if (!text) return refuse(text.error());
     const auto number = parse_double(*text);
-    if (!number) return refuse({Errc::kInvalid, fmt::format("expected a number, not '{}'", printable(*text))});
+    if (!number)
+      return refuse({Errc::kInvalid, fmt::format("expected a number, not '{}'", printable(*text))});
     if (const auto fine = check_range(*number, *text); !fine) return refuse(fine.error());
     put(member, Result<double>(*number), node);
   }
@@ -151,22 +164,27 @@ struct ValueSetter {
     for (const auto& [name, value] : builder.entries(layer, node, key())) {
       const auto text = builder.scalar(*value, "a single value");
       if (name->text != "type" && name->text != "count") {
-        builder.error(layer, *name, key(),
-                      fmt::format("unknown key '{}' in {}; it has type and count", name->text, row.path));
+        builder.error(
+            layer, *name, key(),
+            fmt::format("unknown key '{}' in {}; it has type and count", name->text, row.path));
       } else if (!text) {
         refuse(text.error(), value);
       } else if (name->text == "type") {
         gpus.type = *text;
-        if (const auto fine = check_gpu_type(*text); !fine) refuse(fine.error(), value), is_fine = false;
+        if (const auto fine = check_gpu_type(*text); !fine)
+          refuse(fine.error(), value), is_fine = false;
       } else if (const auto count = parse_gpus(*text); count && count->type.empty()) {
         gpus.count = count->count;
         has_count = true;
       } else {
-        refuse({Errc::kInvalid, fmt::format("count: '{}' is not a number of GPUs", printable(*text))}, value);
+        refuse(
+            {Errc::kInvalid, fmt::format("count: '{}' is not a number of GPUs", printable(*text))},
+            value);
         is_fine = false;
       }
     }
-    if (is_fine && !has_count) return refuse({Errc::kInvalid, "count is missing: {type: a100, count: 4}"});
+    if (is_fine && !has_count)
+      return refuse({Errc::kInvalid, "count is missing: {type: a100, count: 4}"});
     if (is_fine) put(member, Result<Gpus>(gpus), node);
   }
 
@@ -175,9 +193,9 @@ struct ValueSetter {
     bool is_fine = true;
     const bool is_command = row.path == "launch.command";
     if (node.kind == YamlNode::Kind::kScalar && is_command) {
-      return refuse(
-          {Errc::kInvalid,
-           "expected a list of words, such as [python, -u, train.py]; for a shell's line write [bash, -c, '...']"});
+      return refuse({Errc::kInvalid,
+                     "expected a list of words, such as [python, -u, train.py]; for a shell's line "
+                     "write [bash, -c, '...']"});
     }
     const auto add = [&](const YamlNode& item) {
       auto text = builder.text(layer, row, item, "a list of words");
@@ -215,9 +233,10 @@ struct ValueSetter {
   }
 
   void operator()(Access<std::vector<Download>> member) const {
-    each_item(member, "a list of {url, sha256}", [this](const YamlNode& item, const std::vector<Download>& before) {
-      return ItemReader{builder, layer, row}.download(item, before);
-    });
+    each_item(member, "a list of {url, sha256}",
+              [this](const YamlNode& item, const std::vector<Download>& before) {
+                return ItemReader{builder, layer, row}.download(item, before);
+              });
   }
 
   void operator()(Access<std::vector<SweptKey>> member) const {
@@ -239,27 +258,31 @@ struct ValueSetter {
       if (const auto why = why_not_variable(name); !why.empty()) return refuse_entry(key_node, why);
       if (value.kind == YamlNode::Kind::kNull) {
         if (layer.source.kind == Origin::Kind::kFile) {
-          builder.warn(layer, key_node,
-                       fmt::format("{} has no value and is left out; write \"\" for an empty one", path));
+          builder.warn(
+              layer, key_node,
+              fmt::format("{} has no value and is left out; write \"\" for an empty one", path));
         }
         builder.settle(path);
         return;
       }
       auto text = builder.text(layer, row, value, "text");
-      if (!text) return builder.error(layer, value, path, fmt::format("{}: {}", path, text.error().message));
+      if (!text)
+        return builder.error(layer, value, path, fmt::format("{}: {}", path, text.error().message));
       if (!builder.settle(path)) return;
       builder.spec_.origins[path] = builder.origin(layer, value);
       (*variables)(builder.spec_).emplace_back(name, std::move(*text));
       return;
     }
-    if (const std::string why = why_not_option(row, name); !why.empty()) return refuse_entry(key_node, why);
+    if (const std::string why = why_not_option(row, name); !why.empty())
+      return refuse_entry(key_node, why);
     SlurmOption option{std::string(name), std::nullopt};
     if (value.kind == YamlNode::Kind::kSequence) {
       std::string joined;
       for (YamlId id : value.items) {
         const auto text = builder.text(layer, row, layer.document.at(id), "a word");
         if (!text)
-          return builder.error(layer, layer.document.at(id), path, fmt::format("{}: {}", path, text.error().message));
+          return builder.error(layer, layer.document.at(id), path,
+                               fmt::format("{}: {}", path, text.error().message));
         joined += (joined.empty() ? "" : ",") + *text;
       }
       option.value = joined;
@@ -269,25 +292,30 @@ struct ValueSetter {
         return;
       }
       auto text = builder.text(layer, row, value, "text");
-      if (!text) return builder.error(layer, value, path, fmt::format("{}: {}", path, text.error().message));
+      if (!text)
+        return builder.error(layer, value, path, fmt::format("{}: {}", path, text.error().message));
       option.value = std::move(*text);
     } else if (value.kind == YamlNode::Kind::kMap) {
       return refuse_entry(value, "is a map; expected text, a list, or true for a bare option");
     }
-    if (row.path == "launch.srun" && (name == "nodelist" || name == "exclude")) {  // of a step, as of the job
+    if (row.path == "launch.srun" &&
+        (name == "nodelist" || name == "exclude")) {  // of a step, as of the job
       const auto fine = check_hostlist(option.value.value_or(""));
-      if (!fine) return builder.error(layer, value, path, fmt::format("{}: {}", path, fine.error().message));
+      if (!fine)
+        return builder.error(layer, value, path, fmt::format("{}: {}", path, fine.error().message));
     }
     if (!builder.settle(path)) return;
     builder.spec_.origins[path] = builder.origin(layer, value);
-    std::get<Access<std::vector<SlurmOption>>>(row.field)(builder.spec_).push_back(std::move(option));
+    std::get<Access<std::vector<SlurmOption>>>(row.field)(builder.spec_)
+        .push_back(std::move(option));
   }
 
  private:
   [[nodiscard]] std::string key() const { return std::string(row.path); }
 
   void refuse(const Error& why, const YamlNode* at = nullptr) const {
-    builder.error(layer, at != nullptr ? *at : node, row.path, fmt::format("{}: {}", row.path, why.message));
+    builder.error(layer, at != nullptr ? *at : node, row.path,
+                  fmt::format("{}: {}", row.path, why.message));
   }
 
   /// Without the line that it is about, which holds a password.
@@ -295,7 +323,8 @@ struct ValueSetter {
     Origin where = builder.origin(layer, at);
     if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
     builder.refused_.emplace(row.path);
-    builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message), kLineNotShown});
+    builder.report({Diagnostic::Severity::kError, where,
+                    fmt::format("{}: {}", row.path, why.message), kLineNotShown});
   }
 
   template <typename Member, typename Value>
@@ -313,24 +342,28 @@ struct ValueSetter {
 
   void each_entry() const {
     if (node.kind != YamlNode::Kind::kMap) {
-      return refuse({Errc::kInvalid, fmt::format("expected a map of names and values, not {}", kind_name(node))});
+      return refuse({Errc::kInvalid,
+                     fmt::format("expected a map of names and values, not {}", kind_name(node))});
     }
     if (builder.settled_.contains(key())) return;  // a stronger layer said null
-    for (const auto& [name, value] : builder.entries(layer, node, key())) entry(*name, name->text, *value);
+    for (const auto& [name, value] : builder.entries(layer, node, key()))
+      entry(*name, name->text, *value);
   }
 
   /// A list whose items keep origins of their own: "container.mounts[0]".
   template <typename Item, typename Read>
   void each_item(Access<std::vector<Item>> member, std::string_view expected, Read read) const {
     if (node.kind != YamlNode::Kind::kSequence)
-      return refuse({Errc::kInvalid, fmt::format("expected {}, not {}", expected, kind_name(node))});
+      return refuse(
+          {Errc::kInvalid, fmt::format("expected {}, not {}", expected, kind_name(node))});
     std::vector<Item> found;
     bool is_fine = true;
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const YamlNode& node_of_item = layer.document.at(node.items[i]);
       Result<Item> item = read(node_of_item, found);
       if (item) {
-        builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, i), builder.origin(layer, node_of_item));
+        builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, i),
+                                          builder.origin(layer, node_of_item));
         found.push_back(std::move(*item));
       } else {
         if (item.error().code == Errc::kRefused) {
@@ -348,25 +381,27 @@ struct ValueSetter {
 std::vector<std::string_view> refused_option_names(const KeyRow& row) {
   std::vector<std::string_view> names;
   const auto add = [&](std::string_view name) {
-    if (!why_not_option(row, name).empty() && std::find(names.begin(), names.end(), name) == names.end())
+    if (!why_not_option(row, name).empty() &&
+        std::find(names.begin(), names.end(), name) == names.end())
       names.push_back(name);
   };
   for (const KeyRow& other : spec_keys()) {
     if (other.option.starts_with("--")) add(other.option.substr(2));
   }
-  for (const auto& [name, why] : row.path == "launch.srun" ? std::span<const OwnOption>(kOwnSrunOptions)
-                                                           : std::span<const OwnOption>(kOwnSbatchOptions))
+  for (const auto& [name, why] : row.path == "launch.srun"
+                                     ? std::span<const OwnOption>(kOwnSrunOptions)
+                                     : std::span<const OwnOption>(kOwnSbatchOptions))
     add(name);
   return names;
 }
 
-void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
-               const YamlNode& node) {
+void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
+               const KeyRow& row, const YamlNode& node) {
   std::visit(ValueSetter{builder, {document, source}, row, node}, row.field);
 }
 
-void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source, const KeyRow& row,
-                    const YamlNode& node, std::string_view name) {
+void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
+                    const KeyRow& row, const YamlNode& node, std::string_view name) {
   if (!std::holds_alternative<Access<NamedValues>>(row.field) &&
       !std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field)) {
     if (std::holds_alternative<Access<std::optional<Gpus>>>(row.field)) {

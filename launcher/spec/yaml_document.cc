@@ -16,12 +16,15 @@ namespace {
 class EventStream {
  public:
   explicit EventStream(std::string_view text) {
-    // A byte order mark, as some editors write it. libyaml passes over it only when it is to guess the encoding.
-    if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark)) text.remove_prefix(kMark.size());
+    // A byte order mark, as some editors write it. libyaml passes over it only when it is to guess
+    // the encoding.
+    if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
+      text.remove_prefix(kMark.size());
     is_ready_ = yaml_parser_initialize(&parser_) != 0;
     if (is_ready_) {
       yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
-      yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+      yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()),
+                                   text.size());
     }
   }
   EventStream(const EventStream&) = delete;
@@ -31,7 +34,8 @@ class EventStream {
     if (is_ready_) yaml_parser_delete(&parser_);
   }
 
-  /// The next event, owned by this object until the next call; nullptr when the parser found an error.
+  /// The next event, owned by this object until the next call; nullptr when the parser found an
+  /// error.
   [[nodiscard]] const yaml_event_t* next() {
     drop();
     if (!is_ready_ || yaml_parser_parse(&parser_, &event_) == 0) return nullptr;
@@ -53,7 +57,8 @@ class EventStream {
 };
 
 [[nodiscard]] std::string_view view(const yaml_char_t* text) {
-  return text != nullptr ? std::string_view(reinterpret_cast<const char*>(text)) : std::string_view();
+  return text != nullptr ? std::string_view(reinterpret_cast<const char*>(text))
+                         : std::string_view();
 }
 
 [[nodiscard]] YamlProblem problem_at(const yaml_mark_t& mark, std::string message) {
@@ -79,15 +84,18 @@ class EventStream {
       return problem_at(parser.problem_mark, "a tab cannot indent in YAML; use spaces");
     }
     if (parser.context != nullptr) {
-      return problem_at(parser.problem_mark, fmt::format("{} {} that starts at line {}", what, parser.context,
-                                                         parser.context_mark.line + 1));
+      return problem_at(parser.problem_mark,
+                        fmt::format("{} {} that starts at line {}", what, parser.context,
+                                    parser.context_mark.line + 1));
     }
     return problem_at(parser.problem_mark, what);
   }
   const std::string_view before = text.substr(0, std::min(text.size(), parser.problem_offset));
   const auto line_start = before.rfind('\n');
   return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
-          static_cast<int>(line_start == std::string_view::npos ? before.size() : before.size() - line_start - 1) + 1,
+          static_cast<int>(line_start == std::string_view::npos ? before.size()
+                                                                : before.size() - line_start - 1) +
+              1,
           what};
 }
 
@@ -95,10 +103,12 @@ class EventStream {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-/// Builds the tree from events. Depth and size of every finished collection are kept for the aliases to it.
+/// Builds the tree from events. Depth and size of every finished collection are kept for the
+/// aliases to it.
 class TreeBuilder {
  public:
-  /// bytes: of the text, of which most nodes take two at least: room at once costs less than room that doubles.
+  /// bytes: of the text, of which most nodes take two at least: room at once costs less than room
+  /// that doubles.
   TreeBuilder(const YamlLimits& limits, std::size_t bytes) : limits_(limits) {
     const std::size_t most = std::min(limits.nodes, bytes / 2 + 1);
     nodes_.reserve(most);
@@ -110,16 +120,20 @@ class TreeBuilder {
     YamlNode node;
     node.text.assign(reinterpret_cast<const char*>(data.value), data.length);
     node.is_plain = data.style == YAML_PLAIN_SCALAR_STYLE && data.tag == nullptr;
-    node.kind = node.is_plain && means_null(node.text) ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
+    node.kind =
+        node.is_plain && means_null(node.text) ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
     if (auto fine = check_tag(view(data.tag), YAML_STR_TAG, event.start_mark); !fine) return fine;
     if (auto fine = add(std::move(node), event.start_mark, {1, 0}); !fine) return fine;
     return data.anchor == nullptr ? tl::expected<void, YamlProblem>()
                                   : name(view(data.anchor), false, event.start_mark);
   }
 
-  [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode::Kind kind, std::string_view anchor, std::string_view tag,
+  [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode::Kind kind, std::string_view anchor,
+                                                     std::string_view tag,
                                                      const yaml_mark_t& mark) {
-    if (auto fine = check_tag(tag, kind == YamlNode::Kind::kMap ? YAML_MAP_TAG : YAML_SEQ_TAG, mark); !fine)
+    if (auto fine =
+            check_tag(tag, kind == YamlNode::Kind::kMap ? YAML_MAP_TAG : YAML_SEQ_TAG, mark);
+        !fine)
       return fine;
     if (open_.size() >= limits_.levels) return too_deep(mark);
     YamlNode node;
@@ -132,18 +146,21 @@ class TreeBuilder {
   void close() {
     const Open closed = std::move(open_.back());
     open_.pop_back();
-    if (auto found = anchors_.find(closed.anchor); found != anchors_.end() && found->second.id == closed.id) {
+    if (auto found = anchors_.find(closed.anchor);
+        found != anchors_.end() && found->second.id == closed.id) {
       found->second.is_open = false;
     }
     if (!open_.empty()) grow(open_.back().id, extents_[closed.id]);
   }
 
-  [[nodiscard]] tl::expected<void, YamlProblem> alias(std::string_view name, const yaml_mark_t& mark) {
+  [[nodiscard]] tl::expected<void, YamlProblem> alias(std::string_view name,
+                                                      const yaml_mark_t& mark) {
     const auto found = anchors_.find(name);
     if (found == anchors_.end())
       return quoting(mark, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name));
     if (found->second.is_open)
-      return quoting(mark, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name));
+      return quoting(
+          mark, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name));
     const Extent extent = extents_[found->second.id];
     if (open_.size() + extent.levels > limits_.levels) return too_deep(mark);
     total_ += extent.nodes;
@@ -167,10 +184,12 @@ class TreeBuilder {
     std::string anchor;
   };
 
-  [[nodiscard]] static tl::unexpected<YamlProblem> wrong(const yaml_mark_t& mark, std::string message) {
+  [[nodiscard]] static tl::unexpected<YamlProblem> wrong(const yaml_mark_t& mark,
+                                                         std::string message) {
     return tl::unexpected(problem_at(mark, std::move(message)));
   }
-  [[nodiscard]] static tl::unexpected<YamlProblem> quoting(const yaml_mark_t& mark, std::string message) {
+  [[nodiscard]] static tl::unexpected<YamlProblem> quoting(const yaml_mark_t& mark,
+                                                           std::string message) {
     YamlProblem problem = problem_at(mark, std::move(message));
     problem.quotes = true;
     return tl::unexpected(std::move(problem));
@@ -181,27 +200,32 @@ class TreeBuilder {
   [[nodiscard]] tl::unexpected<YamlProblem> too_many(const yaml_mark_t& mark) const {
     return wrong(mark, fmt::format("more than {} nodes, aliases expanded", limits_.nodes));
   }
-  [[nodiscard]] static tl::expected<void, YamlProblem> check_tag(std::string_view tag, std::string_view allowed,
+  [[nodiscard]] static tl::expected<void, YamlProblem> check_tag(std::string_view tag,
+                                                                 std::string_view allowed,
                                                                  const yaml_mark_t& mark) {
     if (tag.empty() || tag == allowed || tag == "!") return {};
     return quoting(mark, fmt::format("tag '{}' is not supported", printable(tag)));
   }
 
   /// The last node has this anchor.
-  [[nodiscard]] tl::expected<void, YamlProblem> name(std::string_view anchor, bool is_open, const yaml_mark_t& mark) {
+  [[nodiscard]] tl::expected<void, YamlProblem> name(std::string_view anchor, bool is_open,
+                                                     const yaml_mark_t& mark) {
     anchors_[std::string(anchor)] = {last_, is_open};
-    if (anchors_.size() > limits_.anchors) return wrong(mark, fmt::format("more than {} anchors", limits_.anchors));
+    if (anchors_.size() > limits_.anchors)
+      return wrong(mark, fmt::format("more than {} anchors", limits_.anchors));
     return {};
   }
 
-  [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, const yaml_mark_t& mark, Extent extent) {
+  [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, const yaml_mark_t& mark,
+                                                    Extent extent) {
     if (++total_ > limits_.nodes) return too_many(mark);
     node.line = static_cast<int>(mark.line) + 1;
     node.column = static_cast<int>(mark.column) + 1;
     last_ = static_cast<YamlId>(nodes_.size());
     nodes_.push_back(std::move(node));
     extents_.push_back(extent);
-    const bool is_collection = extent.levels > 0;  // grows its parent when it is closed and its extent is known
+    const bool is_collection =
+        extent.levels > 0;  // grows its parent when it is closed and its extent is known
     attach(last_, is_collection ? Extent{0, 0} : extent);
     return {};
   }
@@ -229,9 +253,11 @@ class TreeBuilder {
 
 }  // namespace
 
-tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text, const YamlLimits& limits) {
+tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
+                                                   const YamlLimits& limits) {
   if (text.size() > limits.bytes) {
-    return tl::unexpected(YamlProblem{0, 0, fmt::format("{} bytes, at most {} are read", text.size(), limits.bytes)});
+    return tl::unexpected(
+        YamlProblem{0, 0, fmt::format("{} bytes, at most {} are read", text.size(), limits.bytes)});
   }
   EventStream events(text);
   TreeBuilder tree(limits, text.size());
@@ -246,7 +272,8 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text, const 
         return std::move(tree).take();
       case YAML_DOCUMENT_START_EVENT:
         if (++documents > 1) {
-          return tl::unexpected(problem_at(event->start_mark, "a second YAML document; one file holds one"));
+          return tl::unexpected(
+              problem_at(event->start_mark, "a second YAML document; one file holds one"));
         }
         break;
       case YAML_SCALAR_EVENT:

@@ -39,14 +39,16 @@ struct YamlProblem {
 struct YamlLimits {
   std::size_t bytes = 1U << 20U;
   std::size_t levels = 64;
-  std::size_t nodes = 100'000;  ///< scalars, sequences and maps, every alias counted as what it stands for
+  std::size_t nodes =
+      100'000;  ///< scalars, sequences and maps, every alias counted as what it stands for
   std::size_t anchors = 10'000;
 };
 
-/// One document. Refused: broken syntax, tags other than !!str, a second document, an alias inside its own anchor, and
-/// anything beyond limits; the work done before a refusal is bounded by the limits too.
-/// libyaml and not yaml-cpp: on 1 MiB of "[[[[..." yaml-cpp 0.7 takes 250 ms and 248 MiB before its first event,
-/// libyaml 2 ms and 3 MiB, and 20 ms and 6 MiB in the worst case found.
-[[nodiscard]] tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text, const YamlLimits& limits = {});
+/// One document. Refused: broken syntax, tags other than !!str, a second document, an alias inside
+/// its own anchor, and anything beyond limits; the work done before a refusal is bounded by the
+/// limits too. libyaml and not yaml-cpp: on 1 MiB of "[[[[..." yaml-cpp 0.7 takes 250 ms and 248
+/// MiB before its first event, libyaml 2 ms and 3 MiB, and 20 ms and 6 MiB in the worst case found.
+[[nodiscard]] tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
+                                                                 const YamlLimits& limits = {});
 
 }  // namespace dlrun

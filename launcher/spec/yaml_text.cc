@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// YAML 1.1's line breaks beyond ASCII (U+0085, U+2028, U+2029), around which a reader drops blanks, as escapes; else
-/// empty.
+/// YAML 1.1's line breaks beyond ASCII (U+0085, U+2028, U+2029), around which a reader drops
+/// blanks, as escapes; else empty.
 std::string_view break_escape(std::string_view text) {
   if (text.starts_with("\xC2\x85")) return "\\u0085";
   if (text.starts_with("\xE2\x80\xA8")) return "\\u2028";
@@ -46,12 +46,12 @@ std::string yaml_string(std::string_view text) {
 
 std::string yaml_text(std::string_view text) {
   const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '/' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '/' || c == '-';
   };
   const bool is_bare = !text.empty() && text[0] != '-' && text[0] != '.' &&
-                       std::all_of(text.begin(), text.end(), is_plain) && text != "null" && text != "Null" &&
-                       text != "NULL";
+                       std::all_of(text.begin(), text.end(), is_plain) && text != "null" &&
+                       text != "Null" && text != "NULL";
   return is_bare ? std::string(text) : yaml_string(text);
 }
 

@@ -49,7 +49,8 @@ std::optional<SocketAddress> socket_address(const std::string& ip, std::uint16_t
 std::string ip_text(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(),
+                text.size());
   } else if (address->sa_family == AF_INET6) {
     const auto& ip = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
     if (IN6_IS_ADDR_V4MAPPED(&ip)) {
@@ -61,10 +62,12 @@ std::string ip_text(const sockaddr* address) {
   return text.data();
 }
 
-/// Binds a TCP socket to a free port: all interfaces of both families where IPv6 is there, else IPv4's.
+/// Binds a TCP socket to a free port: all interfaces of both families where IPv6 is there, else
+/// IPv4's.
 Result<Listener> bind_free_port(bool loopback_only, int flags) {
-  const std::vector<std::string> candidates =
-      loopback_only ? std::vector<std::string>{"127.0.0.1", "::1"} : std::vector<std::string>{"::", "0.0.0.0"};
+  const std::vector<std::string> candidates = loopback_only
+                                                  ? std::vector<std::string>{"127.0.0.1", "::1"}
+                                                  : std::vector<std::string>{"::", "0.0.0.0"};
   int error = 0;
   for (const auto& ip : candidates) {
     auto address = socket_address(ip, 0);
@@ -74,9 +77,11 @@ Result<Listener> bind_free_port(bool loopback_only, int flags) {
     if (socket.is_open() && address->storage.ss_family == AF_INET6) {
       ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
-    if (socket.is_open() && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+    if (socket.is_open() &&
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         ::bind(socket.get(), address->get(), address->length) == 0 &&
-        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address->storage), &address->length) == 0) {
+        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address->storage),
+                      &address->length) == 0) {
       const auto port = address->storage.ss_family == AF_INET
                             ? reinterpret_cast<const sockaddr_in*>(&address->storage)->sin_port
                             : reinterpret_cast<const sockaddr_in6*>(&address->storage)->sin6_port;
@@ -96,7 +101,8 @@ bool is_bridge_of_containers(std::string_view interface) {
 }  // namespace
 
 std::string Endpoint::text() const {
-  return ip.find(':') == std::string::npos ? fmt::format("{}:{}", ip, port) : fmt::format("[{}]:{}", ip, port);
+  return ip.find(':') == std::string::npos ? fmt::format("{}:{}", ip, port)
+                                           : fmt::format("[{}]:{}", ip, port);
 }
 
 Result<std::vector<Endpoint>> parse_endpoints(std::string_view text) {
@@ -107,9 +113,12 @@ Result<std::vector<Endpoint>> parse_endpoints(std::string_view text) {
     const bool has_brackets = ip.size() > 2 && ip.front() == '[' && ip.back() == ']';
     if (has_brackets) ip = ip.substr(1, ip.size() - 2);
     const bool is_v6 = ip.find(':') != std::string_view::npos;
-    const auto port = parse_int(part.substr(colon == std::string_view::npos ? part.size() : colon + 1)).value_or(0);
+    const auto port =
+        parse_int(part.substr(colon == std::string_view::npos ? part.size() : colon + 1))
+            .value_or(0);
     if (port < 1 || port > 65535 || is_v6 != has_brackets || !socket_address(std::string(ip), 0)) {
-      return fail(Errc::kInvalid, "'{}' is not IP:PORT (an IP literal; IPv6 in brackets)", printable(part));
+      return fail(Errc::kInvalid, "'{}' is not IP:PORT (an IP literal; IPv6 in brackets)",
+                  printable(part));
     }
     endpoints.push_back({std::string(ip), static_cast<std::uint16_t>(port)});
   }
@@ -138,16 +147,20 @@ std::vector<std::string> own_addresses() {
   };
   std::vector<Found> found;
   for (const auto* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 ||
+        (at->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
     const int family = at->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) {
+    if (family == AF_INET6 &&
+        IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) {
       continue;
     }
-    found.push_back(
-        {(is_bridge_of_containers(at->ifa_name) ? 2 : 0) + (family == AF_INET6 ? 1 : 0), ip_text(at->ifa_addr)});
+    found.push_back({(is_bridge_of_containers(at->ifa_name) ? 2 : 0) + (family == AF_INET6 ? 1 : 0),
+                     ip_text(at->ifa_addr)});
   }
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.order < b.order; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) { return a.order < b.order; });
   std::vector<std::string> addresses;
   for (auto& [order, ip] : found) addresses.push_back(std::move(ip));
   return addresses;
@@ -156,7 +169,8 @@ std::vector<std::string> own_addresses() {
 Result<UniqueFd> begin_connect(const Endpoint& endpoint) {
   const auto address = socket_address(endpoint.ip, endpoint.port);
   if (!address) return fail(Errc::kInvalid, "'{}' is no IP literal", printable(endpoint.ip));
-  UniqueFd socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd socket(
+      ::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return fail(Errc::kIo, "socket: {}", errno_text(errno));
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

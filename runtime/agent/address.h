@@ -1,5 +1,6 @@
 #pragma once
-// IP literals and TCP sockets. No names are looked up: node names often do not resolve inside a container.
+// IP literals and TCP sockets. No names are looked up: node names often do not resolve inside a
+// container.
 
 #include <cstdint>
 #include <string>
@@ -30,8 +31,8 @@ struct Listener {
 /// Listens on an ephemeral port, of the loopback interface only or of all.
 [[nodiscard]] Result<Listener> listen_on_free_port(bool loopback_only);
 
-/// This machine's addresses, best first: IPv4 before IPv6, networks before bridges of containers; no loopback, no
-/// link-local ones.
+/// This machine's addresses, best first: IPv4 before IPv6, networks before bridges of containers;
+/// no loopback, no link-local ones.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
 /// Begins to connect; the socket is non-blocking and writable when the outcome is known.
@@ -41,8 +42,8 @@ struct Listener {
 [[nodiscard]] Result<std::string> near_address(int socket);
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
-/// A port bound on all interfaces with SO_REUSEADDR and not listening: nobody else is given it, and a program that sets
-/// SO_REUSEADDR too (servers do) can bind it meanwhile.
+/// A port bound on all interfaces with SO_REUSEADDR and not listening: nobody else is given it, and
+/// a program that sets SO_REUSEADDR too (servers do) can bind it meanwhile.
 [[nodiscard]] Result<Listener> hold_free_port();
 
 }  // namespace dlrun::agent

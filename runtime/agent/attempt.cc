@@ -33,8 +33,9 @@ int integer(const Json& object, std::string_view key) {
 /// A count that a program reported; -1 where it did not.
 std::int64_t count_of(const Json& object, std::string_view key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? std::max<std::int64_t>(found->get<std::int64_t>(), -1)
-                                                             : -1;
+  return found != object.end() && found->is_number_integer()
+             ? std::max<std::int64_t>(found->get<std::int64_t>(), -1)
+             : -1;
 }
 
 std::string text(const Json& object, std::string_view key) {
@@ -52,7 +53,8 @@ enum class Weight {
 Weight weight(const RankEnd& end) {
   if (end.of) return *end.of < 0 ? Weight::kConsequence : Weight::kCause;
   constexpr std::array kOwnFaults{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
-  const bool is_own_fault = std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
+  const bool is_own_fault =
+      std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
   return is_own_fault || !end.error.empty() ? Weight::kCause : Weight::kUnclear;
 }
 
@@ -61,9 +63,11 @@ Weight weight(const RankEnd& end) {
 Result<Hello> Hello::of_json(const Json& message) {
   Hello hello;
   const auto world = message.find("world");
-  if (world == message.end() || !world->is_object()) return fail(Errc::kInvalid, "a hello without its world");
-  hello.world = {integer(*world, "rank"),       integer(*world, "size"),      integer(*world, "local_rank"),
-                 integer(*world, "local_size"), integer(*world, "node_rank"), integer(*world, "nnodes")};
+  if (world == message.end() || !world->is_object())
+    return fail(Errc::kInvalid, "a hello without its world");
+  hello.world = {integer(*world, "rank"),       integer(*world, "size"),
+                 integer(*world, "local_rank"), integer(*world, "local_size"),
+                 integer(*world, "node_rank"),  integer(*world, "nnodes")};
   hello.host = text(message, "host");
   hello.addr = text(message, "addr");
   hello.pid = integer(message, "pid");
@@ -72,10 +76,12 @@ Result<Hello> Hello::of_json(const Json& message) {
     hello.time = std::chrono::milliseconds(time->get<std::int64_t>());
   hello.unfit = text(message, "unfit");
   const auto& w = hello.world;
-  const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 && w.local_rank < w.local_size &&
-                        w.node_rank >= 0 && w.node_rank < w.nnodes;
-  if (hello.port < 0 || hello.port > 65535) return fail(Errc::kInvalid, "a hello with port {}", hello.port);
-  if (!is_whole) return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
+  const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
+                        w.local_rank < w.local_size && w.node_rank >= 0 && w.node_rank < w.nnodes;
+  if (hello.port < 0 || hello.port > 65535)
+    return fail(Errc::kInvalid, "a hello with port {}", hello.port);
+  if (!is_whole)
+    return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
   return hello;
 }
 
@@ -91,10 +97,12 @@ bool Attempt::wants(int rank) const {
 }
 
 std::string Attempt::host_of(int rank) const {
-  if (const auto found = ranks_.find(rank); found != ranks_.end() && !found->second.hello.host.empty()) {
+  if (const auto found = ranks_.find(rank);
+      found != ranks_.end() && !found->second.hello.host.empty()) {
     return found->second.hello.host;
   }
-  if (const auto found = task_ends_.find(rank); found != task_ends_.end()) return found->second.host;
+  if (const auto found = task_ends_.find(rank); found != task_ends_.end())
+    return found->second.host;
   return {};
 }
 
@@ -107,8 +115,8 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   if (hello.world.rank != rank || hello.world.size != size_) {
     return fail_rank(rank,
                      {70, 0,
-                      fmt::format("says that it is rank {} of {}; lead took it for rank {} of {}", hello.world.rank,
-                                  hello.world.size, rank, size_)},
+                      fmt::format("says that it is rank {} of {}; lead took it for rank {} of {}",
+                                  hello.world.rank, hello.world.size, rank, size_)},
                      true, now);
   }
   fitness_.note(rank, hello.host, hello.world.local_size, hello.unfit, now);
@@ -119,8 +127,9 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   for (const auto& [number, member] : ranks_) {
     if (seen.insert(member.hello.host).second) hosts.push_back(member.hello.host);
   }
-  outlet_.record("joined",
-                 {{"ranks", size_}, {"hosts", compress_hostlist(hosts)}, {"seconds", seconds_since_start(now)}});
+  outlet_.record("joined", {{"ranks", size_},
+                            {"hosts", compress_hostlist(hosts)},
+                            {"seconds", seconds_since_start(now)}});
   phase_ = Phase::kRunning;
   end_.has_run = true;
   if (!options_.tries_collective) hang_watch_.on_start(now);
@@ -157,12 +166,17 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
   if (found == ranks_.end()) return;
   found->second.is_connected = false;
   if (!found->second.end) {
-    if (const auto told = task_ends_.find(rank); told != task_ends_.end() && told->second.end.code != 0) {
+    if (const auto told = task_ends_.find(rank);
+        told != task_ends_.end() && told->second.end.code != 0) {
       fail_rank(rank, told->second.end, true, now);
     } else {
-      // An agent leaves without a record only when it is killed, or with its node. The launcher may know more soon.
+      // An agent leaves without a record only when it is killed, or with its node. The launcher may
+      // know more soon.
       lost_.insert(rank);
-      fail_rank(rank, {128 + SIGKILL, 0, fmt::format("its agent is lost without an exit record: {}", why)}, false, now);
+      fail_rank(
+          rank,
+          {128 + SIGKILL, 0, fmt::format("its agent is lost without an exit record: {}", why)},
+          false, now);
     }
   }
   finish_if_done(now);
@@ -200,10 +214,13 @@ bool Attempt::waits_for_launcher() const {
 
 void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now) {
   const auto& end = failed.end;
-  const bool is_own = cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
+  const bool is_own =
+      cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = announce_at_ && !waits_for_launcher();
   // Nobody kills agents so soon after the first end: one that is lost now was lost before.
-  const auto new_weight = !cause_is_known ? Weight::kCause : is_own ? weight(end) : Weight::kConsequence;
+  const auto new_weight = !cause_is_known ? Weight::kCause
+                          : is_own        ? weight(end)
+                                          : Weight::kConsequence;
   const bool explains = may_be_another && new_weight > weight(end_.first_failed->end);
   if (explains) {
     std::swap(*end_.first_failed, failed);
@@ -220,8 +237,10 @@ void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
   if (phase_ > Phase::kRunning && !waits_for_launcher()) return;
   announce_at_.reset();
   end_.first_failed.reset();
-  end_for("launcher_lost", 128 + signal,
-          fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)), now);
+  end_for(
+      "launcher_lost", 128 + signal,
+      fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)),
+      now);
 }
 
 void Attempt::begin_ending(Clock::time_point now, int step_signal) {
@@ -236,7 +255,8 @@ void Attempt::begin_ending(Clock::time_point now, int step_signal) {
   }
 }
 
-void Attempt::on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now) {
+void Attempt::on_task_end(int rank, std::string_view host, int code, int signal,
+                          Clock::time_point now) {
   const RankEnd end{signal != 0 ? 128 + signal : code, signal, {}};
   const bool was_lost = lost_.erase(rank) > 0;
   if (was_lost && announce_at_ && end_.first_failed->rank == rank && end.code != 0) {
@@ -255,7 +275,8 @@ void Attempt::on_cancelled(std::string_view reason) {
   if (cancel_reason_.empty()) cancel_reason_ = reason.substr(0, 256);
 }
 
-void Attempt::end_for(std::string_view reason, int code, std::string message, Clock::time_point now) {
+void Attempt::end_for(std::string_view reason, int code, std::string message,
+                      Clock::time_point now) {
   end_.reason = reason;
   end_.code = code;
   end_.message = std::move(message);
@@ -268,10 +289,12 @@ void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
   const auto lost = expand_hostlist(nodes).value_or(std::vector<std::string>());
   end_.lost_nodes.insert(end_.lost_nodes.end(), lost.begin(), lost.end());
   if (phase_ != Phase::kRunning && phase_ != Phase::kJoining) return;
-  end_for("node_failure", 128 + SIGKILL, fmt::format("Slurm has lost {}; its ranks are ended", printable(nodes)), now);
+  end_for("node_failure", 128 + SIGKILL,
+          fmt::format("Slurm has lost {}; its ranks are ended", printable(nodes)), now);
 }
 
-void Attempt::on_launch_failure(std::string_view node, std::string_view why, Clock::time_point now) {
+void Attempt::on_launch_failure(std::string_view node, std::string_view why,
+                                Clock::time_point now) {
   if (phase_ == Phase::kOver || unlaunched_.size() >= kLaterFailuresLimit) return;
   unlaunched_.emplace(node.substr(0, 256));
   // srun ends the tasks that were started: ranks that die of that are not why.
@@ -281,7 +304,8 @@ void Attempt::on_launch_failure(std::string_view node, std::string_view why, Clo
   announce_at_.reset();
   end_.first_failed.reset();
   end_for("launch_failed", kLaunchFailedCode,
-          fmt::format("the step could not be launched on {}: {}", printable(node), printable(why.substr(0, 1024))),
+          fmt::format("the step could not be launched on {}: {}", printable(node),
+                      printable(why.substr(0, 1024))),
           now);
 }
 
@@ -311,10 +335,12 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   }
   if (is_checkpoint) return;
   if (is_ending()) {
-    // Asked twice: the job is cancelled whatever it was ending for, but what failed first keeps its name and code.
+    // Asked twice: the job is cancelled whatever it was ending for, but what failed first keeps its
+    // name and code.
     end_.is_cancelled = true;
     end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
-    if (phase_ == Phase::kAutopsy) return begin_ending(now, signal);  // nobody waits for it any more
+    if (phase_ == Phase::kAutopsy)
+      return begin_ending(now, signal);  // nobody waits for it any more
     if (!asked_again_at_) asked_again_at_ = now;
     return;
   }
@@ -329,7 +355,8 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (phase_ == Phase::kEnding || phase_ == Phase::kOver) return;
-  // Grace time reaches steps only: a TERM that comes to ranks alone is the preemption that `signal_before` waits for.
+  // Grace time reaches steps only: a TERM that comes to ranks alone is the preemption that
+  // `signal_before` waits for.
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forward_usr1;
   const std::string word = passes ? "checkpoint" : (signal == SIGUSR1 ? "none" : "abort");
@@ -338,10 +365,11 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
                               {"where", fmt::format("rank {} on {}", rank, host_of(rank))},
                               {"word", word}});
   }
-  if (word == "none") return outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
+  if (word == "none")
+    return outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
   if (passes) {
-    // All checkpoint together or none: a collective in the middle of it would hang otherwise. To this one again,
-    // since it waits for a word about this very signal.
+    // All checkpoint together or none: a collective in the middle of it would hang otherwise. To
+    // this one again, since it waits for a word about this very signal.
     outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
     is_preemption_near_ = is_preemption_near_ || signal == SIGTERM;
     hang_watch_.off();
@@ -353,7 +381,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   end_.reason = "signalled";
   end_.code = 128 + signal;
   end_.is_cancelled = true;
-  end_.message = fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank, host_of(rank));
+  end_.message = fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank,
+                             host_of(rank));
   outlet_.say(end_.message);
   begin_ending(now, signal);
 }
@@ -404,10 +433,12 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   const auto step = told >= 0 ? told : count_of(body, "epoch");
   if (step >= 0) step_ = std::max(step_.value_or(step), step);
   if (const auto steps = count_of(body, "steps"); steps > 0 && told >= steps) has_said_done_ = true;
-  hang_watch_.on_progress(now, step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step));
+  hang_watch_.on_progress(
+      now, step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step));
   const bool has_saved = body.contains("checkpoint");
   if (has_saved && limit_at_ && !has_said_done_ && phase_ == Phase::kRunning) {
-    return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved", now);
+    return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved",
+                   now);
   }
   if (has_saved && !body.contains("step")) return;  // no news of how far it is
   auto kept = kept_progress(body);

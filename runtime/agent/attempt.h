@@ -1,6 +1,7 @@
 #pragma once
-// One attempt of a run, from the first hello to the last exit record: what lead knows and decides. No I/O, no clock of
-// its own: facts go in, words to ranks, events and sentences come out through AttemptOutlet. One thread.
+// One attempt of a run, from the first hello to the last exit record: what lead knows and decides.
+// No I/O, no clock of its own: facts go in, words to ranks, events and sentences come out through
+// AttemptOutlet. One thread.
 
 #include <chrono>
 #include <cstdint>
@@ -44,13 +45,16 @@ class AttemptOutlet {
 struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
   bool forward_usr1 = false;
-  int ranks = 0;            ///< how many will come; 0: the first hello says it
-  std::string job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
+  int ranks = 0;  ///< how many will come; 0: the first hello says it
+  std::string
+      job_nodes{};  ///< Slurm's node list, to name nodes that no rank has joined from; may be empty
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
-  bool tries_collective = false;                     ///< the ranks check nccl or gloo before their programs start
-  bool has_autopsy = false;      ///< agents save their processes' stacks before a hung attempt is ended
-  bool retries_timeout = false;  ///< retry.on has timeout: a program that leaves ahead of the limit comes again
-  bool marks_errors = false;     ///< the agents mark what their programs write to standard error (text_marks.h)
+  bool tries_collective = false;  ///< the ranks check nccl or gloo before their programs start
+  bool has_autopsy = false;  ///< agents save their processes' stacks before a hung attempt is ended
+  bool retries_timeout =
+      false;  ///< retry.on has timeout: a program that leaves ahead of the limit comes again
+  bool marks_errors =
+      false;  ///< the agents mark what their programs write to standard error (text_marks.h)
 };
 
 /// What a rank says of itself.
@@ -59,9 +63,10 @@ struct Hello {
   std::string host{};
   std::string addr{};
   int pid = 0;
-  int port = 0;                                     ///< held for its program; 0: none
-  std::optional<std::chrono::milliseconds> time{};  ///< Unix time there, where the clock is to be checked
-  std::string unfit{};                              ///< why its node is not fit for the job
+  int port = 0;  ///< held for its program; 0: none
+  std::optional<std::chrono::milliseconds>
+      time{};           ///< Unix time there, where the clock is to be checked
+  std::string unfit{};  ///< why its node is not fit for the job
 
   [[nodiscard]] static Result<Hello> of_json(const Json& message);
 };
@@ -70,9 +75,11 @@ struct Hello {
 struct RankEnd {
   int code = 0;  ///< 128 + signal where a signal ended it
   int signal = 0;
-  std::string error;                ///< in words, where the numbers do not say it
-  std::optional<bool> is_own = {};  ///< it ended before anybody told it to; nothing: its agent does not say
-  std::optional<int> of = {};       ///< the rank that it holds for the cause; -1: another, it cannot tell which
+  std::string error;  ///< in words, where the numbers do not say it
+  std::optional<bool> is_own =
+      {};  ///< it ended before anybody told it to; nothing: its agent does not say
+  std::optional<int> of =
+      {};  ///< the rank that it holds for the cause; -1: another, it cannot tell which
 };
 
 struct FailedRank {
@@ -85,36 +92,46 @@ struct FailedRank {
 /// How an attempt ended.
 struct AttemptEnd {
   int code = 0;
-  std::string reason;  ///< ok, rank_failed, launch_failed, launcher_lost, join_timeout, signalled, hang, time_limit,
-                       ///< node_failure, not_fit
+  std::string reason;  ///< ok, rank_failed, launch_failed, launcher_lost, join_timeout, signalled,
+                       ///< hang, time_limit, node_failure, not_fit
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for people
   bool is_cancelled = false;
-  bool is_timeout = false;              ///< Slurm ended it at its time limit, or it ended before that to be requeued
-  Cause cause = Cause::kNone;           ///< what that means for another start
-  std::optional<std::int64_t> step;     ///< the furthest that the program reported: its step, else its epoch
-  std::vector<std::string> suspects;    ///< nodes that are not heard of any more, or hold the process that hangs
-  std::vector<std::string> lost_nodes;  ///< Slurm says so, or they are not fit, or silent in a run that hangs
-  bool had_grace = false;               ///< a TERM to the ranks alone was taken for a preemption's grace time
-  bool is_slurms_doing = false;         ///< Slurm ends the whole job, for the reason that is the cause
-  bool is_requeued = false;             ///< Slurm queues the job again although the run is over
-  bool is_whole_node_silent = false;    ///< a suspect's ranks are all gone, and nobody said how
-  bool has_run = false;                 ///< all ranks had joined, and their programs were started
+  bool is_timeout =
+      false;  ///< Slurm ended it at its time limit, or it ended before that to be requeued
+  Cause cause = Cause::kNone;  ///< what that means for another start
+  std::optional<std::int64_t>
+      step;  ///< the furthest that the program reported: its step, else its epoch
+  std::vector<std::string>
+      suspects;  ///< nodes that are not heard of any more, or hold the process that hangs
+  std::vector<std::string>
+      lost_nodes;          ///< Slurm says so, or they are not fit, or silent in a run that hangs
+  bool had_grace = false;  ///< a TERM to the ranks alone was taken for a preemption's grace time
+  bool is_slurms_doing = false;  ///< Slurm ends the whole job, for the reason that is the cause
+  bool is_requeued = false;      ///< Slurm queues the job again although the run is over
+  bool is_whole_node_silent = false;  ///< a suspect's ranks are all gone, and nobody said how
+  bool has_run = false;               ///< all ranks had joined, and their programs were started
 };
 
 class Attempt {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr std::chrono::milliseconds kCauseWait{700};      ///< for the launcher to say how a lost agent died
-  static constexpr std::chrono::milliseconds kCulpritWait{200};    ///< for a rank whose end explains the first one's
-  static constexpr std::chrono::milliseconds kMercy{1500};         ///< agents end their programs within 1 s
-  static constexpr std::chrono::milliseconds kPatience{3000};      ///< then the step itself is killed
-  static constexpr std::chrono::milliseconds kLastPatience{5000};  ///< from the second TERM to the end, whatever hangs
-  static constexpr std::chrono::milliseconds kConnectionsLag{2000};  ///< connections may outlive the step by so much
-  static constexpr std::chrono::milliseconds kLate{4500};            ///< a rank's beat, of every 3 s
-  static constexpr std::chrono::milliseconds kMute{7500};            ///< two of them
-  static constexpr std::chrono::seconds kStepLag{3};  ///< from the last record of success to the attempt's end
+  static constexpr std::chrono::milliseconds kCauseWait{
+      700};  ///< for the launcher to say how a lost agent died
+  static constexpr std::chrono::milliseconds kCulpritWait{
+      200};  ///< for a rank whose end explains the first one's
+  static constexpr std::chrono::milliseconds kMercy{
+      1500};  ///< agents end their programs within 1 s
+  static constexpr std::chrono::milliseconds kPatience{3000};  ///< then the step itself is killed
+  static constexpr std::chrono::milliseconds kLastPatience{
+      5000};  ///< from the second TERM to the end, whatever hangs
+  static constexpr std::chrono::milliseconds kConnectionsLag{
+      2000};  ///< connections may outlive the step by so much
+  static constexpr std::chrono::milliseconds kLate{4500};  ///< a rank's beat, of every 3 s
+  static constexpr std::chrono::milliseconds kMute{7500};  ///< two of them
+  static constexpr std::chrono::seconds kStepLag{
+      3};  ///< from the last record of success to the attempt's end
 
   /// outlet outlives the attempt.
   Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now);
@@ -140,7 +157,8 @@ class Attempt {
   void on_progress(int rank, const Json& body, Clock::time_point now);
   /// What the launcher says of a task: srun in words, or the kernel of our own children.
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
-  /// Slurm says why it ends the step ("TIME LIMIT"). Its signals arrive by other ways, before or after.
+  /// Slurm says why it ends the step ("TIME LIMIT"). Its signals arrive by other ways, before or
+  /// after.
   void on_cancelled(std::string_view reason);
   /// Slurm says that processes of the step were killed for their memory.
   void on_out_of_memory() { is_out_of_memory_ = true; }
@@ -148,7 +166,8 @@ class Attempt {
   void on_launch_failure(std::string_view node, std::string_view why, Clock::time_point now);
   /// The controller has lost these nodes, a node list; their ranks may live on.
   void on_node_failure(std::string_view nodes, Clock::time_point now);
-  /// Takes a line of the launcher's standard error that no rank wrote: pyxis, enroot and apptainer speak there.
+  /// Takes a line of the launcher's standard error that no rank wrote: pyxis, enroot and apptainer
+  /// speak there.
   void on_foreign_line(std::string_view line);
   /// A rank's agent has seen its program stopped (SIGSTOP) for so long.
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
@@ -178,7 +197,8 @@ class Attempt {
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
-  /// Returns true once the step has ended. A successful attempt may be over earlier: srun waits for the controller.
+  /// Returns true once the step has ended. A successful attempt may be over earlier: srun waits for
+  /// the controller.
   [[nodiscard]] bool step_is_over() const { return step_is_over_; }
   /// All is said and recorded.
   [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
@@ -202,7 +222,8 @@ class Attempt {
   /// A further end may explain the one that the attempt ends for: then it takes its place.
   void reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now);
   void announce();
-  /// step_signal: what was sent to the step and may still be on its way to other ranks; 0 for nothing.
+  /// step_signal: what was sent to the step and may still be on its way to other ranks; 0 for
+  /// nothing.
   void begin_ending(Clock::time_point now, int step_signal = 0);
   void name_missing(Clock::time_point now);
   void finish_if_done(Clock::time_point now);
@@ -210,7 +231,8 @@ class Attempt {
   void record_failure(const FailedRank& failed);
   void blame_slurm();
   void blame_launch();
-  /// A rank that never came fails for its container's reason, where that is known. True: now it is said so.
+  /// A rank that never came fails for its container's reason, where that is known. True: now it is
+  /// said so.
   bool blame_container();
   void end_for(std::string_view reason, int code, std::string message, Clock::time_point now);
   void end_for_stopped(Clock::time_point now);
@@ -224,14 +246,17 @@ class Attempt {
   [[nodiscard]] Silence find_silence(Clock::time_point now) const;
   void begin_autopsy(Clock::time_point now);
   void look_at_autopsy(Clock::time_point now);
-  [[nodiscard]] bool is_ending() const { return phase_ == Phase::kAutopsy || phase_ == Phase::kEnding; }
+  [[nodiscard]] bool is_ending() const {
+    return phase_ == Phase::kAutopsy || phase_ == Phase::kEnding;
+  }
   void judge_fitness(Clock::time_point now);
   void lose_node(const std::string& host);
   void judge_zeros();
   [[nodiscard]] Cause cause() const;
   void find_suspects();
   void flush_progress(Clock::time_point now);
-  /// Adds a final report to the result, which the record gets whole each time, at most once a second.
+  /// Adds a final report to the result, which the record gets whole each time, at most once a
+  /// second.
   void keep_result(const Json& body, Clock::time_point now);
   void flush_result(Clock::time_point now);
   [[nodiscard]] std::string host_of(int rank) const;
@@ -251,9 +276,10 @@ class Attempt {
     std::string host;
     RankEnd end;
   };
-  std::map<int, TaskEnd> task_ends_;        ///< from the launcher, of ranks that have no record
-  std::vector<FailedRank> later_failures_;  ///< failed of themselves while the attempt was ending; bounded
-  int size_ = 0;                            ///< 0 until it is known
+  std::map<int, TaskEnd> task_ends_;  ///< from the launcher, of ranks that have no record
+  std::vector<FailedRank>
+      later_failures_;  ///< failed of themselves while the attempt was ending; bounded
+  int size_ = 0;        ///< 0 until it is known
   int joined_ = 0;
   int ended_ = 0;  ///< ranks with an end
   bool step_is_over_ = false;
@@ -270,7 +296,8 @@ class Attempt {
   std::set<int> arrived_;  ///< at the check of collectives
   int checked_ = 0;
   HangWatch hang_watch_;
-  std::optional<Clock::time_point> hang_since_;      ///< it is known; that some beats are late is waited out
+  std::optional<Clock::time_point>
+      hang_since_;  ///< it is known; that some beats are late is waited out
   std::optional<Clock::time_point> hang_looked_at_;  ///< and looked at so seldom
   struct Stopped {
     int rank = -1;
@@ -282,10 +309,12 @@ class Attempt {
   Clock::time_point autopsy_until_{};
   bool is_out_of_memory_ = false;
   bool is_given_up_ = false;
-  bool has_said_done_ = false;                 ///< the program's word that there is nothing left to do
-  bool is_preemption_near_ = false;            ///< a TERM to the ranks alone was taken for a preemption's grace
-  bool is_limit_near_ = false;                 ///< the programs were warned of the time limit
-  std::optional<Clock::time_point> limit_at_;  ///< when the attempt ends itself ahead of the time limit
+  bool has_said_done_ = false;  ///< the program's word that there is nothing left to do
+  bool is_preemption_near_ =
+      false;                    ///< a TERM to the ranks alone was taken for a preemption's grace
+  bool is_limit_near_ = false;  ///< the programs were warned of the time limit
+  std::optional<Clock::time_point>
+      limit_at_;  ///< when the attempt ends itself ahead of the time limit
   std::optional<std::int64_t> step_;
   std::set<std::string> unlaunched_;  ///< nodes where Slurm could not start the step's tasks
   std::set<int> lost_;                ///< ranks whose agents are gone, and nobody said how

@@ -1,4 +1,5 @@
-// A hung attempt's autopsy: every agent writes down where its processes stand before they are ended.
+// A hung attempt's autopsy: every agent writes down where its processes stand before they are
+// ended.
 
 #include <algorithm>
 
@@ -34,7 +35,9 @@ void Attempt::on_autopsy(int rank, std::vector<std::string> frames, Clock::time_
 }
 
 void Attempt::look_at_autopsy(Clock::time_point now) {
-  if (phase_ != Phase::kAutopsy || (!autopsy_->is_complete() && now < autopsy_until_ && !step_is_over_)) return;
+  if (phase_ != Phase::kAutopsy ||
+      (!autopsy_->is_complete() && now < autopsy_until_ && !step_is_over_))
+    return;
   const auto groups = autopsy_->groups();
   const auto odd = AutopsyBoard::odd_ones(groups);
   Json recorded = Json::array();
@@ -53,9 +56,10 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
   }
   outlet_.record("autopsy", {{"ranks", size_}, {"groups", recorded}, {"odd", odd.size()}});
   if (!odd.empty()) {
-    end_.message += fmt::format("; {} {} on {} {} at {}, the others at {}", odd.size() == 1 ? "rank" : "ranks",
-                                ranges(odd), recorded[0]["hosts"].get<std::string>(), odd.size() == 1 ? "is" : "are",
-                                printable(groups.front().frames.front()), printable(groups.back().frames.front()));
+    end_.message += fmt::format(
+        "; {} {} on {} {} at {}, the others at {}", odd.size() == 1 ? "rank" : "ranks", ranges(odd),
+        recorded[0]["hosts"].get<std::string>(), odd.size() == 1 ? "is" : "are",
+        printable(groups.front().frames.front()), printable(groups.back().frames.front()));
     outlet_.say(end_.message);
   }
   begin_ending(now);

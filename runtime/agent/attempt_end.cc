@@ -1,4 +1,5 @@
-// How an attempt ends: who is to blame, what is said of it, and when it is over. attempt.cc has what happens before.
+// How an attempt ends: who is to blame, what is said of it, and when it is over. attempt.cc has
+// what happens before.
 
 #include <signal.h>
 
@@ -34,7 +35,9 @@ Json failure_json(const FailedRank& failed) {
 }  // namespace
 
 double Attempt::seconds_since_start(Clock::time_point now) const {
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now - began_).count()) / 1000.0;
+  return static_cast<double>(
+             std::chrono::duration_cast<std::chrono::milliseconds>(now - began_).count()) /
+         1000.0;
 }
 
 void Attempt::announce() {
@@ -52,37 +55,40 @@ void Attempt::record_failure(const FailedRank& failed) {
 std::string Attempt::sentence() const {
   const auto& failed = *end_.first_failed;
   const auto others = size_ - 1;
-  return fmt::format("rank {}{}{}{}", failed.rank, failed.host.empty() ? "" : " on " + printable(failed.host),
-                     how(failed.end),
+  return fmt::format("rank {}{}{}{}", failed.rank,
+                     failed.host.empty() ? "" : " on " + printable(failed.host), how(failed.end),
                      others <= 0   ? std::string()
                      : others == 1 ? std::string("; the other rank is ended")
                                    : fmt::format("; the other {} ranks are ended", others));
 }
 
-/// A signal that Slurm sent says less than the reason it gave for it. A rank that failed of itself keeps its blame.
+/// A signal that Slurm sent says less than the reason it gave for it. A rank that failed of itself
+/// keeps its blame.
 void Attempt::blame_slurm() {
   if (cancel_reason_.empty() || end_.code == 0) return;
-  const bool is_slurms_signal =
-      end_.first_failed && (end_.first_failed->end.signal == SIGTERM || end_.first_failed->end.code == 128 + SIGTERM);
+  const bool is_slurms_signal = end_.first_failed && (end_.first_failed->end.signal == SIGTERM ||
+                                                      end_.first_failed->end.code == 128 + SIGTERM);
   if (!is_slurms_signal && !(end_.reason == "signalled" && end_.is_cancelled)) return;
   const auto why = why_cancelled(cancel_reason_);
   end_.message = fmt::format("{}; {}", why, end_.message);
   end_.cause = cause_of_cancel(cancel_reason_);
   end_.is_timeout = end_.cause == Cause::kTimeout;
   end_.is_slurms_doing = true;
-  // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may come again.
+  // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may
+  // come again.
   if (end_.is_timeout || end_.cause == Cause::kNodeFailure) end_.is_cancelled = false;
   outlet_.say(why);
 }
 
-/// Slurm started the step on some nodes and not on others: these are at fault. Where it started it nowhere, nobody
-/// knows whether they are.
+/// Slurm started the step on some nodes and not on others: these are at fault. Where it started it
+/// nowhere, nobody knows whether they are.
 void Attempt::blame_launch() {
   if (end_.reason != "launch_failed" || unlaunched_.empty()) return;
   const auto nodes = expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
   const bool some_were_launched =
-      !ranks_.empty() ||
-      std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) { return !unlaunched_.contains(node); });
+      !ranks_.empty() || std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
+        return !unlaunched_.contains(node);
+      });
   if (some_were_launched) end_.lost_nodes.assign(unlaunched_.begin(), unlaunched_.end());
 }
 
@@ -111,10 +117,11 @@ bool Attempt::blame_container() {
   return true;
 }
 
-/// Every rank ended with 0. A program that is told that its time runs out may save and leave with 0: its work is done
-/// only where it says so.
+/// Every rank ended with 0. A program that is told that its time runs out may save and leave with
+/// 0: its work is done only where it says so.
 void Attempt::judge_zeros() {
-  end_.message = size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
+  end_.message =
+      size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
   if (has_said_done_) return;
   if (is_limit_near_) {
     end_.message += " after the warning of the time limit";
@@ -140,7 +147,8 @@ Cause Attempt::cause() const {
   if (end_.reason == "hang") return Cause::kHang;
   if (end_.reason == "time_limit") return Cause::kTimeout;
   if (end_.reason == "rank_failed") {
-    // A program that was told to save, and leaves with a code of its own: that is how it ends before its time is up.
+    // A program that was told to save, and leaves with a code of its own: that is how it ends
+    // before its time is up.
     if (is_limit_near_ && options_.retries_timeout) return Cause::kTimeout;
     if (is_preemption_near_) return Cause::kPreemption;
     if (is_out_of_memory_ && end_.code == 128 + SIGKILL) return Cause::kOom;
@@ -148,15 +156,18 @@ Cause Attempt::cause() const {
   return Cause::kFailure;
 }
 
-/// The nodes that did not keep their ranks: where agents were lost without a word, or a process hangs.
+/// The nodes that did not keep their ranks: where agents were lost without a word, or a process
+/// hangs.
 void Attempt::find_suspects() {
   std::map<std::string, int> left_of;  // ranks of the host that said how they ended
   std::set<std::string> suspects;
-  for (const auto& [rank, member] : ranks_) left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
+  for (const auto& [rank, member] : ranks_)
+    left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
   // Without the launcher Slurm ends the agents: that they are gone says nothing of their nodes.
   if (end_.reason == "launcher_lost") lost_.clear();
   for (const int rank : lost_) suspects.insert(host_of(rank));
-  for (const auto& host : suspects) end_.is_whole_node_silent = end_.is_whole_node_silent || left_of[host] == 0;
+  for (const auto& host : suspects)
+    end_.is_whole_node_silent = end_.is_whole_node_silent || left_of[host] == 0;
   if (end_.reason == "hang" && end_.first_failed) suspects.insert(end_.first_failed->host);
   suspects.erase(std::string());
   end_.suspects.assign(suspects.begin(), suspects.end());
@@ -182,28 +193,32 @@ void Attempt::name_missing(Clock::time_point now) {
     ++node.here;
     nnodes = world.nnodes;
   }
-  const auto job_nodes = options_.job_nodes.empty()
-                             ? std::vector<std::string>()
-                             : expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
+  const auto job_nodes =
+      options_.job_nodes.empty()
+          ? std::vector<std::string>()
+          : expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
   std::vector<std::string> words;
   for (const auto& [index, node] : nodes) {
     if (node.here < node.expected) {
-      words.push_back(fmt::format("{} ({} of its {})", node.host, node.expected - node.here, node.expected));
+      words.push_back(
+          fmt::format("{} ({} of its {})", node.host, node.expected - node.here, node.expected));
     }
   }
   // Slurm numbers a step's nodes in the order of the job's list, when the step has them all.
   std::vector<std::string> silent;
   for (std::size_t index = 0; index < job_nodes.size(); ++index) {
     const bool knows_layout = nnodes == 0 || job_nodes.size() == static_cast<std::size_t>(nnodes);
-    if (knows_layout && !nodes.contains(static_cast<int>(index))) silent.push_back(job_nodes[index]);
+    if (knows_layout && !nodes.contains(static_cast<int>(index)))
+      silent.push_back(job_nodes[index]);
   }
   if (!silent.empty()) words.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
   const double waited = seconds_since_start(now);
   const std::string where = words.empty() ? "" : fmt::format("; missing on {}", join(words, ", "));
   end_.message = size_ == 0
                      ? fmt::format("no rank said hello within {} s{}", waited, where)
-                     : fmt::format("{} of {} ranks did not say hello within {} s: {} {}{}", missing.size(), size_,
-                                   waited, missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
+                     : fmt::format("{} of {} ranks did not say hello within {} s: {} {}{}",
+                                   missing.size(), size_, waited,
+                                   missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
   outlet_.record("missing", {{"ranks", missing}, {"seconds", waited}});
 }
 
@@ -219,10 +234,12 @@ void Attempt::finish_if_done(Clock::time_point now) {
   if (all_ended && !all_ended_since_) all_ended_since_ = now;
   const bool lag_is_over = step_over_since_ && now >= *step_over_since_ + kConnectionsLag;
   if (phase_ == Phase::kEnding) {
-    // Nobody is left who could explain the first end; of an agent that is lost the launcher may still tell.
+    // Nobody is left who could explain the first end; of an agent that is lost the launcher may
+    // still tell.
     if (announce_at_ && all_ended && (step_is_over_ || !waits_for_launcher())) announce();
-    const bool none_connected = std::none_of(
-        ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.is_connected && !entry.second.end; });
+    const bool none_connected = std::none_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+      return entry.second.is_connected && !entry.second.end;
+    });
     if (step_is_over_ && !announce_at_ && (none_connected || lag_is_over)) return finish(now);
     if (asked_again_at_ && now >= *asked_again_at_ + kLastPatience) {
       if (announce_at_) announce();
@@ -235,9 +252,10 @@ void Attempt::finish_if_done(Clock::time_point now) {
     const bool is_late = now >= *all_ended_since_ + kStepLag;
     if (step_is_over_ || is_late) {
       if (step_is_over_ && step_code_ != 0) {
-        outlet_.record("warning",
-                       {{"message", fmt::format("every rank ended with 0, but the step's launcher with {}{}",
-                                                step_code_, step_words_.empty() ? "" : ": " + step_words_)}});
+        outlet_.record(
+            "warning",
+            {{"message", fmt::format("every rank ended with 0, but the step's launcher with {}{}",
+                                     step_code_, step_words_.empty() ? "" : ": " + step_words_)}});
       }
       end_.reason = "ok";
       end_.code = 0;
@@ -251,11 +269,11 @@ void Attempt::finish_if_done(Clock::time_point now) {
     end_.reason = "launch_failed";
     end_.code = kLaunchFailedCode;
     const auto words = trim(step_words_);
-    end_.message =
-        step_code_ == 0 && words.empty()
-            ? "the step ended before any rank said hello; does its command line end in `dlrun-agent rank -- PROGRAM`?"
-            : fmt::format("the step could not be launched (exit code {}){}", step_code_,
-                          words.empty() ? "" : fmt::format(": {}", words));
+    end_.message = step_code_ == 0 && words.empty()
+                       ? "the step ended before any rank said hello; does its command line end in "
+                         "`dlrun-agent rank -- PROGRAM`?"
+                       : fmt::format("the step could not be launched (exit code {}){}", step_code_,
+                                     words.empty() ? "" : fmt::format(": {}", words));
     if (!blame_container()) outlet_.say(end_.message);
     finish(now);
   } else if (lag_is_over) {

@@ -1,4 +1,5 @@
-// Whether an attempt's nodes and programs are well: checks before the programs start, what hangs, what is not heard of.
+// Whether an attempt's nodes and programs are well: checks before the programs start, what hangs,
+// what is not heard of.
 
 #include <algorithm>
 
@@ -20,15 +21,17 @@ void Attempt::judge_fitness(Clock::time_point now) {
   const auto& first = fitness_.first();
   if (verdict == Fitness::Verdict::kEverywhere) {
     end_.lost_nodes.clear();
-    end_for(
-        "not_fit", kUnfitCode,
-        fmt::format("none of the {} nodes is fit for the job, all for the same reason: {}; that is no node's fault, "
-                    "but the spec's or the site's (health.preflight)",
-                    nodes, printable(first.words)),
-        now);
+    end_for("not_fit", kUnfitCode,
+            fmt::format("none of the {} nodes is fit for the job, all for the same reason: {}; "
+                        "that is no node's fault, "
+                        "but the spec's or the site's (health.preflight)",
+                        nodes, printable(first.words)),
+            now);
   } else if (verdict == Fitness::Verdict::kNodes) {
-    fail_rank(first.rank, {kUnfitCode, 0, fmt::format("{} is not fit for the job: {}", first.host, first.words)}, true,
-              now);
+    fail_rank(
+        first.rank,
+        {kUnfitCode, 0, fmt::format("{} is not fit for the job: {}", first.host, first.words)},
+        true, now);
   }
 }
 
@@ -43,11 +46,13 @@ void Attempt::on_checked(int rank, Clock::time_point now) {
   hang_watch_.on_start(now);
 }
 
-void Attempt::on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now) {
+void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
+                              Clock::time_point now) {
   const auto found = ranks_.find(rank);
   if (phase_ != Phase::kRunning || found == ranks_.end()) return;
   if (is_own) {
-    if (!fitness_.has_complaint()) fitness_ = Fitness();  // of those that said hello all were fit until now
+    if (!fitness_.has_complaint())
+      fitness_ = Fitness();  // of those that said hello all were fit until now
     lose_node(found->second.hello.host);
     fitness_.note(rank, found->second.hello.host, found->second.hello.world.local_size, words, now);
     return judge_fitness(now);
@@ -59,16 +64,20 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own, Clo
     lose_node(member.hello.host);
   }
   if (first >= 0) {
-    return fail_rank(first,
-                     {kUnfitCode, 0,
-                      fmt::format("{} is not fit for the job: its rank did not come to the check of collectives ({})",
-                                  host_of(first), words)},
-                     true, now);
+    return fail_rank(
+        first,
+        {kUnfitCode, 0,
+         fmt::format(
+             "{} is not fit for the job: its rank did not come to the check of collectives ({})",
+             host_of(first), words)},
+        true, now);
   }
-  end_for("not_fit", kUnfitCode,
-          fmt::format("collectives do not work among the ranks, though all of them came: {} (health.preflight)",
-                      printable(words)),
-          now);
+  end_for(
+      "not_fit", kUnfitCode,
+      fmt::format(
+          "collectives do not work among the ranks, though all of them came: {} (health.preflight)",
+          printable(words)),
+      now);
 }
 
 void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now) {
@@ -95,19 +104,21 @@ void Attempt::on_stopped(int rank, std::chrono::seconds stopped, Clock::time_poi
 }
 
 void Attempt::end_for_stopped(Clock::time_point now) {
-  const FailedRank failed{stopped_.rank,
-                          host_of(stopped_.rank),
-                          ranks_.at(stopped_.rank).hello.pid,
-                          {kHangCode, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
+  const FailedRank failed{
+      stopped_.rank,
+      host_of(stopped_.rank),
+      ranks_.at(stopped_.rank).hello.pid,
+      {kHangCode, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
   end_.first_failed = failed;
   record_failure(failed);
   end_for("hang", kHangCode, sentence(), now);
 }
 
-/// Returns the silent ones of the ranks that have not ended. Returns none where several nodes are all silent: then lead
-/// itself may be cut off.
+/// Returns the silent ones of the ranks that have not ended. Returns none where several nodes are
+/// all silent: then lead itself may be cut off.
 Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
-  std::map<std::string, Clock::time_point> nodes;  // when each was last heard of, also by a rank that has ended since
+  std::map<std::string, Clock::time_point>
+      nodes;  // when each was last heard of, also by a rank that has ended since
   for (const auto& [number, rank] : ranks_) {
     auto& heard = nodes[rank.hello.host];
     heard = std::max(heard, rank.heard);
@@ -118,7 +129,8 @@ Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
   for (const auto& [number, rank] : ranks_) {
     if (rank.end || !rank.is_connected) continue;
     is_any_heard = is_any_heard || now < rank.heard + kMute;
-    silence.is_any_late = silence.is_any_late || (now >= rank.heard + kLate && now < rank.heard + kMute);
+    silence.is_any_late =
+        silence.is_any_late || (now >= rank.heard + kLate && now < rank.heard + kMute);
     if (now < rank.heard + kMute) continue;
     silence.ranks.push_back(number);
     silence.since = std::max(silence.since, rank.heard);
@@ -132,16 +144,19 @@ Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
   return silence;
 }
 
-/// Nobody makes progress. An agent that has gone silent, while others are heard of, is why, or its whole node.
+/// Nobody makes progress. An agent that has gone silent, while others are heard of, is why, or its
+/// whole node.
 void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   auto silence = find_silence(now);
   if (!hang_since_) hang_since_ = now;
   hang_looked_at_ = now;
   if (silence.is_any_late && now < *hang_since_ + (kMute - kLate)) return;
   if (silence.ranks.empty()) return end_for("hang", kHangCode, std::move(sentence), now);
-  const auto whole_s = std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
+  const auto whole_s =
+      std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
   const auto is_on_lost_node = [&](int rank) {
-    return std::find(silence.nodes.begin(), silence.nodes.end(), host_of(rank)) != silence.nodes.end();
+    return std::find(silence.nodes.begin(), silence.nodes.end(), host_of(rank)) !=
+           silence.nodes.end();
   };
   int first = silence.ranks.front();
   for (const int rank : silence.ranks) {
@@ -150,10 +165,12 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
     lost_.insert(rank);
   }
   if (silence.nodes.empty()) {
-    sentence += fmt::format("; nothing is heard of rank {} on {} for {} s", first, host_of(first), whole_s);
+    sentence +=
+        fmt::format("; nothing is heard of rank {} on {} for {} s", first, host_of(first), whole_s);
   }
   for (const auto& host : silence.nodes) {
-    sentence += fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host, whole_s);
+    sentence +=
+        fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host, whole_s);
   }
   const auto& hello = ranks_.at(first).hello;
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";

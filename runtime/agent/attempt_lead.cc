@@ -40,9 +40,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery{3000};
 constexpr milliseconds kTickEvery{500};
-constexpr milliseconds kAsleep{2000};                  ///< longer between two ticks: this process was stopped
-constexpr std::chrono::seconds kSignalComesEarly{90};  ///< Slurm looks at time limits twice a minute, and rounds
-constexpr std::chrono::seconds kRequeueTakes{15};  ///< from the order to end the ranks to Slurm's having queued the job
+constexpr milliseconds kAsleep{2000};  ///< longer between two ticks: this process was stopped
+constexpr std::chrono::seconds kSignalComesEarly{
+    90};  ///< Slurm looks at time limits twice a minute, and rounds
+constexpr std::chrono::seconds kRequeueTakes{
+    15};  ///< from the order to end the ranks to Slurm's having queued the job
 constexpr milliseconds kLastSnapshotLimit{1000};
 constexpr std::chrono::seconds kStepLinger{90};
 constexpr milliseconds kAskAgain{2000};
@@ -64,7 +66,8 @@ std::string text(const Json& object, std::string_view key) {
 
 std::int64_t integer_or(const Json& object, std::string_view key, std::int64_t fallback) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>()
+                                                             : fallback;
 }
 
 bool is_true(const Json& object, std::string_view key) {
@@ -93,7 +96,8 @@ bool tries_collective(const LeadOptions& options) {
   return checks && !checks->collective.empty();
 }
 
-/// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt decides.
+/// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt
+/// decides.
 class Lead final : public AttemptOutlet, public GateHandler, public StepHandler {
  public:
   explicit Lead(const AttemptPlace& place)
@@ -120,7 +124,8 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
       gate_->send(found->second, dump(message));
   }
   void send_text(int rank, std::string_view payload) override {
-    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end()) gate_->send(found->second, payload);
+    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
+      gate_->send(found->second, payload);
   }
   void broadcast(const Json& message) override {
     const auto payload = dump(message);
@@ -145,7 +150,8 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
 
   // StepHandler
   void on_task_end(int rank, std::string_view host, int code, int signal) override {
-    attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal, Clock::now());
+    attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal,
+                          Clock::now());
   }
   void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
   void on_out_of_memory() override { attempt_->on_out_of_memory(); }
@@ -157,19 +163,27 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
       claimed_nodes_ += fmt::format("{}{}", claimed_nodes_.empty() ? "" : ",", nodes);
   }
   void on_foreign_line(std::string_view line) override { attempt_->on_foreign_line(line); }
-  void on_launcher_killed(int signal) override { attempt_->on_launcher_killed(signal, Clock::now()); }
-  void on_step_end(int code, std::string_view words) override { attempt_->on_step_end(code, words, Clock::now()); }
+  void on_launcher_killed(int signal) override {
+    attempt_->on_launcher_killed(signal, Clock::now());
+  }
+  void on_step_end(int code, std::string_view words) override {
+    attempt_->on_step_end(code, words, Clock::now());
+  }
 
  private:
   [[nodiscard]] Env step_env() const;
-  [[nodiscard]] bool marks_errors() const { return !options_.local && !ranks_errors_go_elsewhere(command_, env_); }
+  [[nodiscard]] bool marks_errors() const {
+    return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
+  }
   [[nodiscard]] std::string too_few_files(int error) const;
   Result<> start_step();
-  /// After a success: srun may not know yet that its ranks have ended, and it may still hold text of theirs.
+  /// After a success: srun may not know yet that its ranks have ended, and it may still hold text
+  /// of theirs.
   void wait_for_step();
   void take_signals();
   void look_at_limit();
-  /// Asks the controller whether it has lost the nodes that srun names, and tells the attempt those that it has.
+  /// Asks the controller whether it has lost the nodes that srun names, and tells the attempt those
+  /// that it has.
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
@@ -212,8 +226,9 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
   std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
-  std::string claimed_nodes_;             ///< srun says that they have failed; the controller was not asked yet
-  std::string asked_nodes_;               ///< it is being asked
+  std::string
+      claimed_nodes_;        ///< srun says that they have failed; the controller was not asked yet
+  std::string asked_nodes_;  ///< it is being asked
   Beside<Result<std::vector<std::string>>> lost_nodes_;
   Clock::time_point next_question_{};
   Clock::time_point next_beat_{};
@@ -232,15 +247,19 @@ Result<AttemptEnd> Lead::lead_attempt() {
 
   const auto job_nodes = options_.local ? std::string() : nodes_of_step(command_, env_);
   attempt_ = std::make_unique<Attempt>(
-      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0), job_nodes,
-                     options_.hang_after, tries_collective(options_), true,
-                     options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout), marks_errors()},
+      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0),
+                     job_nodes, options_.hang_after, tries_collective(options_), true,
+                     options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
+                     marks_errors()},
       *this, Clock::now());
   const auto env = step_env();
-  Json fields{{"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}};
+  Json fields{
+      {"ranks", options_.local.value_or(0)}, {"lead", *env.get("DLRUN_LEAD")}, {"argv", command_}};
   if (!options_.node_checks.empty()) fields["checks"] = options_.node_checks;
   record("started", fields);
-  if (auto made = make_private_directories(run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt)); !made) {
+  if (auto made = make_private_directories(run_.directory / "logs" /
+                                           fmt::format("attempt-{}", run_.attempt));
+      !made) {
     say(made.error().message);
     record("warning", {{"message", made.error().message}});
   }
@@ -273,9 +292,10 @@ void Lead::wait_for_step() {
 
 Env Lead::step_env() const {
   auto env = env_;
-  env.remove_matching({"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*", "DLRUN_NODE_RANK",
-                       "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_STORE"},
-                      {});
+  env.remove_matching(
+      {"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*", "DLRUN_NODE_RANK",
+       "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_STORE"},
+      {});
   std::vector<std::string> lead;
   for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
   env.set("DLRUN_JOB", identity_.job);
@@ -291,11 +311,14 @@ std::string Lead::too_few_files(int error) const {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto joined = rank_of_peer_.size();
   const int size = options_.local ? *options_.local : attempt_->world_size();
-  const auto wanted = static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
+  const auto wanted =
+      static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
   return fmt::format(
-      "lead cannot take another rank's connection after {}: {}; it may have {} open files, one for each rank and some "
+      "lead cannot take another rank's connection after {}: {}; it may have {} open files, one for "
+      "each rank and some "
       "of "
-      "its own, and needs about {}: raise the hard limit where the job starts (`ulimit -Hn`; LimitNOFILE of slurmd), "
+      "its own, and needs about {}: raise the hard limit where the job starts (`ulimit -Hn`; "
+      "LimitNOFILE of slurmd), "
       "or start fewer ranks",
       joined, errno_text(error), limit.rlim_cur, wanted);
 }
@@ -311,7 +334,8 @@ Result<> Lead::start_step() {
       record("warning", {{"message", log.error().message}});
     }
   }
-  const StepPlumbing plumbing{loop_, *this, out_, err_, local_log_.get(), marks_of(secret_), bystander_};
+  const StepPlumbing plumbing{loop_,     *this, out_, err_, local_log_.get(), marks_of(secret_),
+                              bystander_};
   auto env = step_env();
   auto command = command_;
   if (marks_errors()) keep_lines_whole(command, env);
@@ -328,7 +352,8 @@ void Lead::close_local_log() {
   std::string lacks;
   if (const auto dropped = local_log_->dropped_bytes(); dropped > 0)
     lacks = fmt::format("{} bytes of output: it was not written fast enough", dropped);
-  if (!local_log_->drain(kLocalLogLimit)) lacks += (lacks.empty() ? "" : ", and ") + std::string("its end");
+  if (!local_log_->drain(kLocalLogLimit))
+    lacks += (lacks.empty() ? "" : ", and ") + std::string("its end");
   if (lacks.empty()) return;
   const auto message = fmt::format("local.out lacks {}", lacks);
   say(message);
@@ -349,8 +374,8 @@ void Lead::take_signals() {
   }
 }
 
-/// Slurm's USR1 before the time limit, and anybody's who wants a checkpoint, are the same signal: the clock tells them
-/// apart.
+/// Slurm's USR1 before the time limit, and anybody's who wants a checkpoint, are the same signal:
+/// the clock tells them apart.
 void Lead::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
   if (!limit_.is_open()) limit_.ask([controller = *controller_] { return controller.job(); });
@@ -363,13 +388,15 @@ void Lead::on_limit_known(const Result<JobFacts>& facts) {
   attempt_->on_limit_near();
   if (!ends_before_limit_) return;
   const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
-  attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)), Clock::now());
+  attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
+                           Clock::now());
 }
 
 void Lead::confirm_node_failure(Clock::time_point now) {
   if (const auto lost = lost_nodes_.take()) {
     if (!*lost) {  // nobody answers: asked again
-      claimed_nodes_ = std::exchange(asked_nodes_, {}) + (claimed_nodes_.empty() ? "" : "," + claimed_nodes_);
+      claimed_nodes_ =
+          std::exchange(asked_nodes_, {}) + (claimed_nodes_.empty() ? "" : "," + claimed_nodes_);
       next_question_ = now + kAskAgain;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
@@ -382,15 +409,18 @@ void Lead::confirm_node_failure(Clock::time_point now) {
       attempt_->on_node_failure(compress_hostlist(**lost), now);
     }
   }
-  if (claimed_nodes_.empty() || lost_nodes_.is_open() || controller_ == nullptr || now < next_question_) return;
+  if (claimed_nodes_.empty() || lost_nodes_.is_open() || controller_ == nullptr ||
+      now < next_question_)
+    return;
   asked_nodes_ = std::exchange(claimed_nodes_, {});
-  lost_nodes_.ask([controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
+  lost_nodes_.ask(
+      [controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
 }
 
 bool Lead::on_peer(PeerId peer, const Claim& claim) {
   const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
-  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
-      peer_of_rank_.contains(claim.rank)) {
+  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step ||
+      !attempt_->wants(claim.rank) || peer_of_rank_.contains(claim.rank)) {
     return false;
   }
   step_name_ = claim.step;
@@ -418,19 +448,23 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   const auto message = parse_json<Json>(payload);
   if (!message.is_object()) return;
   const auto type = text(message, "type");
-  const auto id = static_cast<std::uint64_t>(std::max<std::int64_t>(integer_or(message, "id", 0), 0));
+  const auto id =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(integer_or(message, "id", 0), 0));
   if (type == "hello") {
     on_hello(rank, peer, message);
   } else if (type == "put") {
     answer(store_.put(rank, id, text(message, "key"), text(message, "value")));
   } else if (type == "get") {
-    const milliseconds wait(std::clamp<std::int64_t>(integer_or(message, "wait_ms", 30'000), 0, kWaitLimit.count()));
+    const milliseconds wait(
+        std::clamp<std::int64_t>(integer_or(message, "wait_ms", 30'000), 0, kWaitLimit.count()));
     answer(store_.get(rank, id, text(message, "key"), wait, now));
   } else if (type == "progress") {
-    if (const auto body = message.find("body"); body != message.end()) attempt_->on_progress(rank, *body, now);
+    if (const auto body = message.find("body"); body != message.end())
+      attempt_->on_progress(rank, *body, now);
   } else if (type == "signal") {
-    attempt_->on_rank_signal(rank, static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 1, 64)),
-                             now);
+    attempt_->on_rank_signal(
+        rank, static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 1, 64)),
+        now);
   } else if (type == "table") {
     attempt_->on_table(rank, integer_or(message, "from", -1));
   } else if (type == "warning") {
@@ -440,21 +474,28 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   } else if (type == "checked") {
     attempt_->on_checked(rank, now);
   } else if (type == "check_failed") {
-    attempt_->on_check_failed(rank, text(message, "words").substr(0, 4096), is_true(message, "is_own"), now);
+    attempt_->on_check_failed(rank, text(message, "words").substr(0, 4096),
+                              is_true(message, "is_own"), now);
   } else if (type == "exit") {
-    const int code = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
-    const int signal = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
+    const int code = static_cast<int>(
+        std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
+    const int signal =
+        static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
     if (step_) step_->reap();  // a launcher that was killed is why its ranks are
     RankEnd end{code, signal, text(message, "error").substr(0, 4096)};
-    if (const auto own = message.find("own"); own != message.end() && own->is_boolean()) end.is_own = own->get<bool>();
+    if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
+      end.is_own = own->get<bool>();
     if (message.contains("of"))
-      end.of = static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "of", -1), -1, 1 << 24));
+      end.of =
+          static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "of", -1), -1, 1 << 24));
     attempt_->on_exit(rank, std::move(end), now);
   } else if (type == "autopsy") {
     attempt_->on_autopsy(rank, frames_of_line(payload), now);
   } else if (type == "stopped") {
-    attempt_->on_stopped(
-        rank, std::chrono::seconds(std::clamp<std::int64_t>(integer_or(message, "seconds", 0), 0, 1 << 30)), now);
+    attempt_->on_stopped(rank,
+                         std::chrono::seconds(std::clamp<std::int64_t>(
+                             integer_or(message, "seconds", 0), 0, 1 << 30)),
+                         now);
   } else if (type == "beat") {
     samples_.note(rank, message, now);
     if (const auto host = host_of_rank_.find(rank); host != host_of_rank_.end())
@@ -469,11 +510,12 @@ void Lead::on_hello(int rank, PeerId peer, const Json& message) {
     say(fmt::format("rank {}: {}", rank, hello.error().message));
     return gate_->close(peer);
   }
-  // A rank beside lead may have come over the loopback interface; the other nodes need an address that leads here.
+  // A rank beside lead may have come over the loopback interface; the other nodes need an address
+  // that leads here.
   if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
   if (hello->time) {
-    const auto here =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+    const auto here = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
     if (const auto problem = clock_problem(*hello->time, here))
       hello->unfit += (hello->unfit.empty() ? "" : "; ") + *problem;
   }
@@ -521,23 +563,27 @@ void Lead::tick() {
   }
   if (watch_ && !is_superseded_ && watch_->is_superseded()) {
     is_superseded_ = true;
-    attempt_->give_up(kExitRunTaken,
-                      fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt),
-                      now);
+    attempt_->give_up(
+        kExitRunTaken,
+        fmt::format("attempt {} of this run is superseded by a later one; this one ends",
+                    run_.attempt),
+        now);
   }
   write_samples(now, false);
   if (attempt_->end().has_run && !has_begun_) {
     has_begun_ = true;
     idle_gpus_.on_start(now);
   }
-  if (const auto idle = idle_gpus_.due(now)) attempt_->on_idle_gpus(*idle, options_.ends_idle_gpus, now);
+  if (const auto idle = idle_gpus_.due(now))
+    attempt_->on_idle_gpus(*idle, options_.ends_idle_gpus, now);
   attempt_->tick(now);
 }
 
 void Lead::write_samples(Clock::time_point now, bool is_last) {
   if (is_superseded_) return;
   if (samples_.is_snapshot_due(now) || (is_last && samples_.has_any())) {
-    ranks_file_.put(samples_.snapshot(run_.attempt, utc_timestamp(std::chrono::system_clock::now()), now));
+    ranks_file_.put(
+        samples_.snapshot(run_.attempt, utc_timestamp(std::chrono::system_clock::now()), now));
   }
   if (samples_.is_record_due(now)) {
     if (const auto fields = samples_.record(now)) record("samples", *fields);
@@ -553,7 +599,8 @@ milliseconds Lead::next_wait() const {
   const auto now = Clock::now();
   auto wait = kTickEvery;
   const auto until = [&](std::optional<Clock::time_point> when) {
-    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
+    if (when)
+      wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   };
   until(attempt_->next_deadline());
   until(gate_->next_deadline());

@@ -35,7 +35,8 @@ struct AttemptWatch::Shared {
   }
 };
 
-AttemptWatch::AttemptWatch(std::filesystem::path run, int attempt) : shared_(std::make_shared<Shared>()) {
+AttemptWatch::AttemptWatch(std::filesystem::path run, int attempt)
+    : shared_(std::make_shared<Shared>()) {
   shared_->run = std::move(run);
   shared_->attempt = attempt;
   std::thread([shared = shared_] { shared->look_until_closed(); }).detach();

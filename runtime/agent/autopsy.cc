@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDumpLimit{8000};     ///< for one process's stacks; lead waits a little longer
+constexpr milliseconds kDumpLimit{8000};  ///< for one process's stacks; lead waits a little longer
 constexpr milliseconds kWitnessLimit{1500};  ///< for NCCL and torch
 constexpr std::size_t kDumpedProcesses = 4;  ///< the largest ones; data loaders' workers look alike
 constexpr std::size_t kTextLimitBytes = 2U << 20U;
@@ -41,7 +41,9 @@ std::vector<ProcessFacts> read_processes(const std::vector<pid_t>& pids) {
     if (!process.threads.empty()) processes.push_back(std::move(process));
   }
   std::stable_sort(processes.begin(), processes.end(),
-                   [](const ProcessFacts& a, const ProcessFacts& b) { return a.resident_bytes > b.resident_bytes; });
+                   [](const ProcessFacts& a, const ProcessFacts& b) {
+                     return a.resident_bytes > b.resident_bytes;
+                   });
   return processes;
 }
 
@@ -51,7 +53,8 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
   std::string text;
   std::vector<std::string> frames;
   const auto processes = read_processes(options.pids);
-  if (const auto made = make_private_directories(options.file.parent_path()); !made) text += made.error().message;
+  if (const auto made = make_private_directories(options.file.parent_path()); !made)
+    text += made.error().message;
   for (std::size_t i = 0; i < processes.size() && text.size() < kTextLimitBytes; ++i) {
     const auto& process = processes[i];
     text += to_text(process);
@@ -60,22 +63,26 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
     scratch += ".stacks";
     const auto dump = dump_stacks(process.pid, env, scratch, kDumpLimit);
     text += dump.text + "\n";
-    if (i == 0) frames = dump.frames.empty() ? std::vector{describe(process.threads.front())} : dump.frames;
+    if (i == 0)
+      frames = dump.frames.empty() ? std::vector{describe(process.threads.front())} : dump.frames;
   }
   if (processes.empty()) text += "the rank has no process any more\n";
   if (!processes.empty()) {
     auto copy = options.file;
     copy.replace_extension(".nccl-trace");
-    if (copy_flight_record(environment_of(processes.front().pid), options.rank, copy, kWitnessLimit))
+    if (copy_flight_record(environment_of(processes.front().pid), options.rank, copy,
+                           kWitnessLimit))
       text += fmt::format("torch's flight recorder: {}\n", copy.filename().string());
   }
   if (options.asks_ras) {
-    if (const auto answer = ask_nccl_ras(kWitnessLimit)) text += "NCCL's RAS says:\n" + safe_lines(*answer);
+    if (const auto answer = ask_nccl_ras(kWitnessLimit))
+      text += "NCCL's RAS says:\n" + safe_lines(*answer);
   }
   text.resize(std::min(text.size(), kTextLimitBytes));
   const auto written = write_file_atomic(options.file, text);
   const Json line{{"frames", frames}, {"pid", processes.empty() ? 0 : processes.front().pid}};
-  std::ignore = write_all(STDOUT_FILENO, line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::ignore =
+      write_all(STDOUT_FILENO, line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   return written ? 0 : 1;
 }
 

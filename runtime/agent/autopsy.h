@@ -1,6 +1,7 @@
 #pragma once
-// `dlrun-agent autopsy`: before a rank that hangs is ended, where each of its processes stands is written into the run.
-// A process of its own, so that a debugger that hangs holds up nobody; the rank's agent starts it and may kill it.
+// `dlrun-agent autopsy`: before a rank that hangs is ended, where each of its processes stands is
+// written into the run. A process of its own, so that a debugger that hangs holds up nobody; the
+// rank's agent starts it and may kill it.
 
 #include <sys/types.h>
 
@@ -22,8 +23,8 @@ struct AutopsyOptions {
   std::vector<pid_t> pids{};  ///< the rank's processes
 };
 
-/// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}, the stack that stands for
-/// the rank: the main thread's of its largest process. Returns the exit code.
+/// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}, the
+/// stack that stands for the rank: the main thread's of its largest process. Returns the exit code.
 [[nodiscard]] int run_autopsy(const AutopsyOptions& options, const Env& env);
 
 inline constexpr std::size_t kFramesLimit = 16;

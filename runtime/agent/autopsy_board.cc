@@ -27,7 +27,8 @@ std::vector<int> AutopsyBoard::odd_ones(const std::vector<Group>& groups) {
   if (groups.size() < 2) return {};
   std::size_t others = 0;
   for (std::size_t i = 1; i < groups.size(); ++i) others += groups[i].ranks.size();
-  const bool stands_out = groups[0].ranks.size() * 2 <= others && groups[1].ranks.size() > groups[0].ranks.size();
+  const bool stands_out =
+      groups[0].ranks.size() * 2 <= others && groups[1].ranks.size() > groups[0].ranks.size();
   return stands_out ? groups[0].ranks : std::vector<int>();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Lead's side of a hang's autopsy: where each rank stands, the ranks grouped by their stacks. No I/O, no clock.
+// Lead's side of a hang's autopsy: where each rank stands, the ranks grouped by their stacks. No
+// I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -13,13 +14,15 @@ namespace dlrun::agent {
 
 class AutopsyBoard {
  public:
-  /// How long lead waits for the agents: a debugger takes seconds to read a large program's symbols.
+  /// How long lead waits for the agents: a debugger takes seconds to read a large program's
+  /// symbols.
   static constexpr std::chrono::seconds kLimit{12};
 
   /// awaited: the ranks whose agents were asked.
   explicit AutopsyBoard(std::set<int> awaited) : awaited_(std::move(awaited)) {}
 
-  /// A rank's answer: its main thread's frames, the innermost first; empty where they could not be had.
+  /// A rank's answer: its main thread's frames, the innermost first; empty where they could not be
+  /// had.
   void note(int rank, std::vector<std::string> frames);
   /// The rank is gone, and will not answer.
   void drop(int rank) { awaited_.erase(rank); }
@@ -30,10 +33,11 @@ class AutopsyBoard {
     std::vector<int> ranks;  ///< ascending
     std::vector<std::string> frames;
   };
-  /// The groups, the smallest first; of equal size that of the lowest rank first. A rank without frames is in none.
+  /// The groups, the smallest first; of equal size that of the lowest rank first. A rank without
+  /// frames is in none.
   [[nodiscard]] std::vector<Group> groups() const;
-  /// The ranks of the smallest group where it is smaller than the rest of the ranks together by half or more: those
-  /// that the others wait for, most likely. Empty where no group stands out.
+  /// The ranks of the smallest group where it is smaller than the rest of the ranks together by
+  /// half or more: those that the others wait for, most likely. Empty where no group stands out.
   [[nodiscard]] static std::vector<int> odd_ones(const std::vector<Group>& groups);
 
  private:

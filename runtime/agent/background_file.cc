@@ -42,7 +42,8 @@ struct BackgroundFile::Shared {
   std::size_t failed_bytes = 0;  // in a row, up to now
   std::string why_failed;
   bool is_at_line_start = true;
-  std::optional<std::chrono::steady_clock::time_point> given_up_at;  // of the disk; nothing: it takes what is written
+  std::optional<std::chrono::steady_clock::time_point>
+      given_up_at;  // of the disk; nothing: it takes what is written
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -64,7 +65,8 @@ struct BackgroundFile::Shared {
   }
 
   [[nodiscard]] std::string gap_line(std::size_t bytes, std::string_view why) const {
-    return fmt::format("{}dlrun: {} bytes of output are missing here: {}\n", is_at_line_start ? "" : "\n", bytes, why);
+    return fmt::format("{}dlrun: {} bytes of output are missing here: {}\n",
+                       is_at_line_start ? "" : "\n", bytes, why);
   }
 
   /// Writes a record, behind a line about what was lost before it.
@@ -72,7 +74,8 @@ struct BackgroundFile::Shared {
     if (content == Content::kRecords) return append(record);
     Record text{{}, record.durable};
     if (failed_bytes > 0) text.bytes = gap_line(failed_bytes, why_failed);
-    if (record.gap_bytes > 0) text.bytes += gap_line(record.gap_bytes, "the file was not written fast enough");
+    if (record.gap_bytes > 0)
+      text.bytes += gap_line(record.gap_bytes, "the file was not written fast enough");
     text.bytes += record.bytes;
     auto written = append(text);
     if (written) {
@@ -97,7 +100,8 @@ struct BackgroundFile::Shared {
   /// Writes one record at the file's end, whole or not at all.
   Result<> append(const Record& record) {
     struct stat before {};
-    const bool is_cut = content != Content::kSharedText && ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
+    const bool is_cut = content != Content::kSharedText && ::fstat(file.get(), &before) == 0 &&
+                        S_ISREG(before.st_mode);
     for (;;) {
       auto written = write_all(file.get(), record.bytes);
       if (written) break;
@@ -156,7 +160,8 @@ struct BackgroundFile::Shared {
   }
 };
 
-BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes, Content content)
+BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes,
+                               Content content)
     : shared_(std::make_shared<Shared>()) {
   shared_->file = std::move(file);
   shared_->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -178,16 +183,19 @@ BackgroundFile::~BackgroundFile() {
   shared_->changed.notify_all();
 }
 
-Result<std::unique_ptr<BackgroundFile>> BackgroundFile::open(const std::string& path, std::size_t limit_bytes,
+Result<std::unique_ptr<BackgroundFile>> BackgroundFile::open(const std::string& path,
+                                                             std::size_t limit_bytes,
                                                              Content content) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
+  UniqueFd file(::open(path.c_str(),
+                       O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path, errno_text(errno));
   return std::make_unique<BackgroundFile>(std::move(file), path, limit_bytes, content);
 }
 
 bool BackgroundFile::push(std::string record, bool durable) {
   const std::lock_guard lock(shared_->mutex);
-  if (shared_->queued_bytes != 0 && shared_->queued_bytes + record.size() > shared_->limit_bytes) return false;
+  if (shared_->queued_bytes != 0 && shared_->queued_bytes + record.size() > shared_->limit_bytes)
+    return false;
   shared_->queued_bytes += record.size();
   shared_->queue.push_back({std::move(record), durable});
   shared_->changed.notify_all();

@@ -18,21 +18,26 @@ std::vector<std::string> bad_nodes_of(const AttemptEnd& end) {
   return {nodes.begin(), nodes.end()};
 }
 
-std::string remember(const KnownBadOptions& options, const JobIdentity& identity, const std::string& run,
-                     const std::vector<std::string>& nodes, const std::string& reason) {
+std::string remember(const KnownBadOptions& options, const JobIdentity& identity,
+                     const std::string& run, const std::vector<std::string>& nodes,
+                     const std::string& reason) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   std::vector<BadNode> bad;
   for (const auto& node : nodes)
     bad.push_back({node, identity.cluster, reason, run, identity.job, now, now + options.time});
   const auto done = std::make_shared<std::promise<Result<>>>();
   auto written = done->get_future();
-  std::thread([done, file = options.file, bad] { done->set_value(remember_bad_nodes(file, bad)); }).detach();
+  std::thread([done, file = options.file, bad] {
+    done->set_value(remember_bad_nodes(file, bad));
+  }).detach();
   const auto list = compress_hostlist(nodes);
   if (written.wait_for(kMemoryLimit) != std::future_status::ready)
-    return fmt::format("{} takes no line for {} s; that {} is bad may not be remembered (health.known_bad)",
-                       options.file.string(), kMemoryLimit.count(), list);
+    return fmt::format(
+        "{} takes no line for {} s; that {} is bad may not be remembered (health.known_bad)",
+        options.file.string(), kMemoryLimit.count(), list);
   if (auto result = written.get(); !result)
-    return fmt::format("that {} is bad is not remembered (health.known_bad): {}", list, result.error().message);
+    return fmt::format("that {} is bad is not remembered (health.known_bad): {}", list,
+                       result.error().message);
   return fmt::format("{} {} remembered as bad; later submissions keep off (`dlrun nodes`)", list,
                      nodes.size() == 1 ? "is" : "are");
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A question whose answer takes its time (Slurm's controller may be away for minutes), asked beside the event loop.
+// A question whose answer takes its time (Slurm's controller may be away for minutes), asked beside
+// the event loop.
 
 #include <functional>
 #include <memory>
@@ -10,8 +11,8 @@
 
 namespace dlrun::agent {
 
-/// One question at a time, on a thread of its own. One owner, one thread calls. An answer that comes after the owner
-/// has gone is dropped: the question must hold all that it needs.
+/// One question at a time, on a thread of its own. One owner, one thread calls. An answer that
+/// comes after the owner has gone is dropped: the question must hold all that it needs.
 template <typename Answer>
 class Beside {
  public:

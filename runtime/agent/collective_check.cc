@@ -18,7 +18,8 @@ namespace {
 /// What lies beside this program: they are staged together.
 std::string trainer_path() {
   std::error_code ignored;
-  return (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "dlrun-trainer").string();
+  return (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "dlrun-trainer")
+      .string();
 }
 
 std::string text(const nlohmann::ordered_json& object, std::string_view key) {
@@ -28,10 +29,12 @@ std::string text(const nlohmann::ordered_json& object, std::string_view key) {
 
 }  // namespace
 
-Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(EventLoop& loop, const std::string& backend, Env env,
-                                                                std::function<void(const Json&)> to_lead) {
+Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
+    EventLoop& loop, const std::string& backend, Env env,
+    std::function<void(const Json&)> to_lead) {
   std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(backend, std::move(to_lead)));
-  auto store = StoreRelay::create(loop, [at = check.get()](const Json& message) { at->on_message(message); });
+  auto store = StoreRelay::create(
+      loop, [at = check.get()](const Json& message) { at->on_message(message); });
   if (!store) return tl::unexpected<Error>(std::move(store.error()));
   check->store_ = std::move(*store);
   Program program{.argv = {trainer_path(), "preflight", "--backend", backend},
@@ -48,12 +51,14 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(EventLoop& loop,
 
 void CollectiveCheck::on_message(const Json& message) {
   const auto body = message.find("body");
-  const auto word = body == message.end() || !body->is_object() ? std::string() : text(*body, "check");
+  const auto word =
+      body == message.end() || !body->is_object() ? std::string() : text(*body, "check");
   if (word == "arrived") {
     to_lead_({{"type", "checking"}});
   } else if (word == "failed") {
     const auto own = body->find("is_own");
-    if (!said_) said_ = failure(backend_, text(*body, "words"), own == body->end() || *own != false);
+    if (!said_)
+      said_ = failure(backend_, text(*body, "words"), own == body->end() || *own != false);
   } else if (word.empty()) {
     to_lead_(message);
   }
@@ -65,7 +70,8 @@ void CollectiveCheck::give_up(std::string words) {
 }
 
 void CollectiveCheck::tick(Clock::time_point now) {
-  if (now >= began_ + kLimit) return give_up(fmt::format("its check does not end within {} s", kLimit.count()));
+  if (now >= began_ + kLimit)
+    return give_up(fmt::format("its check does not end within {} s", kLimit.count()));
   if (!is_stopped(pid_)) return stopped_since_.reset();
   if (!stopped_since_) stopped_since_ = now;
   if (now >= *stopped_since_ + kStoppedLimit) give_up("its check is stopped (SIGSTOP)");
@@ -75,13 +81,17 @@ CollectiveCheck::Json CollectiveCheck::finish(int status) const {
   if (said_) return *said_;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {{"type", "checked"}};
   return failure(backend_,
-                 WIFSIGNALED(status) ? fmt::format("its check was killed by {}", signal_name(WTERMSIG(status)))
-                                     : fmt::format("its check ended with code {}", WEXITSTATUS(status)),
+                 WIFSIGNALED(status)
+                     ? fmt::format("its check was killed by {}", signal_name(WTERMSIG(status)))
+                     : fmt::format("its check ended with code {}", WEXITSTATUS(status)),
                  true);
 }
 
-CollectiveCheck::Json CollectiveCheck::failure(const std::string& backend, std::string_view words, bool is_own) {
-  return {{"type", "check_failed"}, {"words", fmt::format("{}: {}", backend, words)}, {"is_own", is_own}};
+CollectiveCheck::Json CollectiveCheck::failure(const std::string& backend, std::string_view words,
+                                               bool is_own) {
+  return {{"type", "check_failed"},
+          {"words", fmt::format("{}: {}", backend, words)},
+          {"is_own", is_own}};
 }
 
 }  // namespace dlrun::agent

@@ -1,6 +1,6 @@
 #pragma once
-// health.preflight's nccl and gloo: before the program, every rank runs `dlrun-trainer preflight`, which lies beside
-// the agent, and all of them together try a collective. One rank's part of it.
+// health.preflight's nccl and gloo: before the program, every rank runs `dlrun-trainer preflight`,
+// which lies beside the agent, and all of them together try a collective. One rank's part of it.
 
 #include <sys/types.h>
 
@@ -24,15 +24,17 @@ class CollectiveCheck {
   using Clock = std::chrono::steady_clock;
   using Json = nlohmann::ordered_json;
 
-  /// The check gives itself a minute; one that has not ended by then does not get its device, or its end.
+  /// The check gives itself a minute; one that has not ended by then does not get its device, or
+  /// its end.
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
-  /// Starts it, with env and the store. to_lead takes messages: requests to the store, `checking`. What comes out of it
-  /// is finish()'s. Fails as StoreRelay and start_program do. The loop outlives the check.
-  [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(EventLoop& loop, const std::string& backend,
-                                                                      Env env,
-                                                                      std::function<void(const Json&)> to_lead);
+  /// Starts it, with env and the store. to_lead takes messages: requests to the store, `checking`.
+  /// What comes out of it is finish()'s. Fails as StoreRelay and start_program do. The loop
+  /// outlives the check.
+  [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
+      EventLoop& loop, const std::string& backend, Env env,
+      std::function<void(const Json&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void on_reply(const Json& message) { store_->on_reply(message); }
@@ -41,7 +43,8 @@ class CollectiveCheck {
   /// The process has ended: what lead is to know, a `checked` or a `check_failed`.
   [[nodiscard]] Json finish(int status) const;
   /// The message for a check that could not even start.
-  [[nodiscard]] static Json failure(const std::string& backend, std::string_view words, bool is_own);
+  [[nodiscard]] static Json failure(const std::string& backend, std::string_view words,
+                                    bool is_own);
 
  private:
   CollectiveCheck(std::string backend, std::function<void(const Json&)> to_lead)

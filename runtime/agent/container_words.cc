@@ -11,36 +11,41 @@ namespace {
 constexpr std::size_t kSentenceLimitBytes = 512;
 constexpr std::string_view kOfApptainer = "FATAL: ";
 
-/// pyxis's own words in a line that Slurm prints for it: "slurmstepd-n1: error: pyxis: WORDS", from Slurm 25.05 on
+/// pyxis's own words in a line that Slurm prints for it: "slurmstepd-n1: error: pyxis: WORDS", from
+/// Slurm 25.05 on
 /// "[TIME] error: pyxis: WORDS".
 std::optional<std::string_view> of_pyxis(std::string_view line) {
   constexpr std::string_view kMark = "error: pyxis: ";
   const auto at = line.find(kMark);
   if (at == std::string_view::npos) return std::nullopt;
   const auto before = line.substr(0, at);
-  const bool is_slurms =
-      before.empty() || before.starts_with("slurmstepd") || before.starts_with("srun: ") || before.starts_with("[");
+  const bool is_slurms = before.empty() || before.starts_with("slurmstepd") ||
+                         before.starts_with("srun: ") || before.starts_with("[");
   return is_slurms ? std::optional(line.substr(at + kMark.size())) : std::nullopt;
 }
 
 /// enroot's, apptainer's and our own script's words for a failure.
 std::optional<std::string_view> of_tool(std::string_view line) {
-  constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kOfApptainer, "enroot-mount: ", "dlrun: container: "};
+  constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kOfApptainer,
+                                                    "enroot-mount: ", "dlrun: container: "};
   for (const auto start : kStarts) {
-    if (line.starts_with(start)) return trim(line.substr(start == "enroot-mount: " ? 0 : start.size()));
+    if (line.starts_with(start))
+      return trim(line.substr(start == "enroot-mount: " ? 0 : start.size()));
   }
   return std::nullopt;
 }
 
 /// pyxis's lines that say no more than the others.
 bool is_noise(std::string_view words) {
-  constexpr std::array<std::string_view, 6> kNoise{"child ",
-                                                   "printing enroot log file",
-                                                   "couldn't execute enroot command",
-                                                   "container was not started successfully by another task",
-                                                   "if the image has an unusual entrypoint",
-                                                   "could not remove squashfs"};
-  return std::any_of(kNoise.begin(), kNoise.end(), [&](std::string_view noise) { return words.starts_with(noise); });
+  constexpr std::array<std::string_view, 6> kNoise{
+      "child ",
+      "printing enroot log file",
+      "couldn't execute enroot command",
+      "container was not started successfully by another task",
+      "if the image has an unusual entrypoint",
+      "could not remove squashfs"};
+  return std::any_of(kNoise.begin(), kNoise.end(),
+                     [&](std::string_view noise) { return words.starts_with(noise); });
 }
 
 bool has(std::string_view text, std::string_view part) {
@@ -49,12 +54,14 @@ bool has(std::string_view text, std::string_view part) {
 
 /// Returns true for the messages of a program that cannot unpack an image.
 bool is_of_image(std::string_view words) {
-  constexpr std::array<std::string_view, 5> kOfImage{"Invalid image format", "No such file or directory", "FATAL ERROR",
+  constexpr std::array<std::string_view, 5> kOfImage{"Invalid image format",
+                                                     "No such file or directory", "FATAL ERROR",
                                                      "uncompress", "returned error code"};
   constexpr std::array<std::string_view, 4> kOfNode{"No space left", "quota", "ommand not found",
                                                     "File already exists"};
   const auto has_one_of = [&](const auto& parts) {
-    return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return has(words, part); });
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](std::string_view part) { return has(words, part); });
   };
   return has_one_of(kOfImage) && !has_one_of(kOfNode);
 }
@@ -69,7 +76,8 @@ bool ContainerWords::hear(std::string_view line) {
   const auto words = of_tool(line);
   if (words && sentence_.empty()) {
     sentence_ = *words;
-    is_of_apptainers_image_ = line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract"));
+    is_of_apptainers_image_ =
+        line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract"));
   }
   return words.has_value();
 }
@@ -88,21 +96,23 @@ void ContainerWords::hear_pyxis(std::string_view words) {
 }
 
 std::string ContainerWords::with_detail(std::string_view words) const {
-  const auto text =
-      detail_.empty() || words.empty() ? fmt::format("{}{}", words, detail_) : fmt::format("{}: {}", words, detail_);
+  const auto text = detail_.empty() || words.empty() ? fmt::format("{}{}", words, detail_)
+                                                     : fmt::format("{}: {}", words, detail_);
   return printable(std::string_view(text).substr(0, kSentenceLimitBytes));
 }
 
 std::optional<ContainerFailure> ContainerWords::failure() const {
   if (sentence_.empty() && detail_.empty()) return std::nullopt;
   const bool is_making = sentence_.starts_with("failed to create container filesystem");
-  const bool is_image = is_of_apptainers_image_ || sentence_.starts_with("failed to import docker image") ||
+  const bool is_image = is_of_apptainers_image_ ||
+                        sentence_.starts_with("failed to import docker image") ||
                         (is_making && is_of_image(detail_));
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};
 }
 
 ContainerFailure judge_making(std::string_view words) {
-  return {is_of_image(words) ? Cause::kImage : Cause::kContainer, printable(words.substr(0, kSentenceLimitBytes))};
+  return {is_of_image(words) ? Cause::kImage : Cause::kContainer,
+          printable(words.substr(0, kSentenceLimitBytes))};
 }
 
 }  // namespace dlrun::agent

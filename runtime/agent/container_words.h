@@ -1,5 +1,6 @@
 #pragma once
-// Recognises the messages of pyxis, enroot and apptainer that cannot make or enter a container. No I/O.
+// Recognises the messages of pyxis, enroot and apptainer that cannot make or enter a container. No
+// I/O.
 
 #include <optional>
 #include <string>
@@ -15,7 +16,8 @@ struct ContainerFailure {
   std::string sentence;             ///< the tool's own words
 };
 
-/// Collects a step's lines about its container. Only lines that no rank's program printed may be given.
+/// Collects a step's lines about its container. Only lines that no rank's program printed may be
+/// given.
 class ContainerWords {
  public:
   /// Takes a line of the step's standard error. False: it is about something else.
@@ -36,7 +38,8 @@ class ContainerWords {
   std::string failed_save_;
 };
 
-/// Judges the output of a command that failed to make a container: "[ERROR] Invalid image format: /a.sqsh".
+/// Judges the output of a command that failed to make a container: "[ERROR] Invalid image format:
+/// /a.sqsh".
 [[nodiscard]] ContainerFailure judge_making(std::string_view words);
 
 }  // namespace dlrun::agent

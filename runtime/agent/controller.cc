@@ -77,19 +77,24 @@ bool requeues_preempted(std::string_view config, std::string_view partition) {
   const auto year = parse_int(version[0]);
   const auto month = version.size() > 1 ? parse_int(version[1]) : std::nullopt;
   if (!year || !month || *year < 24 || (*year == 24 && *month < 5)) return false;
-  auto mode = setting("PreemptType").ends_with("partition_prio") ? value_of(partition, "PreemptMode") : std::string();
+  auto mode = setting("PreemptType").ends_with("partition_prio")
+                  ? value_of(partition, "PreemptMode")
+                  : std::string();
   if (mode.empty()) mode = setting("PreemptMode");
   return mode.find("REQUEUE") != std::string::npos;
 }
 
-std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<std::string>& bad, const JobFacts& job) {
+std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<std::string>& bad,
+                                    const JobFacts& job) {
   auto lost = expand_hostlist(nodes).value_or(std::vector<std::string>());
   const auto kept = expand_hostlist(job.nodes).value_or(std::vector<std::string>());
   const auto has = [](const std::vector<std::string>& all, const std::string& node) {
     return std::find(all.begin(), all.end(), node) != all.end();
   };
   // A job that ends, or waits to start again, has no nodes: that says nothing of each.
-  std::erase_if(lost, [&](const std::string& node) { return !has(bad, node) && (kept.empty() || has(kept, node)); });
+  std::erase_if(lost, [&](const std::string& node) {
+    return !has(bad, node) && (kept.empty() || has(kept, node));
+  });
   return lost;
 }
 
@@ -149,10 +154,12 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded) const {
     const auto before = expand_hostlist(facts ? facts->excluded : std::string());
     if (before) all.insert(all.end(), before->begin(), before->end());
   }
-  if (const auto done = ask({"scontrol", "requeue", job_}); !done) return tl::unexpected<Error>(done.error());
+  if (const auto done = ask({"scontrol", "requeue", job_}); !done)
+    return tl::unexpected<Error>(done.error());
   if (excluded.empty()) return {};
   // Only a job that waits can be told so; Slurm has just made it one, and ends us in a moment.
-  const auto done = ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
+  const auto done =
+      ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
   if (!done) return tl::unexpected<Error>(done.error());
   return {};
 }

@@ -33,11 +33,18 @@ struct ProcessState {
 };
 
 // Places after the command in /proc/PID/stat (proc(5) counts from 1, and the state is its third).
-enum StatField : std::size_t { kState = 0, kParent = 1, kUserTime = 11, kChildrensSystemTime = 14, kResident = 21 };
+enum StatField : std::size_t {
+  kState = 0,
+  kParent = 1,
+  kUserTime = 11,
+  kChildrensSystemTime = 14,
+  kResident = 21
+};
 
 constexpr std::size_t kFileLimitBytes = 1U << 20U;
 
-/// The text of a small file in /proc, in as few reads as it takes; nothing when its process is gone.
+/// The text of a small file in /proc, in as few reads as it takes; nothing when its process is
+/// gone.
 std::optional<std::string> read_proc(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return std::nullopt;
@@ -61,16 +68,20 @@ std::optional<ProcessState> state_of(pid_t pid) {
   if (close == std::string::npos) return std::nullopt;
   const auto fields = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
   if (fields.size() < 2 || fields[0].empty()) return std::nullopt;
-  const auto number = [&](std::size_t at) { return at < fields.size() ? parse_int(fields[at]) : std::nullopt; };
+  const auto number = [&](std::size_t at) {
+    return at < fields.size() ? parse_int(fields[at]) : std::nullopt;
+  };
   const auto parent = number(kParent);
   if (!parent) return std::nullopt;
   ProcessState process{pid, fields[kState].front(), static_cast<pid_t>(*parent)};
   for (std::size_t at = kUserTime; at <= kChildrensSystemTime; ++at) {
-    process.cpu_ticks += static_cast<std::uint64_t>(std::max<std::int64_t>(number(at).value_or(0), 0));
+    process.cpu_ticks +=
+        static_cast<std::uint64_t>(std::max<std::int64_t>(number(at).value_or(0), 0));
   }
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   process.resident_bytes =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(number(kResident).value_or(0), 0)) * page_bytes;
+      static_cast<std::uint64_t>(std::max<std::int64_t>(number(kResident).value_or(0), 0)) *
+      page_bytes;
   return process;
 }
 
@@ -101,7 +112,8 @@ std::vector<pid_t> children_of(pid_t pid) {
 }
 
 bool kernel_lists_children() {
-  static const bool lists = ::access(fmt::format("/proc/self/task/{}/children", ::getpid()).c_str(), R_OK) == 0;
+  static const bool lists =
+      ::access(fmt::format("/proc/self/task/{}/children", ::getpid()).c_str(), R_OK) == 0;
   return lists;
 }
 
@@ -133,7 +145,8 @@ std::vector<ProcessState> scan_all(pid_t without) {
   std::vector<ProcessState> found = children[::getpid()];
   for (std::size_t at = 0; at < found.size(); ++at) {
     const auto below = children.find(found[at].pid);
-    if (below != children.end()) found.insert(found.end(), below->second.begin(), below->second.end());
+    if (below != children.end())
+      found.insert(found.end(), below->second.begin(), below->second.end());
   }
   return found;
 }

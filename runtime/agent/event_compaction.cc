@@ -29,7 +29,9 @@ constexpr std::size_t kWriteBytes = 1U << 20U;
 
 std::optional<std::int64_t> integer(const nlohmann::ordered_json& event, const char* key) {
   const auto found = event.find(key);
-  return found != event.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+  return found != event.end() && found->is_number_integer()
+             ? std::optional(found->get<std::int64_t>())
+             : std::nullopt;
 }
 
 /// What the first reading of the file finds out, for the second to decide line by line.
@@ -62,7 +64,8 @@ class Survey {
   /// Fills what keeps() asks for.
   void finish() {
     for (const auto& [attempt, at] : last_result_) wanted_.insert(at);
-    for (const auto& [attempt, marks] : progress_) wanted_.insert({marks.first.value_or(0), marks.last, marks.best});
+    for (const auto& [attempt, marks] : progress_)
+      wanted_.insert({marks.first.value_or(0), marks.last, marks.best});
   }
 
   [[nodiscard]] bool keeps(std::string_view line, off_t at) {
@@ -126,7 +129,8 @@ Result<UniqueFd> compact_events(const std::filesystem::path& path) {
   const auto old = open_untrusted(path, Links::kRefuse);
   if (!old) return tl::unexpected(old.error());
   struct stat info {};
-  if (::fstat(old->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fstat(old->get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   Survey survey;
   LineReader lines(old->get(), 0, info.st_size);
   while (const auto line = lines.next()) survey.see(*line, lines.line_begin());
@@ -139,11 +143,13 @@ Result<UniqueFd> compact_events(const std::filesystem::path& path) {
     return fail(Errc::kIo, "{}: cannot be made smaller: {}", path.string(), why);
   };
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) return failed(errno_text(errno));
-  UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd file(::open(temporary.c_str(),
+                       O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_open()) return failed(errno_text(errno));
   if (auto copied = copy_kept(old->get(), info.st_size, survey, file.get()); !copied)
     return failed(copied.error().message);
-  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) return failed(errno_text(errno));
+  if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
+    return failed(errno_text(errno));
   DLRUN_TRY(sync_directory(path.parent_path()));
   return file;
 }

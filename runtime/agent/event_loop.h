@@ -17,13 +17,14 @@ class EventLoop {
  public:
   /// What is called with the EPOLL* flags that are ready.
   using Callback = std::function<void(std::uint32_t)>;
-  /// Names a watched descriptor; never used twice, so that a closed descriptor's number cannot be mistaken.
+  /// Names a watched descriptor; never used twice, so that a closed descriptor's number cannot be
+  /// mistaken.
   using Watch = std::uint64_t;
 
   [[nodiscard]] static Result<EventLoop> create();
 
-  /// Watches fd, which the caller keeps open until unwatch(). Nothing for a descriptor that is always ready (a regular
-  /// file) and cannot be watched.
+  /// Watches fd, which the caller keeps open until unwatch(). Nothing for a descriptor that is
+  /// always ready (a regular file) and cannot be watched.
   [[nodiscard]] std::optional<Watch> watch(int fd, std::uint32_t events, Callback callback);
   void change(Watch watch, std::uint32_t events);
   /// From anywhere, also from the callback itself.

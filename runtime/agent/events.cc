@@ -51,24 +51,28 @@ EventLog& EventLog::operator=(EventLog&&) noexcept = default;
 EventLog::~EventLog() = default;
 
 Result<EventLog> EventLog::open(const std::filesystem::path& path) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  UniqueFd file(::open(path.c_str(),
+                       O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   DLRUN_TRY(sync_directory(path.parent_path()));  // a file that is new must not go with its name
   const auto readable = open_untrusted(path, Links::kRefuse);
   if (!readable) return tl::unexpected(readable.error());
   struct stat info {};
-  if (::fstat(readable->get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fstat(readable->get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   const off_t valid = end_of_checked_lines(readable->get(), info.st_size);
   const auto cut_bytes = static_cast<std::size_t>(info.st_size - valid);
   if (cut_bytes != 0 && ::ftruncate(file.get(), valid) != 0) {
-    return fail(Errc::kIo, "{}: {} torn bytes at its end cannot be cut off: {}", path.string(), cut_bytes,
-                errno_text(errno));
+    return fail(Errc::kIo, "{}: {} torn bytes at its end cannot be cut off: {}", path.string(),
+                cut_bytes, errno_text(errno));
   }
   if (valid > static_cast<off_t>(kCompactAtBytes)) {
-    // Of an older version's lead. Where there is no room for a smaller one, the run goes on with this one.
+    // Of an older version's lead. Where there is no room for a smaller one, the run goes on with
+    // this one.
     if (auto compact = compact_events(path)) file = std::move(*compact);
   }
-  auto background = std::make_unique<BackgroundFile>(std::move(file), path.string(), kQueueLimitBytes);
+  auto background =
+      std::make_unique<BackgroundFile>(std::move(file), path.string(), kQueueLimitBytes);
   background->renew_beyond(kCompactAtBytes, [path] { return compact_events(path); });
   return EventLog(path.string(), std::move(background), cut_bytes);
 }

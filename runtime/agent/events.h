@@ -30,8 +30,8 @@ class EventLog {
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
   void set_attempt(int attempt) { attempt_ = attempt; }
-  /// Queues an event with its time and attempt. Never blocks. All but progress and samples are made durable; these are
-  /// dropped while the file system is too slow to take them.
+  /// Queues an event with its time and attempt. Never blocks. All but progress and samples are made
+  /// durable; these are dropped while the file system is too slow to take them.
   void record(std::string_view event, const nlohmann::ordered_json& fields);
 
   /// The first failure to write, told once.

@@ -4,7 +4,8 @@
 
 namespace dlrun::agent {
 
-void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit, Clock::time_point now) {
+void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit,
+                   Clock::time_point now) {
   auto& node = nodes_.try_emplace(host, Node{local_size, {}}).first->second;
   --node.awaited;
   if (unfit.empty()) return;
@@ -23,7 +24,8 @@ Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
     if (is_fit || differs) return Verdict::kNodes;
     all_alike = all_alike && !node.complaint.empty();
   }
-  if (all_alike && static_cast<int>(nodes_.size()) >= nodes) return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;
+  if (all_alike && static_cast<int>(nodes_.size()) >= nodes)
+    return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;
   return now >= since_ + kOthersWait ? Verdict::kNodes : Verdict::kOpen;
 }
 

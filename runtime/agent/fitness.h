@@ -1,7 +1,7 @@
 #pragma once
-// health.preflight, lead's side: whose fault it is that nodes are not fit. A node's, where another one passes or fails
-// in another way; where all fail alike it is the spec's or the site's, and another start would change nothing. No I/O,
-// no clock.
+// health.preflight, lead's side: whose fault it is that nodes are not fit. A node's, where another
+// one passes or fails in another way; where all fail alike it is the spec's or the site's, and
+// another start would change nothing. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -21,7 +21,8 @@ class Fitness {
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
   /// A rank says hello. local_size: the ranks of its node. unfit: its complaint, empty for none.
-  void note(int rank, const std::string& host, int local_size, std::string_view unfit, Clock::time_point now);
+  void note(int rank, const std::string& host, int local_size, std::string_view unfit,
+            Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }
   /// nodes: how many the world has. kOpen where there is no complaint.
   [[nodiscard]] Verdict verdict(int nodes, Clock::time_point now) const;

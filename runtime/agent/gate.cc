@@ -16,7 +16,8 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kNetworkBytes = 8;  // of an IPv6 address: one host may have all that is behind them
+constexpr std::size_t kNetworkBytes =
+    8;  // of an IPv6 address: one host may have all that is behind them
 constexpr std::chrono::milliseconds kLookAtSilence{250};
 
 /// IN6ADDR_ANY where the address is of no family that a listener accepts.
@@ -36,8 +37,9 @@ std::array<unsigned char, 16> host_of(const sockaddr_storage& address) {
 std::array<unsigned char, 16> host_of(const std::string& ip) {
   sockaddr_storage address{};
   address.ss_family = ip.find(':') == std::string::npos ? AF_INET : AF_INET6;
-  void* into = address.ss_family == AF_INET ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(address).sin_addr)
-                                            : static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr);
+  void* into = address.ss_family == AF_INET
+                   ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(address).sin_addr)
+                   : static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr);
   ::inet_pton(address.ss_family, ip.c_str(), into);
   return host_of(address);
 }
@@ -62,7 +64,8 @@ Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& 
   ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   own_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
   for (const auto& ip : own_addresses()) own_hosts_.insert(host_of(ip));
-  accepting_ = loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
+  accepting_ =
+      loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
 }
 
 Gate::~Gate() {
@@ -86,7 +89,8 @@ void Gate::accept_peers() {
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
     if (unproven_.size() >= places_) {
-      // Who is new waits in the kernel's queue, so that a genuine rank on a busy machine has time to answer.
+      // Who is new waits in the kernel's queue, so that a genuine rank on a busy machine has time
+      // to answer.
       const auto leaves = next_to_leave();
       const auto held_until = find(leaves)->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
@@ -94,8 +98,8 @@ void Gate::accept_peers() {
     }
     sockaddr_storage from{};
     socklen_t length = sizeof from;
-    UniqueFd socket(
-        ::accept4(listener_.socket.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd socket(::accept4(listener_.socket.get(), reinterpret_cast<sockaddr*>(&from), &length,
+                              SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
@@ -120,7 +124,8 @@ void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
   const auto greeting = peer->handshake->greeting();
   // A flood's connections are often gone already: this shows it, and costs least.
   const ssize_t sent = ::send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(greeting.size())) {  // some bytes always fit into a new connection's buffer
+  if (sent != static_cast<ssize_t>(
+                  greeting.size())) {  // some bytes always fit into a new connection's buffer
     ++turned_away_;
     return;
   }
@@ -235,7 +240,8 @@ void Gate::send(PeerId id, std::string_view payload) {
   Peer* peer = find(id);
   if (peer == nullptr || peer->handshake || peer->is_closing) return;
   peer->out += peer->channel.seal(payload);
-  if (peer->out.size() - peer->written > kHeldLimitBytes) return lose(id, "it does not take what is sent to it");
+  if (peer->out.size() - peer->written > kHeldLimitBytes)
+    return lose(id, "it does not take what is sent to it");
   if (!peer->waits_to_write) write_to(id);
 }
 
@@ -256,8 +262,8 @@ void Gate::write_to(PeerId id) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   while (peer->written < peer->out.size()) {
-    const ssize_t sent =
-        ::send(peer->socket.get(), peer->out.data() + peer->written, peer->out.size() - peer->written, MSG_NOSIGNAL);
+    const ssize_t sent = ::send(peer->socket.get(), peer->out.data() + peer->written,
+                                peer->out.size() - peer->written, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
       if (!std::exchange(peer->waits_to_write, true)) loop_.change(peer->watch, EPOLLIN | EPOLLOUT);
@@ -299,10 +305,12 @@ void Gate::tick(Clock::time_point now) {
     lose(unproven_.front(), "it did not prove itself in time");
   }
   if (!accepting_ && accept_again_ <= now) {
-    accepting_ = loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
+    accepting_ =
+        loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
   }
   if (now < last_tick_ + kLookAtSilence) return;
-  // More than two seconds between ticks: this process was stopped or starved, and heard nobody meanwhile.
+  // More than two seconds between ticks: this process was stopped or starved, and heard nobody
+  // meanwhile.
   const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
   last_tick_ = now;
   std::vector<PeerId> silent;
@@ -310,7 +318,8 @@ void Gate::tick(Clock::time_point now) {
     peer->silent += awake;
     if (!peer->handshake && peer->silent > kSilenceLimit) silent.push_back(id);
   }
-  for (const auto id : silent) lose(id, fmt::format("its agent has said nothing for {} s", kSilenceLimit.count()));
+  for (const auto id : silent)
+    lose(id, fmt::format("its agent has said nothing for {} s", kSilenceLimit.count()));
 }
 
 std::optional<Gate::Clock::time_point> Gate::next_deadline() const {

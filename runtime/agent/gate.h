@@ -1,6 +1,6 @@
 #pragma once
-// Where ranks come in: the listening socket, the strangers in front of it, and the connections of those who have proven
-// that they belong to the attempt. One thread, on lead's event loop.
+// Where ranks come in: the listening socket, the strangers in front of it, and the connections of
+// those who have proven that they belong to the attempt. One thread, on lead's event loop.
 
 #include <array>
 #include <chrono>
@@ -31,10 +31,11 @@ class GateHandler {
   /// A peer has proven that it knows the secret. False: its claim is not wanted, it is closed.
   [[nodiscard]] virtual bool on_peer(PeerId peer, const Claim& claim) = 0;
   virtual void on_message(PeerId peer, std::string_view payload) = 0;
-  /// The connection of a peer that on_peer accepted is gone, and closed already. Not called after close().
+  /// The connection of a peer that on_peer accepted is gone, and closed already. Not called after
+  /// close().
   virtual void on_lost(PeerId peer, std::string_view why) = 0;
-  /// Nobody else can come in: this process has no descriptor left, and no stranger that could give one back. error is
-  /// accept's. Told once.
+  /// Nobody else can come in: this process has no descriptor left, and no stranger that could give
+  /// one back. error is accept's. Told once.
   virtual void on_full(int /*error*/) {}
 };
 
@@ -42,10 +43,11 @@ class Gate {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The bounds on strangers. A flood can keep a place only as long as nobody waits behind it for kPlaceHeldFor. Where
-  // all places are taken, the host that has the most loses one; hosts of the job (this one, and those that a rank has
-  // come from) lose theirs last.
-  static constexpr std::size_t kPlaces = 4096;  ///< at most; half of the open files that are allowed
+  // The bounds on strangers. A flood can keep a place only as long as nobody waits behind it for
+  // kPlaceHeldFor. Where all places are taken, the host that has the most loses one; hosts of the
+  // job (this one, and those that a rank has come from) lose theirs last.
+  static constexpr std::size_t kPlaces =
+      4096;  ///< at most; half of the open files that are allowed
   static constexpr int kAcceptsPerRound = 256;
   static constexpr std::size_t kUnprovenLimitBytes = 512;
   static constexpr std::chrono::milliseconds kUnprovenLimit{5000};
@@ -68,7 +70,8 @@ class Gate {
   /// The near address of the peer's connection, empty when it is gone.
   [[nodiscard]] std::string near_address_of(PeerId peer) const;
 
-  /// Ends what has taken too long. To be called at least once a second and when next_deadline() has come.
+  /// Ends what has taken too long. To be called at least once a second and when next_deadline() has
+  /// come.
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
@@ -76,14 +79,16 @@ class Gate {
   [[nodiscard]] std::size_t turned_away() const { return turned_away_; }
 
  private:
-  /// Where a connection comes from: an IPv6 address, of whose network the first 64 bits count, or a mapped IPv4 one.
+  /// Where a connection comes from: an IPv6 address, of whose network the first 64 bits count, or a
+  /// mapped IPv4 one.
   using Host = std::array<unsigned char, 16>;
 
   struct Peer {
     UniqueFd socket;
     EventLoop::Watch watch = 0;
     Clock::time_point since;
-    Clock::duration silent{};  ///< awake time without a byte: a suspended machine or job makes nobody silent
+    Clock::duration
+        silent{};  ///< awake time without a byte: a suspended machine or job makes nobody silent
     std::string in;
     std::string out;
     std::size_t written = 0;                 ///< of out

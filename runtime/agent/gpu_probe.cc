@@ -49,7 +49,8 @@ std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
     GpuReading reading;
     reading.index = *index;
     reading.uuid = trim(fields[1]);
-    if (const auto percent = parse_double(trim(fields[2])); percent && *percent >= 0 && *percent <= 100) {
+    if (const auto percent = parse_double(trim(fields[2]));
+        percent && *percent >= 0 && *percent <= 100) {
       reading.utilization_percent = percent;
     }
     reading.used_bytes = bytes_of_mib(trim(fields[3]));
@@ -59,7 +60,8 @@ std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
   return readings;
 }
 
-std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all, std::optional<std::string_view> visible) {
+std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
+                                     std::optional<std::string_view> visible) {
   if (!visible) return all;
   if (means_none(*visible)) return {};
   std::vector<GpuReading> mine;
@@ -81,10 +83,12 @@ GpuScope gpu_scope(const Env& env, const World& world) {
     return std::any_of(names.begin(), names.end(), [&](auto name) { return env.has(name); });
   };
   // Slurm gave none: what else is in the node is others'.
-  if (!visible && env.has("SLURM_JOB_ID") && !has_any({"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"})) {
+  if (!visible && env.has("SLURM_JOB_ID") &&
+      !has_any({"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"})) {
     return GpuScope::kNone;
   }
-  if (world.local_size == 1 || has_any({"SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_GPU_BIND"})) {
+  if (world.local_size == 1 ||
+      has_any({"SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_GPU_BIND"})) {
     return GpuScope::kOwn;
   }
   return world.local_rank == 0 ? GpuScope::kNode : GpuScope::kNone;
@@ -98,7 +102,10 @@ std::unique_ptr<GpuProbe> GpuProbe::create(EventLoop& loop, const Env& env) {
 }
 
 GpuProbe::GpuProbe(EventLoop& loop, Env env, std::string program)
-    : loop_(loop), env_(std::move(env)), program_(std::move(program)), null_(::open("/dev/null", O_RDWR | O_CLOEXEC)) {
+    : loop_(loop),
+      env_(std::move(env)),
+      program_(std::move(program)),
+      null_(::open("/dev/null", O_RDWR | O_CLOEXEC)) {
   env_.remove_matching({"DLRUN_SECRET"}, {});
 }
 
@@ -110,13 +117,14 @@ void GpuProbe::start(Clock::time_point now) {
   next_ = now + kAskEvery;
   auto pipe = make_output_pipe();
   if (!pipe) return;
-  Program program{.argv = {program_, "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
-                           "--format=csv,noheader,nounits"},
-                  .env = env_,
-                  .in = null_.get(),
-                  .out = pipe->write_end.get(),
-                  .err = null_.get(),
-                  .dies_with_us = true};
+  Program program{
+      .argv = {program_, "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
+               "--format=csv,noheader,nounits"},
+      .env = env_,
+      .in = null_.get(),
+      .out = pipe->write_end.get(),
+      .err = null_.get(),
+      .dies_with_us = true};
   const auto pid = start_program(program);
   if (!pid) {
     ++failures_;

@@ -1,6 +1,7 @@
 #pragma once
-// GPU utilisation and memory as nvidia-smi tells them: a static program cannot load NVML, and a library of the driver
-// in every agent would be one more thing that hangs with it. Never blocks the event loop.
+// GPU utilisation and memory as nvidia-smi tells them: a static program cannot load NVML, and a
+// library of the driver in every agent would be one more thing that hangs with it. Never blocks the
+// event loop.
 
 #include <sys/types.h>
 
@@ -26,16 +27,16 @@ struct GpuReading {
   std::optional<std::uint64_t> used_bytes, total_bytes;
 };
 
-/// Lines of `index, uuid, utilization.gpu, memory.used, memory.total` in nvidia-smi's csv,noheader,nounits. Lines that
-/// are none are passed over.
+/// Lines of `index, uuid, utilization.gpu, memory.used, memory.total` in nvidia-smi's
+/// csv,noheader,nounits. Lines that are none are passed over.
 [[nodiscard]] std::vector<GpuReading> parse_gpu_csv(std::string_view text);
 
 /// Those that CUDA_VISIBLE_DEVICES names, in its order; all of them where it is nothing.
 [[nodiscard]] std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                                    std::optional<std::string_view> visible);
 
-/// Whose GPUs a rank asks for: its own where Slurm bound some to it, its node's where it is the first of ranks that see
-/// the same, nobody's where it has none or another rank asks.
+/// Whose GPUs a rank asks for: its own where Slurm bound some to it, its node's where it is the
+/// first of ranks that see the same, nobody's where it has none or another rank asks.
 enum class GpuScope { kNone, kOwn, kNode };
 [[nodiscard]] GpuScope gpu_scope(const Env& env, const World& world);
 
@@ -49,7 +50,8 @@ class GpuProbe {
   GpuProbe(const GpuProbe&) = delete;
   GpuProbe& operator=(const GpuProbe&) = delete;
 
-  /// Starts a call when one is due, ends one that takes too long. A helper that fails a few times in a row is given up.
+  /// Starts a call when one is due, ends one that takes too long. A helper that fails a few times
+  /// in a row is given up.
   void tick(Clock::time_point now);
   /// A child was reaped. True when it was the helper.
   bool on_reaped(pid_t pid, int status);

@@ -21,7 +21,8 @@ namespace {
 constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kKillingLimit{2000};
 
-/// Ends what the agent has left behind. Killing a parent makes its children ours, so it takes a few rounds.
+/// Ends what the agent has left behind. Killing a parent makes its children ours, so it takes a few
+/// rounds.
 void end_descendants() {
   const auto until = std::chrono::steady_clock::now() + kKillingLimit;
   while (has_children() && std::chrono::steady_clock::now() < until) {
@@ -90,7 +91,8 @@ std::optional<Guarded> split_off_guard(int& exit_code) {
     if (::getppid() != guard) ::kill(::getpid(), guard_gone_signal());  // it died before the call
   }
   // Where no process can be made the agent goes on without a guard; its program will hardly start.
-  return Guarded{agent == 0 ? guard : 0, UniqueFd(::signalfd(-1, &agents, SFD_CLOEXEC | SFD_NONBLOCK))};
+  return Guarded{agent == 0 ? guard : 0,
+                 UniqueFd(::signalfd(-1, &agents, SFD_CLOEXEC | SFD_NONBLOCK))};
 }
 
 }  // namespace dlrun::agent

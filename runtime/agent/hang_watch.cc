@@ -19,7 +19,8 @@ void HangWatch::on_progress(Clock::time_point now, std::string where) {
 
 std::optional<HangWatch::Clock::time_point> HangWatch::deadline() const {
   if (!is_on_ || (!reports_ && !limit_)) return std::nullopt;
-  return heard_ + limit_.value_or(kProgressLimit) + (reports_ ? std::chrono::seconds(0) : kOutputLag);
+  return heard_ + limit_.value_or(kProgressLimit) +
+         (reports_ ? std::chrono::seconds(0) : kOutputLag);
 }
 
 std::optional<std::string> HangWatch::due(Clock::time_point now) const {
@@ -28,7 +29,8 @@ std::optional<std::string> HangWatch::due(Clock::time_point now) const {
   const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - heard_).count();
   const auto key = limit_ ? " (health.hang_after)" : "";
   if (!reports_)
-    return fmt::format("the run hangs: no rank has printed anything or reported progress for {} s{}", silent, key);
+    return fmt::format(
+        "the run hangs: no rank has printed anything or reported progress for {} s{}", silent, key);
   return fmt::format("the run hangs: no progress was reported for {} s{}{}{}", silent, key,
                      where_.empty() ? "" : "; the last was ", where_);
 }

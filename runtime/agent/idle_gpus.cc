@@ -12,15 +12,18 @@ namespace {
 
 constexpr double kBusyPercent = 1;
 constexpr std::size_t kGpusLimit = 64;
-constexpr std::chrono::seconds kFreshFor{120};  ///< a GPU of which nobody tells any more is not called idle
+constexpr std::chrono::seconds kFreshFor{
+    120};  ///< a GPU of which nobody tells any more is not called idle
 
 std::string time_text(std::chrono::seconds time) {
-  return time.count() % 60 == 0 ? fmt::format("{} min", time.count() / 60) : fmt::format("{} s", time.count());
+  return time.count() % 60 == 0 ? fmt::format("{} min", time.count() / 60)
+                                : fmt::format("{} s", time.count());
 }
 
 }  // namespace
 
-void IdleGpus::note(int rank, const std::string& host, const nlohmann::ordered_json& beat, Clock::time_point now) {
+void IdleGpus::note(int rank, const std::string& host, const nlohmann::ordered_json& beat,
+                    Clock::time_point now) {
   if (!limit_ || !began_) return;
   for (const char* key : {"gpus", "node_gpus"}) {
     const auto gpus = beat.find(key);
@@ -61,13 +64,14 @@ std::optional<std::string> IdleGpus::due(Clock::time_point now) {
     if (idle == gpus.size() && !has_worked) {
       unused.push_back(host);
     } else {
-      clauses.push_back(
-          fmt::format("{} of the {} GPUs of {} have not worked for {}", idle, gpus.size(), host, time_text(*limit_)));
+      clauses.push_back(fmt::format("{} of the {} GPUs of {} have not worked for {}", idle,
+                                    gpus.size(), host, time_text(*limit_)));
     }
   }
   if (!unused.empty())
-    clauses.insert(clauses.begin(), fmt::format("{} {} never used {} GPUs", unused.size() == 1 ? "node" : "nodes",
-                                                compress_hostlist(unused), unused.size() == 1 ? "its" : "their"));
+    clauses.insert(clauses.begin(),
+                   fmt::format("{} {} never used {} GPUs", unused.size() == 1 ? "node" : "nodes",
+                               compress_hostlist(unused), unused.size() == 1 ? "its" : "their"));
   if (clauses.empty()) return std::nullopt;
   return join(clauses, "; ") + " (health.idle_gpu_after)";
 }

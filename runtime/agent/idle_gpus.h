@@ -1,6 +1,6 @@
 #pragma once
-// health.idle_gpu_after: GPUs that are paid for and not used. Nodes tell how busy their GPUs are; a GPU that no sample
-// has seen at work for long enough is idle. No I/O, no clock of its own.
+// health.idle_gpu_after: GPUs that are paid for and not used. Nodes tell how busy their GPUs are; a
+// GPU that no sample has seen at work for long enough is idle. No I/O, no clock of its own.
 
 #include <chrono>
 #include <cstddef>
@@ -23,13 +23,15 @@ class IdleGpus {
 
   /// The programs start now.
   void on_start(Clock::time_point now) { began_ = now; }
-  /// A heartbeat of a rank. Reads its `gpus` or `node_gpus` (protocol.h); GPUs whose use nobody can tell do not count.
-  void note(int rank, const std::string& host, const nlohmann::ordered_json& beat, Clock::time_point now);
+  /// A heartbeat of a rank. Reads its `gpus` or `node_gpus` (protocol.h); GPUs whose use nobody can
+  /// tell do not count.
+  void note(int rank, const std::string& host, const nlohmann::ordered_json& beat,
+            Clock::time_point now);
   /// This process was stopped for so long, and heard nobody.
   void on_asleep(Clock::duration time);
 
-  /// Returns a sentence that names the nodes whose GPUs have become idle since it was last asked, and how many of their
-  /// GPUs; nothing where there are none.
+  /// Returns a sentence that names the nodes whose GPUs have become idle since it was last asked,
+  /// and how many of their GPUs; nothing where there are none.
   [[nodiscard]] std::optional<std::string> due(Clock::time_point now);
 
  private:

@@ -35,16 +35,18 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kLastWordsLimit{5000};     ///< for somebody to read what lead said at its end
+constexpr milliseconds kLastWordsLimit{5000};  ///< for somebody to read what lead said at its end
 constexpr milliseconds kSurroundingsLimit{3000};  ///< for surroundings.json of a run that was short
-constexpr int kTrainerRefusedCode = 78;           ///< the checkpoint folder, or the run, is another's
+constexpr int kTrainerRefusedCode = 78;  ///< the checkpoint folder, or the run, is another's
 constexpr off_t kLogTailBytes = 64 << 10;
-constexpr seconds kVerdictLimit{330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
+constexpr seconds kVerdictLimit{
+    330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
 constexpr seconds kAskAgain{2};
 constexpr seconds kDiskPatience{60};  ///< for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
-constexpr seconds kSlurmWasFaster{5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
-constexpr seconds kRequeueLimit{60};   ///< for Slurm to end us once the job is queued again
+constexpr seconds kSlurmWasFaster{
+    5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
+constexpr seconds kRequeueLimit{60};  ///< for Slurm to end us once the job is queued again
 
 std::string own_host() {
   std::array<char, 256> host{};
@@ -68,7 +70,9 @@ struct Outputs {
 
   void say(std::string_view line) const { err.push(fmt::format("dlrun: {}\n", line)); }
   /// The record is on the disk, or err has been told that it is not.
-  [[nodiscard]] bool wait_for_record() const { return agent::wait_for_record({loop, events, err, signal_fd}); }
+  [[nodiscard]] bool wait_for_record() const {
+    return agent::wait_for_record({loop, events, err, signal_fd});
+  }
   /// Writes the last of everything; the exit code.
   int close(int code) const {
     std::ignore = wait_for_record();
@@ -76,17 +80,20 @@ struct Outputs {
       say(fmt::format("{}; the run's record is incomplete", failure->message));
     }
     const auto until = Clock::now() + kLastWordsLimit;
-    while (out.held_bytes() + err.held_bytes() > 0 && Clock::now() < until) loop.run_once(milliseconds(100));
+    while (out.held_bytes() + err.held_bytes() > 0 && Clock::now() < until)
+      loop.run_once(milliseconds(100));
     return code;
   }
 };
 
 /// The run is over: that is on its record, and its secrets go.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end) {
-  Json fields{{"state", end.is_timeout ? "timeout"
-                                       : (end.is_cancelled ? "cancelled" : (end.code == 0 ? "completed" : "failed"))},
-              {"code", end.code},
-              {"message", end.message}};
+  Json fields{
+      {"state", end.is_timeout
+                    ? "timeout"
+                    : (end.is_cancelled ? "cancelled" : (end.code == 0 ? "completed" : "failed"))},
+      {"code", end.code},
+      {"message", end.message}};
   if (end.is_requeued) fields["requeued"] = true;
   events.record("ended", fields);
   remove_secrets(run);
@@ -125,7 +132,8 @@ std::string own_log() {
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return text;
   text.resize(static_cast<std::size_t>(std::min(info.st_size, kLogTailBytes)));
-  const auto got = ::pread(file.get(), text.data(), text.size(), info.st_size - static_cast<off_t>(text.size()));
+  const auto got =
+      ::pread(file.get(), text.data(), text.size(), info.st_size - static_cast<off_t>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return text;
 }
@@ -160,8 +168,8 @@ class RunLead {
     std::vector<std::string> bad_nodes{};
   };
 
-  /// A later attempt has begun elsewhere, while this one waited for Slurm's word: where a node is cut off with its
-  /// lead, Slurm starts the job again on others. Says so.
+  /// A later attempt has begun elsewhere, while this one waited for Slurm's word: where a node is
+  /// cut off with its lead, Slurm starts the job again on others. Says so.
   [[nodiscard]] bool is_superseded() const;
   /// The run's folder may be full, or away, for a moment.
   [[nodiscard]] Result<> begin_next_attempt();
@@ -179,9 +187,11 @@ class RunLead {
   void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
   /// Slurm takes the job back. False: it does not, and the run ends here.
   bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
-  /// srun refuses a step of a job that Slurm is ending: of that end, not of its own. True: the run is left open.
+  /// srun refuses a step of a job that Slurm is ending: of that end, not of its own. True: the run
+  /// is left open.
   [[nodiscard]] bool blame_job(AttemptEnd& end);
-  /// The controller is to be asked whether Slurm queues the job again although the run has completed.
+  /// The controller is to be asked whether Slurm queues the job again although the run has
+  /// completed.
   [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
     return controller_ && end.code == 0 && (end.had_grace || history_.was_preempted());
   }
@@ -203,30 +213,36 @@ class RunLead {
 int RunLead::lead() {
   choose_nodes();
   for (;;) {
-    const bool may_requeue = options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout) &&
+    const bool may_requeue = options_.retry.is_on() &&
+                             options_.retry.on.contains(Cause::kTimeout) &&
                              history_.restarts() < options_.retry.max && controller_.has_value();
     bool is_recorded = false;
-    auto led = lead_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out, outputs_.err,
-                             outputs_.signal_fd, command_, controller_ ? &*controller_ : nullptr, bystander_,
-                             may_requeue, [&](const AttemptEnd& end) {
+    auto led = lead_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
+                             outputs_.err, outputs_.signal_fd, command_,
+                             controller_ ? &*controller_ : nullptr, bystander_, may_requeue,
+                             [&](const AttemptEnd& end) {
                                is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                                if (is_recorded) record_end(end);
                              }});
     if (!led) {
-      events_.record("ended", {{"state", "failed"}, {"code", kExitInternal}, {"message", led.error().message}});
+      events_.record(
+          "ended",
+          {{"state", "failed"}, {"code", kExitInternal}, {"message", led.error().message}});
       remove_secrets(run_.directory);
       say(led.error().message);
       return leave(kExitInternal);
     }
     auto& end = *led;
     if (is_recorded) return leave(end.code);
-    if (end.code == kExitRunTaken && end.reason == "signalled") return leave(end.code);  // another's run
+    if (end.code == kExitRunTaken && end.reason == "signalled")
+      return leave(end.code);  // another's run
     if (end.reason == "launch_failed" && blame_job(end)) return leave(end.code);
     const auto plan = plan_after(end);
     if (is_superseded()) return leave(kExitRunTaken);  // the record is the later attempt's
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
-      end.is_requeued = may_be_requeued(end) && controller_->requeues_by_itself(history_.was_preempted());
+      end.is_requeued =
+          may_be_requeued(end) && controller_->requeues_by_itself(history_.was_preempted());
       record_end(end);
       return leave(end.code);
     }
@@ -248,7 +264,9 @@ int RunLead::lead() {
 bool RunLead::is_superseded() const {
   const auto now = read_attempt(run_.directory);
   const bool is_another = now && *now != run_.attempt;
-  if (is_another) say(fmt::format("attempt {} of this run is superseded by a later one; this one ends", run_.attempt));
+  if (is_another)
+    say(fmt::format("attempt {} of this run is superseded by a later one; this one ends",
+                    run_.attempt));
   return is_another;
 }
 
@@ -267,18 +285,22 @@ Result<> RunLead::begin_next_attempt() {
 
 RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
-  // A later attempt goes on from the checkpoints that it finds: those of another run must not be taken for this one's.
-  if (options_.always_reports && end.reason == "rank_failed" && end.code == kTrainerRefusedCode) return {};
+  // A later attempt goes on from the checkpoints that it finds: those of another run must not be
+  // taken for this one's.
+  if (options_.always_reports && end.reason == "rank_failed" && end.code == kTrainerRefusedCode)
+    return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
   if (end.code == 0) {  // all left with 0 after a TERM: a preemption, or nothing
     if (!controller_ || plan.cause != Cause::kPreemption) return {};
     end.code = 128 + SIGTERM;
     end.is_cancelled = true;
   }
-  // Silent in a run that hangs: nobody waits for Slurm's word on such a node, which may take five minutes.
+  // Silent in a run that hangs: nobody waits for Slurm's word on such a node, which may take five
+  // minutes.
   const bool is_nodes_hang = end.reason == "hang" && !end.lost_nodes.empty();
   if (is_nodes_hang && !options_.retry.on.contains(Cause::kNodeFailure)) plan.cause = Cause::kHang;
-  if (controller_ && !is_nodes_hang && (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
+  if (controller_ && !is_nodes_hang &&
+      (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
     plan.bad_nodes = ask_for_bad_nodes(end);
     if (end.is_cancelled) return {};
     if (!plan.bad_nodes.empty()) plan.cause = Cause::kNodeFailure;
@@ -297,16 +319,22 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   // A requeue of somebody's, and a preemption, are Slurm's to carry out; it may be at it already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
-  const bool is_preempted = plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
+  const bool is_preempted =
+      plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
   const bool is_slurms = is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout);
-  plan.next = is_slurms ? Next::kSlurm : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
+  plan.next = is_slurms
+                  ? Next::kSlurm
+                  : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   history_.add_restart();
-  Json fields{
-      {"cause", word(plan.cause)}, {"left", decision.left}, {"by", plan.next == Next::kStep ? "lead" : "slurm"}};
-  if (!plan.bad_nodes.empty() && options_.retry.excludes_bad_nodes) fields["exclude"] = plan.bad_nodes;
+  Json fields{{"cause", word(plan.cause)},
+              {"left", decision.left},
+              {"by", plan.next == Next::kStep ? "lead" : "slurm"}};
+  if (!plan.bad_nodes.empty() && options_.retry.excludes_bad_nodes)
+    fields["exclude"] = plan.bad_nodes;
   events_.record("restarting", fields);
-  say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}", run_.attempt,
-                  word(plan.cause), plan.next == Next::kStep ? "" : " once Slurm has queued the job again",
+  say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}",
+                  run_.attempt, word(plan.cause),
+                  plan.next == Next::kStep ? "" : " once Slurm has queued the job again",
                   decision.left, decision.left == 1 ? "" : "s",
                   decision.is_last_unless_further && decision.left > 0
                       ? "; none if it gets no further either (retry.no_progress)"
@@ -324,20 +352,26 @@ Cause RunLead::cause_by_slurm(AttemptEnd& end) const {
     end.is_slurms_doing = true;
     return end.had_grace ? Cause::kPreemption : Cause::kRequeue;
   }
-  if (facts->is_preempted) return Cause::kPreemption;  // its ranks have ended before their time was up
+  if (facts->is_preempted)
+    return Cause::kPreemption;  // its ranks have ended before their time was up
   return is_a_guess ? Cause::kFailure : Cause::kNone;  // somebody else's TERM
 }
 
 std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
-  const bool may_be_nodes = !end.suspects.empty() || end.reason == "launch_failed" || end.reason == "join_timeout";
+  const bool may_be_nodes =
+      !end.suspects.empty() || end.reason == "launch_failed" || end.reason == "join_timeout";
   const auto nodes = env_.get_or("SLURM_JOB_NODELIST", "");
   if (!may_be_nodes || nodes.empty()) return {};
   const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
-  if (end.is_whole_node_silent) say(fmt::format("{} is silent; Slurm is asked what it knows", suspects));
-  for (const auto until = Clock::now() + (end.is_whole_node_silent ? kVerdictLimit : seconds(0));;) {
+  if (end.is_whole_node_silent)
+    say(fmt::format("{} is silent; Slurm is asked what it knows", suspects));
+  for (const auto until = Clock::now() + (end.is_whole_node_silent ? kVerdictLimit : seconds(0));
+       ;) {
     const auto bad = controller_->bad_nodes(suspects);
     if (bad && !bad->empty()) return *bad;
-    if (Clock::now() >= until || read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt) return {};
+    if (Clock::now() >= until ||
+        read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt)
+      return {};
     if (const auto signal = signal_within(outputs_.signal_fd, kAskAgain)) {
       end.is_cancelled = true;
       end.code = 128 + *signal;
@@ -349,17 +383,20 @@ std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
 RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
   if (options_.local) return Next::kStep;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) return Next::kRequeue;
-  const bool leaves_nodes = cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
+  const bool leaves_nodes =
+      cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
   if (!leaves_nodes) return Next::kStep;
-  // On what is left of the allocation, where the spec has room for that. SLURM_JOB_NODELIST still names a dead node.
+  // On what is left of the allocation, where the spec has room for that. SLURM_JOB_NODELIST still
+  // names a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;
   const auto facts = controller_->job();
   if (!facts) return Next::kRequeue;
   auto nodes = expand_hostlist(facts->nodes).value_or(std::vector<std::string>());
   std::erase_if(nodes, [&](const std::string& node) {
     const auto& bad = history_.bad_nodes();
-    return bad.contains(node) && (options_.retry.excludes_bad_nodes ||
-                                  std::find(bad_nodes.begin(), bad_nodes.end(), node) != bad_nodes.end());
+    return bad.contains(node) &&
+           (options_.retry.excludes_bad_nodes ||
+            std::find(bad_nodes.begin(), bad_nodes.end(), node) != bad_nodes.end());
   });
   if (static_cast<int>(nodes.size()) < options_.retry.min_nodes) return Next::kRequeue;
   step_on(std::move(nodes));
@@ -369,18 +406,23 @@ RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad
 void RunLead::step_on(std::vector<std::string> nodes) {
   const auto wanted = static_cast<std::size_t>(std::max(options_.retry.step_nodes, 0));
   if (wanted > 0 && nodes.size() > wanted) nodes.resize(wanted);
-  JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", "")).value_or(std::vector<std::string>()),
-                .tasks = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", "")).value_or(std::vector<int>())};
-  if (const auto count = parse_int(env_.get_or("SLURM_NTASKS_PER_NODE", "")); count && *count > 0 && *count < 1 << 20)
+  JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", ""))
+                             .value_or(std::vector<std::string>()),
+                .tasks = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", ""))
+                             .value_or(std::vector<int>())};
+  if (const auto count = parse_int(env_.get_or("SLURM_NTASKS_PER_NODE", ""));
+      count && *count > 0 && *count < 1 << 20)
     job.tasks_per_node = static_cast<int>(*count);
   command_ = step_on_nodes(options_.command, job, nodes);
 }
 
 void RunLead::choose_nodes() {
   if (options_.retry.step_nodes == 0 || !controller_) return;
-  auto nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", "")).value_or(std::vector<std::string>());
+  auto nodes =
+      expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", "")).value_or(std::vector<std::string>());
   if (options_.retry.excludes_bad_nodes) {
-    std::erase_if(nodes, [&](const std::string& node) { return history_.bad_nodes().contains(node); });
+    std::erase_if(nodes,
+                  [&](const std::string& node) { return history_.bad_nodes().contains(node); });
   }
   if (static_cast<int>(nodes.size()) >= options_.retry.step_nodes) step_on(std::move(nodes));
 }
@@ -392,13 +434,15 @@ void RunLead::remember_bad_nodes(const AttemptEnd& end, const std::vector<std::s
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
   if (nodes.empty()) return;
-  say(remember(options_.known_bad, identity_, run_.directory.filename().string(), nodes, end.message));
+  say(remember(options_.known_bad, identity_, run_.directory.filename().string(), nodes,
+               end.message));
 }
 
 bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
   // Slurm may end us the moment it has heard: the record must be on the disk before.
   std::ignore = outputs_.wait_for_record();
-  const auto asked = controller_->requeue(options_.retry.excludes_bad_nodes ? bad_nodes : std::vector<std::string>());
+  const auto asked = controller_->requeue(
+      options_.retry.excludes_bad_nodes ? bad_nodes : std::vector<std::string>());
   if (!asked && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
   if (!asked) {
     end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
@@ -412,8 +456,10 @@ bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes
 bool RunLead::blame_job(AttemptEnd& end) {
   if (!controller_) return false;
   const auto log = own_log();
-  ScriptTrap trap{.code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
-  if (auto facts = controller_->job(); facts && !facts->state.empty()) trap.facts = std::move(*facts);
+  ScriptTrap trap{
+      .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
+  if (auto facts = controller_->job(); facts && !facts->state.empty())
+    trap.facts = std::move(*facts);
   const bool is_open = blame_jobs_end(end, trap);
   if (end.is_slurms_doing) say(end.message);
   return is_open;
@@ -424,7 +470,8 @@ int RunLead::leave(int code) {
   return outputs_.close(code);
 }
 
-/// The job's script ended before its step: that is the run's end, unless Slurm has queued the job again.
+/// The job's script ended before its step: that is the run's end, unless Slurm has queued the job
+/// again.
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const Outputs& outputs) {
   auto& events = outputs.events;
@@ -442,8 +489,10 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   if (!options.container_words.empty() && !end.is_slurms_doing && !end.is_cancelled) {
     const auto failure = judge_making(options.container_words);
     end.cause = failure.cause;
-    end.message = fmt::format("the container could not be made: {}; the ranks were not started", failure.sentence);
-    events.record("attempt_end", {{"code", end.code}, {"reason", "launch_failed"}, {"cause", word(end.cause)}});
+    end.message = fmt::format("the container could not be made: {}; the ranks were not started",
+                              failure.sentence);
+    events.record("attempt_end",
+                  {{"code", end.code}, {"reason", "launch_failed"}, {"cause", word(end.cause)}});
   }
   if (comes_again) {  // the next start asks the budget (judge_requeue)
     Json fields{{"code", end.code}, {"reason", end.reason}};
@@ -456,26 +505,29 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   return outputs.close(end.code);
 }
 
-/// Slurm has started the job again. Where lead did not ask for that itself, the budget is asked now; a code where the
-/// run is to end here.
-std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run, RecordedHistory& read,
-                                 const Outputs& outputs) {
+/// Slurm has started the job again. Where lead did not ask for that itself, the budget is asked
+/// now; a code where the run is to end here.
+std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
+                                 RecordedHistory& read, const Outputs& outputs) {
   auto& events = outputs.events;
   const auto& last = read.last;
-  if (!options.retry.is_on() || !run.again || !last.has_attempt || last.is_announced) return std::nullopt;
+  if (!options.retry.is_on() || !run.again || !last.has_attempt || last.is_announced)
+    return std::nullopt;
   const auto decision = decide_retry(options.retry, read.history, last.cause);
   if (decision.restarts) {
     if (last.cause == Cause::kRequeue) return std::nullopt;
     read.history.add_restart();
     events.set_attempt(static_cast<int>(last.attempt));
-    events.record("restarting", {{"cause", word(last.cause)}, {"left", decision.left}, {"by", "slurm"}});
+    events.record("restarting",
+                  {{"cause", word(last.cause)}, {"left", decision.left}, {"by", "slurm"}});
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
   if (decision.why.empty()) return std::nullopt;  // the run had ended; somebody wants it again
   const int code = last.code == 0 ? 1 : last.code;
-  const auto message = fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
-                                   last.attempt, word(last.cause), decision.why);
+  const auto message =
+      fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
+                  last.attempt, word(last.cause), decision.why);
   events.record("ended", {{"state", "failed"}, {"code", code}, {"message", message}});
   remove_secrets(run.directory);
   outputs.say(message);
@@ -492,8 +544,11 @@ int lead_run(const LeadOptions& options, const Env& env) {
   if (!identity) return refuse(identity.error(), kExitUsage);
   const auto directory = run_directory_of(env, *identity, options.runs, options.name);
   const auto run = claim_run(directory, *identity, options.name, restart_count_of(env));
-  if (!run) return refuse(run.error(), run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
-  const pid_t bystander = options.never_started ? -1 : record_surroundings(run->directory, run->attempt, env);
+  if (!run)
+    return refuse(run.error(),
+                  run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
+  const pid_t bystander =
+      options.never_started ? -1 : record_surroundings(run->directory, run->attempt, env);
   auto events = EventLog::open(directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
   auto loop = EventLoop::create();
@@ -509,10 +564,11 @@ int lead_run(const LeadOptions& options, const Env& env) {
   }
 
   if (read.last.is_requeued) {
-    return refuse({Errc::kRefused,
-                   "the run has completed; Slurm started its job again because it was preempted once; "
-                   "there is nothing left to do (dlrun resubmit starts it anew)"},
-                  0);
+    return refuse(
+        {Errc::kRefused,
+         "the run has completed; Slurm started its job again because it was preempted once; "
+         "there is nothing left to do (dlrun resubmit starts it anew)"},
+        0);
   }
   events->set_attempt(run->attempt);
   if (const auto code = judge_requeue(options, *run, read, outputs)) return *code;
@@ -523,11 +579,13 @@ int lead_run(const LeadOptions& options, const Env& env) {
                              {"again", run->again}});
   RunLead lead(options, env, *identity, *run, outputs, bystander, std::move(read.history));
   if (events->cut_bytes() > 0) {
-    const auto message = fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
+    const auto message =
+        fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
     lead.say(message);
     events->record("warning", {{"message", message}});
   }
-  if (options.never_started) return end_without_step(options, env, *identity, run->directory, outputs);
+  if (options.never_started)
+    return end_without_step(options, env, *identity, run->directory, outputs);
   return lead.lead();
 }
 

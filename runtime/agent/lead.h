@@ -29,10 +29,14 @@ struct LeadOptions {
   bool ends_idle_gpus = false;  ///< a run whose GPUs are idle is ended, not only warned of
   RetryOptions retry;
   KnownBadOptions known_bad;
-  bool always_reports = false;       ///< the program is dlrun's own (rank --trusted): it reports from its first step on
-  std::string node_checks;           ///< rank's --preflight: what is checked before the hello; empty: nothing
-  std::optional<int> never_started;  ///< the script's exit code: there is no step, `command` is what it was at
-  std::string container_words;       ///< with it: why the container could not be made; empty: that is not why
+  bool always_reports =
+      false;  ///< the program is dlrun's own (rank --trusted): it reports from its first step on
+  std::string
+      node_checks;  ///< rank's --preflight: what is checked before the hello; empty: nothing
+  std::optional<int>
+      never_started;  ///< the script's exit code: there is no step, `command` is what it was at
+  std::string
+      container_words;  ///< with it: why the container could not be made; empty: that is not why
   std::vector<std::string> command;  ///< an srun line; with local a `dlrun-agent rank` line
 };
 
@@ -46,7 +50,8 @@ inline constexpr int kExitLaunchFailed = 77;
 inline constexpr int kExitHung = 79;
 inline constexpr int kExitIdleGpus = 81;
 
-/// Leads the run to its end; the process's exit code. Blocks signals and writes to standard error. Once per process.
+/// Leads the run to its end; the process's exit code. Blocks signals and writes to standard error.
+/// Once per process.
 [[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

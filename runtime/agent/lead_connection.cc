@@ -15,24 +15,28 @@ constexpr std::chrono::milliseconds kConnectLimit{60'000};
 
 }  // namespace
 
-Result<> LeadConnection::connect(const Env& env, int rank, const std::function<bool()>& should_stop) {
+Result<> LeadConnection::connect(const Env& env, int rank,
+                                 const std::function<bool()>& should_stop) {
   auto endpoints = parse_endpoints(env.get_or("DLRUN_LEAD", ""));
   if (!endpoints) return within("DLRUN_LEAD", endpoints.error());
   const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
   if (!secret) return fail(Errc::kInvalid, "DLRUN_SECRET is not 64 hex digits");
   // Slurm's own route to where srun runs is better than any that lead could guess.
   if (const auto launch = env.get("SLURM_LAUNCH_NODE_IPADDR"); launch && !is_loopback(*launch)) {
-    if (auto first = parse_endpoints(Endpoint{std::string(*launch), endpoints->front().port}.text())) {
+    if (auto first =
+            parse_endpoints(Endpoint{std::string(*launch), endpoints->front().port}.text())) {
       std::erase(*endpoints, first->front());
       endpoints->insert(endpoints->begin(), first->front());
     }
   }
   const Claim claim{env.get_or("DLRUN_JOB", ""), env.get_or("SLURM_STEP_ID", "local"),
-                    static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)), rank};
+                    static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
+                    rank};
   auto link = Link::connect(*endpoints, *secret, claim, kConnectLimit, should_stop);
   if (!link) return tl::unexpected<Error>(std::move(link.error()));
   link_ = std::move(*link);
-  watch_ = loop_.watch(link_->socket(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
+  watch_ =
+      loop_.watch(link_->socket(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
   return {};
 }
 

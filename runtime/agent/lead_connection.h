@@ -1,5 +1,6 @@
 #pragma once
-// A rank's way to its lead: found at the addresses in the environment, proven by the secret, served by the event loop.
+// A rank's way to its lead: found at the addresses in the environment, proven by the secret, served
+// by the event loop.
 
 #include <functional>
 #include <optional>
@@ -19,13 +20,16 @@ class LeadConnection {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// loop outlives the connection. on_message and on_closed are called from it, and on_closed from send(), too.
-  LeadConnection(EventLoop& loop, std::function<void(std::string_view)> on_message, std::function<void()> on_closed)
+  /// loop outlives the connection. on_message and on_closed are called from it, and on_closed from
+  /// send(), too.
+  LeadConnection(EventLoop& loop, std::function<void(std::string_view)> on_message,
+                 std::function<void()> on_closed)
       : loop_(loop), on_message_(std::move(on_message)), on_closed_(std::move(on_closed)) {}
 
-  /// Waits for lead, a minute at most; should_stop is asked meanwhile. Fails as Link::connect does, and with kInvalid
-  /// where the environment names no lead.
-  [[nodiscard]] Result<> connect(const Env& env, int rank, const std::function<bool()>& should_stop);
+  /// Waits for lead, a minute at most; should_stop is asked meanwhile. Fails as Link::connect does,
+  /// and with kInvalid where the environment names no lead.
+  [[nodiscard]] Result<> connect(const Env& env, int rank,
+                                 const std::function<bool()>& should_stop);
   void send(const Json& message);
   /// Handles what is there, without waiting.
   void receive();

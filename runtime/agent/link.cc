@@ -14,8 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A flood of strangers fills lead's queue, and the kernel repeats a SYN that found no place a second later, and ever
-// more seldom: a new connection has its chance sooner. Lead may also be slow itself, so each try takes longer.
+// A flood of strangers fills lead's queue, and the kernel repeats a SYN that found no place a
+// second later, and ever more seldom: a new connection has its chance sooner. Lead may also be slow
+// itself, so each try takes longer.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // for one endpoint, from SYN to lead's proof
 constexpr milliseconds kTryLimit{4000};       // the same, of later tries
@@ -25,7 +26,8 @@ constexpr milliseconds kLongestPause{1000};
 constexpr std::size_t kHeldLimitBytes = 16U << 20U;
 
 /// Waits for the socket; fails with kTimeout or kInterrupted.
-Result<> wait_for(int socket, short events, Clock::time_point until, const std::function<bool()>& should_stop) {
+Result<> wait_for(int socket, short events, Clock::time_point until,
+                  const std::function<bool()>& should_stop) {
   for (;;) {
     if (should_stop()) return fail(Errc::kInterrupted, "asked to stop");
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -41,7 +43,8 @@ Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, con
                                 Clock::time_point until, const std::function<bool()>& should_stop) {
   auto socket = begin_connect(endpoint);
   if (!socket) return tl::unexpected<Error>(std::move(socket.error()));
-  DLRUN_TRY(wait_for(socket->get(), POLLOUT, std::min(until, Clock::now() + kSynLimit), should_stop));
+  DLRUN_TRY(
+      wait_for(socket->get(), POLLOUT, std::min(until, Clock::now() + kSynLimit), should_stop));
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(socket->get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -56,10 +59,12 @@ Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, con
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got < 0) return fail(Errc::kUnavailable, "{}", errno_text(errno));
     if (got == 0) {
-      return fail(Errc::kUnavailable, "{}",
-                  has_answered ? "lead does not take this rank: another has joined as it, or the secret is another "
-                                 "attempt's"
-                               : "it closed the connection");
+      return fail(
+          Errc::kUnavailable, "{}",
+          has_answered
+              ? "lead does not take this rank: another has joined as it, or the secret is another "
+                "attempt's"
+              : "it closed the connection");
     }
     in.append(buffer.data(), static_cast<std::size_t>(got));
     if (!has_answered) {
@@ -81,8 +86,9 @@ Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, con
   }
 }
 
-Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& secret, const Claim& claim,
-                           milliseconds limit, const std::function<bool()>& should_stop) {
+Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& secret,
+                           const Claim& claim, milliseconds limit,
+                           const std::function<bool()>& should_stop) {
   const auto until = Clock::now() + limit;
   std::minstd_rand jitter(std::random_device{}());
   auto pause = kFirstPause;
@@ -90,14 +96,17 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
   for (;;) {
     std::string errors;
     for (const auto& endpoint : endpoints) {
-      auto link = connect_once(endpoint, secret, claim, std::min(until, Clock::now() + try_limit), should_stop);
+      auto link = connect_once(endpoint, secret, claim, std::min(until, Clock::now() + try_limit),
+                               should_stop);
       if (link || link.error().code == Errc::kInterrupted) return link;
-      errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(), link.error().message);
+      errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(),
+                            link.error().message);
     }
     // Thousands of ranks come at once: those that lead turned away spread out.
     const auto wait = std::uniform_int_distribution<long>(pause.count() / 2, pause.count())(jitter);
     if (Clock::now() + milliseconds(wait) >= until) {
-      return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}", limit.count() / 1000, errors);
+      return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",
+                  limit.count() / 1000, errors);
     }
     ::poll(nullptr, 0, static_cast<int>(wait));
     pause = std::min(pause * 2, kLongestPause);
@@ -122,8 +131,8 @@ void Link::send(std::string_view payload) {
 void Link::flush() {
   std::size_t sent_bytes = 0;
   while (socket_.is_open() && sent_bytes < out_.size()) {
-    const ssize_t sent =
-        ::send(socket_.get(), out_.data() + sent_bytes, out_.size() - sent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(socket_.get(), out_.data() + sent_bytes, out_.size() - sent_bytes,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno != EAGAIN) return close(errno_text(errno));
     if (sent < 0) break;
@@ -139,8 +148,8 @@ bool Link::receive(const std::function<void(std::string_view)>& on_message) {
     if (got < 0 && errno == EINTR) continue;
     const bool is_empty = got < 0 && errno == EAGAIN;
     if (got > 0) in_.append(buffer.data(), static_cast<std::size_t>(got));
-    const std::string why =
-        got == 0 ? "lead has closed the connection" : (got < 0 && !is_empty ? errno_text(errno) : "");
+    const std::string why = got == 0 ? "lead has closed the connection"
+                                     : (got < 0 && !is_empty ? errno_text(errno) : "");
     while (socket_.is_open()) {
       auto message = channel_.open(in_);
       if (!message) {

@@ -17,11 +17,12 @@ namespace dlrun::agent {
 
 class Link {
  public:
-  /// Tries the endpoints in their order, again and again, until one of them proves to be lead, or limit has passed.
-  /// should_stop is asked at least every 200 ms. Fails with kUnavailable (each endpoint's last error is named) or
-  /// kInterrupted.
-  [[nodiscard]] static Result<Link> connect(const std::vector<Endpoint>& endpoints, const Key& secret,
-                                            const Claim& claim, std::chrono::milliseconds limit,
+  /// Tries the endpoints in their order, again and again, until one of them proves to be lead, or
+  /// limit has passed. should_stop is asked at least every 200 ms. Fails with kUnavailable (each
+  /// endpoint's last error is named) or kInterrupted.
+  [[nodiscard]] static Result<Link> connect(const std::vector<Endpoint>& endpoints,
+                                            const Key& secret, const Claim& claim,
+                                            std::chrono::milliseconds limit,
                                             const std::function<bool()>& should_stop);
 
   /// Queues a message and writes what goes. After a failure the link is closed.
@@ -41,7 +42,8 @@ class Link {
  private:
   Link(UniqueFd socket, Channel channel, std::string in)
       : socket_(std::move(socket)), channel_(channel), in_(std::move(in)) {}
-  [[nodiscard]] static Result<Link> connect_once(const Endpoint& endpoint, const Key& secret, const Claim& claim,
+  [[nodiscard]] static Result<Link> connect_once(const Endpoint& endpoint, const Key& secret,
+                                                 const Claim& claim,
                                                  std::chrono::steady_clock::time_point until,
                                                  const std::function<bool()>& should_stop);
   void close(std::string why);

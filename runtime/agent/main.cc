@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
   const auto env = dlrun::Env::of_process();
   if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return lead_run(*lead, env);
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
-  if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation)) return run_autopsy(*autopsy, env);
+  if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
+    return run_autopsy(*autopsy, env);
   if (std::holds_alternative<VersionAsked>(*invocation)) {
     std::puts("dlrun-agent " DLRUN_VERSION);
   } else {

@@ -42,7 +42,8 @@ UniqueFd connect_loopback(std::uint16_t port, Clock::time_point until) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (!socket.is_open()) return {};
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return socket;
   if (errno != EINPROGRESS || !is_ready(socket.get(), POLLOUT, until)) return {};
   int error = 0;
   socklen_t size = sizeof error;
@@ -57,7 +58,8 @@ std::optional<std::string> ask_nccl_ras(milliseconds limit, std::uint16_t port) 
   const auto socket = connect_loopback(port, until);
   if (!socket.is_open()) return std::nullopt;
   constexpr std::string_view kQuestion = "verbose status\n";
-  if (::send(socket.get(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0) return std::nullopt;
+  if (::send(socket.get(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0)
+    return std::nullopt;
   std::string answer;
   std::array<char, 16384> buffer;
   while (answer.size() < kAnswerLimitBytes && is_ready(socket.get(), POLLIN, until)) {
@@ -68,17 +70,21 @@ std::optional<std::string> ask_nccl_ras(milliseconds limit, std::uint16_t port) 
   return answer.empty() ? std::nullopt : std::optional(std::move(answer));
 }
 
-bool copy_flight_record(const Env& program, int rank, const std::filesystem::path& copy, milliseconds limit) {
+bool copy_flight_record(const Env& program, int rank, const std::filesystem::path& copy,
+                        milliseconds limit) {
   const auto pipe_name = program.get_or("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "");
   if (pipe_name.empty()) return false;
   const std::filesystem::path record =
-      program.get_or("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/nccl_trace_rank_") + std::to_string(rank);
+      program.get_or("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/nccl_trace_rank_") +
+      std::to_string(rank);
   std::error_code error;
   const auto before = std::filesystem::last_write_time(record, error);
   const bool was_there = !error;
-  const UniqueFd pipe(::open(fmt::format("{}{}.pipe", pipe_name, rank).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  const UniqueFd pipe(
+      ::open(fmt::format("{}{}.pipe", pipe_name, rank).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!pipe.is_open() || !write_all(pipe.get(), "1\n")) return false;
-  for (const auto until = Clock::now() + limit; Clock::now() < until; std::this_thread::sleep_for(kLookEvery)) {
+  for (const auto until = Clock::now() + limit; Clock::now() < until;
+       std::this_thread::sleep_for(kLookEvery)) {
     const auto now = std::filesystem::last_write_time(record, error);
     if (error || (was_there && now == before)) continue;
     const auto text = read_file(record, kRecordLimitBytes);

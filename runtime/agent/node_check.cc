@@ -46,13 +46,15 @@ std::vector<std::string> ask_gpus(const Env& env) {
 
 std::optional<std::string> disk_problem(const std::string& folder) {
   const auto because = [&](int error) {
-    return fmt::format("disk: {} takes no file: {}", printable(folder), std::generic_category().message(error));
+    return fmt::format("disk: {} takes no file: {}", printable(folder),
+                       std::generic_category().message(error));
   };
   std::string path = folder + "/.dlrun-check-XXXXXX";
   const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
   if (file.get() < 0) return because(errno);
   ::unlink(path.c_str());
-  if (!write_all(file.get(), std::string(kFileBytes, '\0')) || ::fsync(file.get()) != 0) return because(errno);
+  if (!write_all(file.get(), std::string(kFileBytes, '\0')) || ::fsync(file.get()) != 0)
+    return because(errno);
   return std::nullopt;
 }
 
@@ -68,13 +70,15 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
     } else if ((word == "nccl" || word == "gloo") && checks.collective.empty()) {
       checks.collective = word;
     } else {
-      return fail(Errc::kUsage, "--preflight '{}' is none of gpu, disk, clock, nccl (or gloo)", printable(word));
+      return fail(Errc::kUsage, "--preflight '{}' is none of gpu, disk, clock, nccl (or gloo)",
+                  printable(word));
     }
   }
   return checks;
 }
 
-std::vector<std::string> gpu_problems(std::string_view csv, std::optional<std::string_view> visible) {
+std::vector<std::string> gpu_problems(std::string_view csv,
+                                      std::optional<std::string_view> visible) {
   std::vector<std::string> problems;
   std::vector<GpuReading> all;
   std::set<std::int64_t> damaged;
@@ -86,23 +90,27 @@ std::vector<std::string> gpu_problems(std::string_view csv, std::optional<std::s
     all.emplace_back();
     all.back().index = *index;
     all.back().uuid = trim(fields[1]);
-    if (const auto errors = parse_int(trim(fields[2])); errors && *errors > 0) damaged.insert(*index);
+    if (const auto errors = parse_int(trim(fields[2])); errors && *errors > 0)
+      damaged.insert(*index);
   }
   if (all.empty()) return {"gpu: nvidia-smi lists none"};
   const std::size_t asked = visible ? split(*visible, ',').size() : all.size();
   const auto mine = visible_gpus(std::move(all), visible);
   if (mine.size() < asked) {
-    problems.push_back(fmt::format("gpu: CUDA_VISIBLE_DEVICES is '{}', but nvidia-smi lists {} of them",
-                                   printable(*visible), mine.size()));
+    problems.push_back(
+        fmt::format("gpu: CUDA_VISIBLE_DEVICES is '{}', but nvidia-smi lists {} of them",
+                    printable(*visible), mine.size()));
   }
   for (const auto& gpu : mine) {
     if (damaged.contains(gpu.index))
-      problems.push_back(fmt::format("gpu: GPU {} ({}) has uncorrected memory errors", gpu.index, printable(gpu.uuid)));
+      problems.push_back(fmt::format("gpu: GPU {} ({}) has uncorrected memory errors", gpu.index,
+                                     printable(gpu.uuid)));
   }
   return problems;
 }
 
-std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env, const World& world) {
+std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
+                                       const World& world) {
   std::vector<std::string> problems;
   if (checks.disk && world.local_rank == 0) {
     for (const std::string& folder :
@@ -120,7 +128,8 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
 std::optional<std::string> clock_problem(milliseconds here, milliseconds leader) {
   const auto ahead = here - leader;
   if (std::chrono::abs(ahead) <= kClockLimit) return std::nullopt;
-  return fmt::format("clock: {:.1f} s {} the leader's", static_cast<double>(std::chrono::abs(ahead).count()) / 1000,
+  return fmt::format("clock: {:.1f} s {} the leader's",
+                     static_cast<double>(std::chrono::abs(ahead).count()) / 1000,
                      ahead.count() > 0 ? "ahead of" : "behind");
 }
 

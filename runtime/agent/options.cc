@@ -18,13 +18,15 @@ struct Option {
   std::function<void()> sets;
 };
 
-/// Reads options up to "--"; what follows is the command. Values as `--name VALUE` or `--name=VALUE`.
+/// Reads options up to "--"; what follows is the command. Values as `--name VALUE` or
+/// `--name=VALUE`.
 Result<std::vector<std::string>> read_options(const std::vector<std::string>& arguments,
                                               const std::vector<Option>& options) {
   for (std::size_t at = 1; at < arguments.size(); ++at) {
     const std::string_view argument = arguments[at];
     if (argument == "--") {
-      std::vector<std::string> command(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1, arguments.end());
+      std::vector<std::string> command(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                                       arguments.end());
       if (command.empty() || command.front().empty()) break;
       return command;
     }
@@ -35,7 +37,8 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
       if (known.name == name) option = &known;
     }
     if (option == nullptr) {
-      return fail(Errc::kUsage, "{}: unknown option '{}'; options come before '--', the command after it",
+      return fail(Errc::kUsage,
+                  "{}: unknown option '{}'; options come before '--', the command after it",
                   arguments.front(), printable(argument));
     }
     if (!option->takes) {
@@ -46,17 +49,19 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
     if (equals == std::string_view::npos && at + 1 >= arguments.size()) {
       return fail(Errc::kUsage, "{} needs a value", name);
     }
-    const std::string_view value = equals == std::string_view::npos ? arguments[++at] : argument.substr(equals + 1);
+    const std::string_view value =
+        equals == std::string_view::npos ? arguments[++at] : argument.substr(equals + 1);
     DLRUN_TRY(option->takes(value));
   }
   return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
 }
 
-Result<> take_number(std::string_view value, std::string_view name, std::string_view unit, int min, int max,
-                     int& target) {
+Result<> take_number(std::string_view value, std::string_view name, std::string_view unit, int min,
+                     int max, int& target) {
   const auto number = parse_int(value);
   if (!number || *number < min || *number > max) {
-    return fail(Errc::kUsage, "{} '{}' is not a number of {} from {} to {}", name, printable(value), unit, min, max);
+    return fail(Errc::kUsage, "{} '{}' is not a number of {} from {} to {}", name, printable(value),
+                unit, min, max);
   }
   target = static_cast<int>(*number);
   return {};
@@ -73,8 +78,11 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   };
   int hang_after_s = 0;
   int idle_gpu_after_s = 0;
-  const auto takes_count = [](std::string_view name, std::string_view unit, int min, int max, int& target) {
-    return [=, &target](std::string_view value) { return take_number(value, name, unit, min, max, target); };
+  const auto takes_count = [](std::string_view name, std::string_view unit, int min, int max,
+                              int& target) {
+    return [=, &target](std::string_view value) {
+      return take_number(value, name, unit, min, max, target);
+    };
   };
   auto command = read_options(
       arguments,
@@ -84,8 +92,8 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
         [&](std::string_view value) -> Result<> {
           const auto ranks = parse_int(value);
           if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
-            return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}", printable(value),
-                        kLocalRanksLimit);
+            return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
+                        printable(value), kLocalRanksLimit);
           }
           lead.local = static_cast<int>(*ranks);
           return {};
@@ -95,7 +103,8 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
         [&](std::string_view value) -> Result<> {
           const auto seconds = parse_double(value);
           if (!seconds || *seconds <= 0 || *seconds > 1e6) {
-            return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0", printable(value));
+            return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
+                        printable(value));
           }
           lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
           return {};
@@ -122,7 +131,8 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
         {}},
        {"--idle-gpu-after",
         [&](std::string_view value) -> Result<> {
-          DLRUN_TRY(take_number(value, "--idle-gpu-after", "seconds", 1, 1 << 30, idle_gpu_after_s));
+          DLRUN_TRY(
+              take_number(value, "--idle-gpu-after", "seconds", 1, 1 << 30, idle_gpu_after_s));
           lead.idle_gpu_after = std::chrono::seconds(idle_gpu_after_s);
           return {};
         },
@@ -137,10 +147,14 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
           return {};
         },
         {}},
-       {"--no-progress", takes_count("--no-progress", "attempts", 1, 1'000'000, lead.retry.no_progress), {}},
+       {"--no-progress",
+        takes_count("--no-progress", "attempts", 1, 1'000'000, lead.retry.no_progress),
+        {}},
        {"--exclude-bad-nodes", {}, [&] { lead.retry.excludes_bad_nodes = true; }},
        {"--min-nodes", takes_count("--min-nodes", "nodes", 1, 1'000'000, lead.retry.min_nodes), {}},
-       {"--step-nodes", takes_count("--step-nodes", "nodes", 1, 1'000'000, lead.retry.step_nodes), {}},
+       {"--step-nodes",
+        takes_count("--step-nodes", "nodes", 1, 1'000'000, lead.retry.step_nodes),
+        {}},
        {"--known-bad", takes_text("--known-bad", lead.known_bad.file), {}},
        {"--known-bad-for",
         [&](std::string_view value) -> Result<> {
@@ -150,7 +164,9 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
           return {};
         },
         {}},
-       {"--signal-before", takes_count("--signal-before", "seconds", 1, 65535, lead.retry.signal_before_s), {}}});
+       {"--signal-before",
+        takes_count("--signal-before", "seconds", 1, 65535, lead.retry.signal_before_s),
+        {}}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
     return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
@@ -159,72 +175,74 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   const auto ranks = std::find(lead.command.begin(), lead.command.end(), "rank");
   const auto program = std::find(ranks, lead.command.end(), "--");
   lead.always_reports = std::find(ranks, program, "--trusted") != program;
-  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1) lead.node_checks = checks[1];
+  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
+    lead.node_checks = checks[1];
   return lead;
 }
 
 Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   RankOptions rank;
-  auto command =
-      read_options(arguments, {{"--env",
-                                [&](std::string_view value) -> Result<> {
-                                  auto parsed = EnvTemplate::parse(value);
-                                  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                                  rank.templates.push_back(std::move(*parsed));
-                                  return {};
-                                },
-                                {}},
-                               {"--word",
-                                [&](std::string_view value) -> Result<> {
-                                  auto parsed = Template::parse(value);
-                                  if (!parsed) return within("--word", parsed.error());
-                                  rank.words.push_back(std::move(*parsed));
-                                  return {};
-                                },
-                                {}},
-                               {"--nproc-per-node",
-                                [&](std::string_view value) -> Result<> {
-                                  const auto count = parse_int(value);
-                                  if (!count || *count < 1 || *count > kLocalRanksLimit) {
-                                    return fail(Errc::kUsage, "--nproc-per-node '{}' is not a number from 1 to {}",
-                                                printable(value), kLocalRanksLimit);
-                                  }
-                                  rank.nproc_per_node = static_cast<int>(*count);
-                                  return {};
-                                },
-                                {}},
-                               {"--roles",
-                                [&](std::string_view value) -> Result<> {
-                                  auto parsed = Roles::parse(value);
-                                  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                                  rank.roles = *parsed;
-                                  return {};
-                                },
-                                {}},
-                               {"--secret",
-                                [&](std::string_view value) -> Result<> {
-                                  if (value.empty() || value.find('=') != std::string_view::npos) {
-                                    return fail(Errc::kUsage, "--secret takes a variable's name alone");
-                                  }
-                                  rank.secrets.emplace_back(value);
-                                  return {};
-                                },
-                                {}},
-                               {"--preflight",
-                                [&](std::string_view value) -> Result<> {
-                                  auto parsed = NodeChecks::parse(value);
-                                  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                                  rank.checks = *parsed;
-                                  return {};
-                                },
-                                {}},
-                               {"--tmpdir",
-                                [&](std::string_view value) -> Result<> {
-                                  rank.tmpdir = value;
-                                  return {};
-                                },
-                                {}},
-                               {"--trusted", {}, [&] { rank.is_trusted = true; }}});
+  auto command = read_options(
+      arguments, {{"--env",
+                   [&](std::string_view value) -> Result<> {
+                     auto parsed = EnvTemplate::parse(value);
+                     if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                     rank.templates.push_back(std::move(*parsed));
+                     return {};
+                   },
+                   {}},
+                  {"--word",
+                   [&](std::string_view value) -> Result<> {
+                     auto parsed = Template::parse(value);
+                     if (!parsed) return within("--word", parsed.error());
+                     rank.words.push_back(std::move(*parsed));
+                     return {};
+                   },
+                   {}},
+                  {"--nproc-per-node",
+                   [&](std::string_view value) -> Result<> {
+                     const auto count = parse_int(value);
+                     if (!count || *count < 1 || *count > kLocalRanksLimit) {
+                       return fail(Errc::kUsage,
+                                   "--nproc-per-node '{}' is not a number from 1 to {}",
+                                   printable(value), kLocalRanksLimit);
+                     }
+                     rank.nproc_per_node = static_cast<int>(*count);
+                     return {};
+                   },
+                   {}},
+                  {"--roles",
+                   [&](std::string_view value) -> Result<> {
+                     auto parsed = Roles::parse(value);
+                     if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                     rank.roles = *parsed;
+                     return {};
+                   },
+                   {}},
+                  {"--secret",
+                   [&](std::string_view value) -> Result<> {
+                     if (value.empty() || value.find('=') != std::string_view::npos) {
+                       return fail(Errc::kUsage, "--secret takes a variable's name alone");
+                     }
+                     rank.secrets.emplace_back(value);
+                     return {};
+                   },
+                   {}},
+                  {"--preflight",
+                   [&](std::string_view value) -> Result<> {
+                     auto parsed = NodeChecks::parse(value);
+                     if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+                     rank.checks = *parsed;
+                     return {};
+                   },
+                   {}},
+                  {"--tmpdir",
+                   [&](std::string_view value) -> Result<> {
+                     rank.tmpdir = value;
+                     return {};
+                   },
+                   {}},
+                  {"--trusted", {}, [&] { rank.is_trusted = true; }}});
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
   return rank;
@@ -233,22 +251,24 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
 /// autopsy's words are the rank agent's own; people have no use for it.
 Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
   AutopsyOptions autopsy;
-  const auto pids = read_options(
-      arguments,
-      {{"--file",
-        [&](std::string_view value) -> Result<> {
-          autopsy.file = value;
-          return {};
-        },
-        {}},
-       {"--rank",
-        [&](std::string_view value) { return take_number(value, "--rank", "ranks", 0, 1 << 30, autopsy.rank); },
-        {}},
-       {"--ask-ras", {}, [&] { autopsy.asks_ras = true; }}});
+  const auto pids = read_options(arguments, {{"--file",
+                                              [&](std::string_view value) -> Result<> {
+                                                autopsy.file = value;
+                                                return {};
+                                              },
+                                              {}},
+                                             {"--rank",
+                                              [&](std::string_view value) {
+                                                return take_number(value, "--rank", "ranks", 0,
+                                                                   1 << 30, autopsy.rank);
+                                              },
+                                              {}},
+                                             {"--ask-ras", {}, [&] { autopsy.asks_ras = true; }}});
   if (!pids) return tl::unexpected<Error>(pids.error());
   for (const auto& word : *pids) {
     const auto pid = parse_int(word);
-    if (!pid || *pid < 1 || *pid > 1 << 30) return fail(Errc::kUsage, "'{}' is not a process id", printable(word));
+    if (!pid || *pid < 1 || *pid > 1 << 30)
+      return fail(Errc::kUsage, "'{}' is not a process id", printable(word));
     autopsy.pids.push_back(static_cast<pid_t>(*pid));
   }
   return autopsy;
@@ -302,7 +322,8 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   if (word == "autopsy") return parse_autopsy(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};
-  return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help", printable(word));
+  return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help",
+              printable(word));
 }
 
 }  // namespace dlrun::agent

@@ -31,7 +31,8 @@ ThreadFacts read_thread(pid_t id, const std::filesystem::path& folder) {
   ThreadFacts thread{.id = id};
   const auto status = read_text(folder / "status");
   thread.name = printable(field_of_status(status, "Name:"));
-  if (const auto state = field_of_status(status, "State:"); !state.empty()) thread.state = state.front();
+  if (const auto state = field_of_status(status, "State:"); !state.empty())
+    thread.state = state.front();
   thread.waits_in = read_text(folder / "wchan");
   if (thread.waits_in == "0") thread.waits_in.clear();
   thread.system_call = read_text(folder / "syscall");
@@ -74,14 +75,17 @@ ProcessFacts read_process(pid_t pid, const std::filesystem::path& proc) {
   process.resident_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(kib, 0)) * 1024;
   std::vector<pid_t> ids;
   std::error_code error;
-  for (std::filesystem::directory_iterator threads(folder / "task", error), end; !error && threads != end;
-       threads.increment(error)) {
-    if (const auto id = parse_int(threads->path().filename().string())) ids.push_back(static_cast<pid_t>(*id));
+  for (std::filesystem::directory_iterator threads(folder / "task", error), end;
+       !error && threads != end; threads.increment(error)) {
+    if (const auto id = parse_int(threads->path().filename().string()))
+      ids.push_back(static_cast<pid_t>(*id));
   }
   process.thread_count = ids.size();
-  std::sort(ids.begin(), ids.end(), [pid](pid_t a, pid_t b) { return (a != pid ? a : 0) < (b != pid ? b : 0); });
+  std::sort(ids.begin(), ids.end(),
+            [pid](pid_t a, pid_t b) { return (a != pid ? a : 0) < (b != pid ? b : 0); });
   if (ids.size() > kThreadsLimit) ids.resize(kThreadsLimit);
-  for (const pid_t id : ids) process.threads.push_back(read_thread(id, folder / "task" / std::to_string(id)));
+  for (const pid_t id : ids)
+    process.threads.push_back(read_thread(id, folder / "task" / std::to_string(id)));
   return process;
 }
 
@@ -94,12 +98,14 @@ std::string describe(const ThreadFacts& thread) {
 }
 
 std::string to_text(const ProcessFacts& process) {
-  std::string text = fmt::format("process {}: {}\n  {:.1f} MiB resident, {} threads\n", process.pid, process.command,
-                                 static_cast<double>(process.resident_bytes) / (1U << 20U), process.thread_count);
+  std::string text = fmt::format(
+      "process {}: {}\n  {:.1f} MiB resident, {} threads\n", process.pid, process.command,
+      static_cast<double>(process.resident_bytes) / (1U << 20U), process.thread_count);
   for (const auto& thread : process.threads) {
     text += fmt::format("  thread {} ({}) {}\n", thread.id, thread.name, describe(thread));
     if (thread.kernel_stack.empty()) continue;
-    for (const auto line : split(thread.kernel_stack, '\n')) text += fmt::format("    {}\n", printable(trim(line)));
+    for (const auto line : split(thread.kernel_stack, '\n'))
+      text += fmt::format("    {}\n", printable(trim(line)));
   }
   return text;
 }

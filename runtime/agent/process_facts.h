@@ -14,8 +14,10 @@ namespace dlrun::agent {
 struct ThreadFacts {
   pid_t id = 0;
   std::string name{};
-  char state = '?';            ///< the kernel's letter: R runs, S sleeps, D waits for a device, T is stopped, Z is dead
-  std::string waits_in{};      ///< the kernel function, such as futex_wait_queue; empty where the kernel does not say
+  char state = '?';  ///< the kernel's letter: R runs, S sleeps, D waits for a device, T is stopped,
+                     ///< Z is dead
+  std::string waits_in{};      ///< the kernel function, such as futex_wait_queue; empty where the
+                               ///< kernel does not say
   std::string system_call{};   ///< its number and arguments; empty where that is not ours to know
   std::string kernel_stack{};  ///< lines; empty but for root
 };
@@ -29,10 +31,12 @@ struct ProcessFacts {
 };
 inline constexpr std::size_t kThreadsLimit = 64;
 
-/// Reads what can be read now; a process that is gone has no threads. proc: /proc, or a copy of it for tests.
+/// Reads what can be read now; a process that is gone has no threads. proc: /proc, or a copy of it
+/// for tests.
 [[nodiscard]] ProcessFacts read_process(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Returns "sleeps in futex_wait_queue" or the like: the frame of a thread whose stack cannot be had.
+/// Returns "sleeps in futex_wait_queue" or the like: the frame of a thread whose stack cannot be
+/// had.
 [[nodiscard]] std::string describe(const ThreadFacts& thread);
 
 /// Returns the process as text for people, every line ended.

@@ -19,7 +19,8 @@
 namespace dlrun::agent {
 namespace {
 
-std::optional<rlimit> file_limit_before;  // set once by raise_file_limit(), read by children after fork
+std::optional<rlimit>
+    file_limit_before;  // set once by raise_file_limit(), read by children after fork
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
@@ -29,7 +30,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// Where the program is. A name without '/' that PATH does not hold, or holds without the right to execute, fails.
+/// Where the program is. A name without '/' that PATH does not hold, or holds without the right to
+/// execute, fails.
 Result<std::string> locate(const std::string& name, const Env& env) {
   if (name.find('/') != std::string::npos) return name;
   if (auto found = find_program(name, env)) return *found;
@@ -40,12 +42,14 @@ Result<std::string> locate(const std::string& name, const Env& env) {
       return fail(Errc::kRefused, "{}: is not executable", printable(candidate));
     }
   }
-  return fail(Errc::kNotFound, "{}: command not found (PATH={})", printable(name), printable(env.get_or("PATH", "")));
+  return fail(Errc::kNotFound, "{}: command not found (PATH={})", printable(name),
+              printable(env.get_or("PATH", "")));
 }
 
 Error exec_error(const std::string& path, int error) {
   if (error == ENOENT && ::access(path.c_str(), F_OK) == 0) {
-    return {Errc::kRefused, fmt::format("{}: its interpreter (first line) or loader does not exist", printable(path))};
+    return {Errc::kRefused, fmt::format("{}: its interpreter (first line) or loader does not exist",
+                                        printable(path))};
   }
   if (error == ENOENT || error == ENOTDIR) {
     return {Errc::kNotFound, fmt::format("{}: command not found", printable(path))};
@@ -63,16 +67,19 @@ void restore_signals() {
 }
 
 /// In the child between fork and exec: only async-signal-safe calls.
-[[noreturn]] void exec_child(const Program& program, const char* path, char** argv, char** envp, pid_t parent,
-                             int status_fd) {
+[[noreturn]] void exec_child(const Program& program, const char* path, char** argv, char** envp,
+                             pid_t parent, int status_fd) {
   bool is_ready = true;
   if (program.dies_with_us) {
-    is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;  // else it died before the call
+    is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+               ::getppid() == parent;  // else it died before the call
   }
-  if (program.restores_file_limit && file_limit_before) ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
+  if (program.restores_file_limit && file_limit_before)
+    ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
   if (program.keep >= 0) is_ready = is_ready && ::fcntl(program.keep, F_SETFD, 0) == 0;
   // dup2 onto itself would leave close-on-exec as it is; 0 to 2 never have it.
-  is_ready = is_ready && ::dup2(program.in, 0) >= 0 && ::dup2(program.out, 1) >= 0 && ::dup2(program.err, 2) >= 0;
+  is_ready = is_ready && ::dup2(program.in, 0) >= 0 && ::dup2(program.out, 1) >= 0 &&
+             ::dup2(program.err, 2) >= 0;
   restore_signals();
   if (is_ready) ::execve(path, argv, envp);
   const int error = errno;
@@ -96,8 +103,8 @@ Result<pid_t> start_program(const Program& program) {
   const pid_t pid = ::fork();
   if (pid < 0) return fail(Errc::kIo, "{}: fork: {}", printable(*path), errno_text(errno));
   if (pid == 0) {
-    exec_child(program, path->c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), parent,
-               child_status.get());
+    exec_child(program, path->c_str(), const_cast<char**>(argv.data()),
+               const_cast<char**>(envp.data()), parent, child_status.get());
   }
   child_status.reset();
   int error = 0;
@@ -105,7 +112,8 @@ Result<pid_t> start_program(const Program& program) {
   do {
     got = ::read(status.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
-  if (got == sizeof error) return tl::unexpected<Error>(exec_error(*path, error));  // SIGCHLD reaps the child
+  if (got == sizeof error)
+    return tl::unexpected<Error>(exec_error(*path, error));  // SIGCHLD reaps the child
   return pid;
 }
 
@@ -140,7 +148,9 @@ void ignore_write_signals() {
 
 void raise_file_limit() {
   rlimit limit{};
-  if (file_limit_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  if (file_limit_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+      limit.rlim_cur == limit.rlim_max)
+    return;
   file_limit_before = limit;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);

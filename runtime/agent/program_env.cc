@@ -11,16 +11,17 @@ constexpr std::size_t kVariableLimitBytes = 128U << 10U;
 bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
   return std::any_of(options.templates.begin(), options.templates.end(),
                      [&](const EnvTemplate& variable) { return (variable.value.*asks)(); }) ||
-         std::any_of(options.words.begin(), options.words.end(), [&](const Template& word) { return (word.*asks)(); });
+         std::any_of(options.words.begin(), options.words.end(),
+                     [&](const Template& word) { return (word.*asks)(); });
 }
 
 }  // namespace
 
 Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields) {
   auto env = own;
-  env.remove_matching(
-      {"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS", "DLRUN_ADDR", "DLRUN_MASTER_*"},
-      {});
+  env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
+                       "DLRUN_ADDR", "DLRUN_MASTER_*"},
+                      {});
   const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
   set("DLRUN_RANK", fields.world.rank);
   set("DLRUN_WORLD_SIZE", fields.world.size);
@@ -36,11 +37,11 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   for (const auto& variable : options.templates) {
     auto value = variable.value.expand(fields);
     if (const auto bytes = variable.name.size() + value.size() + 2; bytes > kVariableLimitBytes) {
-      return fail(
-          Errc::kInvalid,
-          "{} would be {} bytes for {} ranks; Linux hands a program at most {} in one variable: fewer ranks, or "
-          "a program that reads a file instead",
-          variable.name, bytes, fields.world.size, kVariableLimitBytes);
+      return fail(Errc::kInvalid,
+                  "{} would be {} bytes for {} ranks; Linux hands a program at most {} in one "
+                  "variable: fewer ranks, or "
+                  "a program that reads a file instead",
+                  variable.name, bytes, fields.world.size, kVariableLimitBytes);
     }
     env.set(variable.name, value);
   }
@@ -63,7 +64,8 @@ bool needs_table(const RankOptions& options) {
 }
 
 Result<> check_roles(const RankOptions& options, int world_size) {
-  return any_template(options, &Template::needs_roles) ? options.roles.check(world_size) : Result<>();
+  return any_template(options, &Template::needs_roles) ? options.roles.check(world_size)
+                                                       : Result<>();
 }
 
 }  // namespace dlrun::agent

@@ -10,12 +10,14 @@
 
 namespace dlrun::agent {
 
-/// own without what is lead's and the agents' business, with DLRUN_* and the preset's variables. Fails with kInvalid
-/// where a variable is longer than Linux hands to a program.
-[[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields);
+/// own without what is lead's and the agents' business, with DLRUN_* and the preset's variables.
+/// Fails with kInvalid where a variable is longer than Linux hands to a program.
+[[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
+                                      const TemplateFields& fields);
 
 /// The preset's words, then the program's own.
-[[nodiscard]] std::vector<std::string> program_argv(const RankOptions& options, const TemplateFields& fields);
+[[nodiscard]] std::vector<std::string> program_argv(const RankOptions& options,
+                                                    const TemplateFields& fields);
 
 /// What templates of the options ask for.
 [[nodiscard]] bool needs_port(const RankOptions& options);

@@ -16,8 +16,9 @@ ProgramOutput::ProgramOutput(EventLoop& loop, std::function<void(const std::stri
 
 void ProgramOutput::open_log(const std::filesystem::path& path) {
   auto made = make_private_directories(path.parent_path());
-  auto log = made ? BackgroundFile::open(path.string(), kLogQueueBytes, BackgroundFile::Content::kText)
-                  : tl::unexpected<Error>(made.error());
+  auto log =
+      made ? BackgroundFile::open(path.string(), kLogQueueBytes, BackgroundFile::Content::kText)
+           : tl::unexpected<Error>(made.error());
   if (log) {
     log_ = std::move(*log);
   } else {
@@ -38,14 +39,16 @@ Result<> ProgramOutput::open_pipes() {
 void ProgramOutput::begin() {
   out_pipe_.write_end.reset();
   err_pipe_.write_end.reset();
-  out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_, [this](std::string_view bytes) {
-    keep(bytes);
-    return std::string(bytes);
-  });
-  err_pump_ = std::make_unique<Pump>(loop_, std::move(err_pipe_.read_end), err_, [this](std::string_view bytes) {
-    keep(bytes);
-    return marker_ ? marker_->add(bytes, TextMarker::Clock::now()) : std::string(bytes);
-  });
+  out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_,
+                                     [this](std::string_view bytes) {
+                                       keep(bytes);
+                                       return std::string(bytes);
+                                     });
+  err_pump_ = std::make_unique<Pump>(
+      loop_, std::move(err_pipe_.read_end), err_, [this](std::string_view bytes) {
+        keep(bytes);
+        return marker_ ? marker_->add(bytes, TextMarker::Clock::now()) : std::string(bytes);
+      });
 }
 
 void ProgramOutput::keep(std::string_view bytes) {
@@ -61,10 +64,12 @@ void ProgramOutput::tick() {
   if (out_pump_) out_pump_->tick();
   if (err_pump_) err_pump_->tick();
   if (marker_ && err_pump_) {
-    err_.push(err_pump_->is_at_end() ? marker_->take_rest() : marker_->take_late(TextMarker::Clock::now()));
+    err_.push(err_pump_->is_at_end() ? marker_->take_rest()
+                                     : marker_->take_late(TextMarker::Clock::now()));
   }
   if (!log_) return;
-  if (auto failure = log_->take_failure()) warn_(fmt::format("the log is incomplete: {}", failure->message));
+  if (auto failure = log_->take_failure())
+    warn_(fmt::format("the log is incomplete: {}", failure->message));
 }
 
 bool ProgramOutput::is_at_end() const {

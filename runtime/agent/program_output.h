@@ -20,7 +20,8 @@
 
 namespace dlrun::agent {
 
-/// One owner, on its event loop, which outlives this. A log that cannot be written never stops the program.
+/// One owner, on its event loop, which outlives this. A log that cannot be written never stops the
+/// program.
 class ProgramOutput {
  public:
   /// warn is told, once for each kind of loss, what the log lacks.

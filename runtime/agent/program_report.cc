@@ -14,7 +14,8 @@ void ProgramReport::begin(EventLoop& loop, const Env& env, const World& world) {
 
 void ProgramReport::note(const Json& body) {
   for (const char* key : {"step", "work_ms"}) {
-    if (const auto found = body.find(key); found != body.end() && found->is_number()) progress_[key] = *found;
+    if (const auto found = body.find(key); found != body.end() && found->is_number())
+      progress_[key] = *found;
   }
 }
 
@@ -29,7 +30,8 @@ ProgramReport::Json ProgramReport::take_news(Clock::time_point now) {
     Json list = Json::array();
     for (const auto& gpu : visible_gpus(std::move(*readings), visible_gpus_)) {
       const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-      list.push_back({or_null(gpu.utilization_percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
+      list.push_back(
+          {or_null(gpu.utilization_percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
     }
     news[gpu_scope_ == GpuScope::kOwn ? "gpus" : "node_gpus"] = std::move(list);
   }

@@ -1,5 +1,6 @@
 #pragma once
-// What a rank's heartbeats say of its program: what it uses, and the last that it said of its own progress.
+// What a rank's heartbeats say of its program: what it uses, and the last that it said of its own
+// progress.
 
 #include <sys/types.h>
 

@@ -17,7 +17,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLimitBytes = 64U << 10U;
 constexpr std::size_t kQuotedBytes = 80;
-/// So many looks in a row that found something else that nobody can read: that is no half of anything any more.
+/// So many looks in a row that found something else that nobody can read: that is no half of
+/// anything any more.
 constexpr int kBadLooks = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).
@@ -52,8 +53,8 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// text with null for each of the numbers that JSON has not and that programs print all the same: Python's json.dump
-/// writes NaN and -Infinity, printf nan and inf.
+/// text with null for each of the numbers that JSON has not and that programs print all the same:
+/// Python's json.dump writes NaN and -Infinity, printf nan and inf.
 std::string without_non_finite(std::string_view text) {
   std::string made;
   made.reserve(text.size());
@@ -87,8 +88,10 @@ Json parse_progress(std::string_view text) {
 
 std::optional<std::string> progress_problem(std::string_view text) {
   const auto words = trim(text);
-  const auto quoted = printable(words.substr(0, kQuotedBytes)) + (words.size() > kQuotedBytes ? "..." : "");
-  if (text.size() >= kLimitBytes) return fmt::format("'{}' is longer than {} bytes", quoted, kLimitBytes - 1);
+  const auto quoted =
+      printable(words.substr(0, kQuotedBytes)) + (words.size() > kQuotedBytes ? "..." : "");
+  if (text.size() >= kLimitBytes)
+    return fmt::format("'{}' is longer than {} bytes", quoted, kLimitBytes - 1);
   const auto said = parse_progress(text);
   if (!said.is_object()) return fmt::format("'{}' is not a JSON object", quoted);
   bool has_any = false;
@@ -96,7 +99,8 @@ std::optional<std::string> progress_problem(std::string_view text) {
     const auto found = said.find(field.name);
     if (found == said.end()) continue;
     has_any = true;
-    if (!field.fits(*found)) return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.is);
+    if (!field.fits(*found))
+      return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.is);
   }
   if (!has_any) return fmt::format("'{}' has none of step, epoch, loss", quoted);
   return std::nullopt;
@@ -104,7 +108,8 @@ std::optional<std::string> progress_problem(std::string_view text) {
 
 Result<ProgressFile> ProgressFile::create() {
   UniqueFd file(::memfd_create("dlrun-progress", MFD_CLOEXEC));
-  if (!file.is_open()) return fail(Errc::kIo, "no file for the program's progress: {}", errno_text(errno));
+  if (!file.is_open())
+    return fail(Errc::kIo, "no file for the program's progress: {}", errno_text(errno));
   return ProgressFile(std::move(file));
 }
 
@@ -123,12 +128,14 @@ std::optional<nlohmann::ordered_json> ProgressFile::take_news() {
   bad_looks_ = progress_problem(last_) ? bad_looks_ + 1 : 0;
   auto said = parse_progress(last_);
   if (!said.is_object()) return Json::object();
-  for (auto field = said.begin(); field != said.end();) field = field->is_null() ? said.erase(field) : std::next(field);
+  for (auto field = said.begin(); field != said.end();)
+    field = field->is_null() ? said.erase(field) : std::next(field);
   return said;
 }
 
 std::optional<std::string> ProgressFile::take_problem(bool is_last) {
-  if (has_told_problem_ || last_.empty() || !(is_unchanged_ || is_last || bad_looks_ >= kBadLooks)) return std::nullopt;
+  if (has_told_problem_ || last_.empty() || !(is_unchanged_ || is_last || bad_looks_ >= kBadLooks))
+    return std::nullopt;
   auto problem = progress_problem(last_);
   has_told_problem_ = problem.has_value();
   return problem;

@@ -26,12 +26,14 @@ Nonce random_nonce() {
   return nonce;
 }
 
-/// Keyed BLAKE2b-256 over the parts. Callers see to it that their concatenation reads back in one way.
+/// Keyed BLAKE2b-256 over the parts. Callers see to it that their concatenation reads back in one
+/// way.
 Mac keyed(const Key& key, std::initializer_list<std::string_view> parts) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, key.data(), key.size(), kMacBytes);
   for (const auto part : parts) {
-    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(part.data()), part.size());
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(part.data()),
+                              part.size());
   }
   Mac mac;
   crypto_generichash_final(&state, mac.data(), mac.size());
@@ -109,13 +111,17 @@ std::string Claim::text() const {
 
 Result<Claim> Claim::parse(std::string_view text) {
   const auto words = split(text, ' ');
-  const auto wrong = [&] { return fail(Errc::kInvalid, "claim '{}' is not JOB STEP ATTEMPT RANK", printable(text)); };
+  const auto wrong = [&] {
+    return fail(Errc::kInvalid, "claim '{}' is not JOB STEP ATTEMPT RANK", printable(text));
+  };
   if (words.size() != 4 || words[0].empty() || words[1].empty()) return wrong();
   const auto attempt = parse_int(words[2]);
   const auto rank = parse_int(words[3]);
   constexpr std::int64_t kLimit = 1 << 24;
-  if (!attempt || *attempt < 0 || *attempt > kLimit || !rank || *rank < 0 || *rank > kLimit) return wrong();
-  Claim claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt), static_cast<int>(*rank)};
+  if (!attempt || *attempt < 0 || *attempt > kLimit || !rank || *rank < 0 || *rank > kLimit)
+    return wrong();
+  Claim claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt),
+              static_cast<int>(*rank)};
   if (claim.text() != text) return wrong();  // "01"
   return claim;
 }
@@ -133,7 +139,8 @@ Result<std::optional<std::string>> Channel::open(std::string& buffer) {
   if (buffer.size() < 4) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(0, 4));
   if (length > kPayloadLimitBytes) {
-    return fail(Errc::kInvalid, "a frame of {} bytes, at most {} are allowed", length, kPayloadLimitBytes);
+    return fail(Errc::kInvalid, "a frame of {} bytes, at most {} are allowed", length,
+                kPayloadLimitBytes);
   }
   if (buffer.size() < 4 + kMacBytes + length) return std::nullopt;
   const auto payload = std::string_view(buffer).substr(4 + kMacBytes, length);
@@ -161,14 +168,16 @@ Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string&
   Nonce rank;
   std::copy_n(buffer.begin(), kNonceBytes, rank.begin());
   const std::string text = buffer.substr(kHead, length);
-  if (!fits(rank_proof(secret_, nonce_, rank, text), std::string_view(buffer).substr(kHead + length, kMacBytes))) {
+  if (!fits(rank_proof(secret_, nonce_, rank, text),
+            std::string_view(buffer).substr(kHead + length, kMacBytes))) {
     return fail(Errc::kInvalid, "the peer does not know the attempt's secret");
   }
   auto claim = Claim::parse(text);
   if (!claim) return tl::unexpected<Error>(std::move(claim.error()));
   buffer.erase(0, kHead + length + kMacBytes);
-  return Proven{std::move(*claim), std::string(view_mac(lead_proof(secret_, nonce_, rank, text))),
-                Channel(key_to_rank(secret_, nonce_, rank, text), key_to_lead(secret_, nonce_, rank, text))};
+  return Proven{
+      std::move(*claim), std::string(view_mac(lead_proof(secret_, nonce_, rank, text))),
+      Channel(key_to_rank(secret_, nonce_, rank, text), key_to_lead(secret_, nonce_, rank, text))};
 }
 
 RankHandshake::RankHandshake(const Key& secret, const Claim& claim)
@@ -179,22 +188,26 @@ Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
   if (std::string_view(buffer).substr(0, seen) != kGreeting.substr(0, seen)) {
     return fail(Errc::kInvalid, "what answers there is not dlrun-agent lead of this version");
   }
-  if (claim_.size() > kClaimLimitBytes) return fail(Errc::kInvalid, "claim '{}' is too long", claim_);
+  if (claim_.size() > kClaimLimitBytes)
+    return fail(Errc::kInvalid, "claim '{}' is too long", claim_);
   if (buffer.size() < kGreetingBytes) return std::nullopt;
   std::copy_n(buffer.begin() + kGreeting.size(), kNonceBytes, theirs_.begin());
   buffer.erase(0, kGreetingBytes);
   const auto proof = rank_proof(secret_, theirs_, mine_, claim_);
-  return fmt::format("{}{}{}{}", view(mine_), little_endian(static_cast<std::uint16_t>(claim_.size())), claim_,
+  return fmt::format("{}{}{}{}", view(mine_),
+                     little_endian(static_cast<std::uint16_t>(claim_.size())), claim_,
                      view_mac(proof));
 }
 
 Result<std::optional<Channel>> RankHandshake::finish(std::string& buffer) const {
   if (buffer.size() < kMacBytes) return std::nullopt;
-  if (!fits(lead_proof(secret_, theirs_, mine_, claim_), std::string_view(buffer).substr(0, kMacBytes))) {
+  if (!fits(lead_proof(secret_, theirs_, mine_, claim_),
+            std::string_view(buffer).substr(0, kMacBytes))) {
     return fail(Errc::kInvalid, "what answers there does not know this attempt's secret");
   }
   buffer.erase(0, kMacBytes);
-  return Channel(key_to_lead(secret_, theirs_, mine_, claim_), key_to_rank(secret_, theirs_, mine_, claim_));
+  return Channel(key_to_lead(secret_, theirs_, mine_, claim_),
+                 key_to_rank(secret_, theirs_, mine_, claim_));
 }
 
 }  // namespace dlrun::agent

@@ -14,7 +14,8 @@ constexpr std::size_t kSinkHoldsEnough = 256U << 10U;
 
 }  // namespace
 
-Pump::Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<std::string(std::string_view)> shape)
+Pump::Pump(EventLoop& loop, UniqueFd pipe, Sink& sink,
+           std::function<std::string(std::string_view)> shape)
     : loop_(loop), pipe_(std::move(pipe)), sink_(sink), shape_(std::move(shape)) {
   tick();
 }
@@ -65,7 +66,8 @@ Result<Pipe> make_output_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
   Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-  if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
+  if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+    return fail(Errc::kIo, "pipe: {}", errno_text(errno));
   return pipe;
 }
 

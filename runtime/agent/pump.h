@@ -1,5 +1,6 @@
 #pragma once
-// From a program's output pipe to our own output; on the way each piece can be read, and given another shape.
+// From a program's output pipe to our own output; on the way each piece can be read, and given
+// another shape.
 
 #include <functional>
 #include <optional>
@@ -14,9 +15,11 @@ namespace dlrun::agent {
 
 class Pump {
  public:
-  /// shape gets every piece and returns the text for the sink; without it a piece goes there as it is. The loop and the
-  /// sink outlive the pump. While the sink holds much, the pipe is not read: the program waits, as it would without us.
-  Pump(EventLoop& loop, UniqueFd pipe, Sink& sink, std::function<std::string(std::string_view)> shape);
+  /// shape gets every piece and returns the text for the sink; without it a piece goes there as it
+  /// is. The loop and the sink outlive the pump. While the sink holds much, the pipe is not read:
+  /// the program waits, as it would without us.
+  Pump(EventLoop& loop, UniqueFd pipe, Sink& sink,
+       std::function<std::string(std::string_view)> shape);
   ~Pump();
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;

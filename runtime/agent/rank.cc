@@ -61,7 +61,8 @@ std::string own_host() {
 
 }  // namespace
 
-Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, const Guarded& guarded)
+Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop,
+           const Guarded& guarded)
     : options_(options),
       env_(std::move(env)),
       world_(world),
@@ -70,7 +71,8 @@ Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& l
       host_(own_host()),
       output_(loop, [this](const std::string& message) { warn(message); }),
       lead_(
-          loop, [this](std::string_view payload) { on_message(payload); }, [this] { on_lead_closed(); }) {}
+          loop, [this](std::string_view payload) { on_message(payload); },
+          [this] { on_lead_closed(); }) {}
 
 void Rank::warn(const std::string& message) {
   if (lead_.is_open()) {
@@ -108,20 +110,22 @@ Result<> Rank::join() {
   return {};
 }
 
-/// slurmstepd puts /tmp in the place of a TMPDIR that it cannot write or make: the program is to have the one that was
-/// asked for, which may be there in its container, or somebody is to know.
+/// slurmstepd puts /tmp in the place of a TMPDIR that it cannot write or make: the program is to
+/// have the one that was asked for, which may be there in its container, or somebody is to know.
 void Rank::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
   tmpdir_problem_ = disk_problem(options_.tmpdir);
   if (!tmpdir_problem_) return env_.set("TMPDIR", options_.tmpdir);
-  *tmpdir_problem_ += fmt::format(" (TMPDIR of environment.vars; Slurm has put '{}' in its place)", printable(got));
+  *tmpdir_problem_ +=
+      fmt::format(" (TMPDIR of environment.vars; Slurm has put '{}' in its place)", printable(got));
 }
 
 void Rank::open_log() {
   const auto run = env_.get_or("DLRUN_RUN", "");
   if (run.empty()) return;
-  output_.open_log(std::filesystem::path(run) / "logs" / fmt::format("attempt-{}", env_.get_or("DLRUN_ATTEMPT", "0")) /
+  output_.open_log(std::filesystem::path(run) / "logs" /
+                   fmt::format("attempt-{}", env_.get_or("DLRUN_ATTEMPT", "0")) /
                    fmt::format("rank-{:04}.log", world_.rank));
 }
 
@@ -136,7 +140,9 @@ void Rank::on_start(const std::string& addr, const std::string& master_addr, int
     return lead_.send({{"type", "table"}, {"from", 0}});
   }
   if (world_.size > 1) {
-    return record_exit(kExitUsage, 0, "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
+    return record_exit(
+        kExitUsage, 0,
+        "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
   }
   fields_.table = {{addr, held_.port}};
   start();
@@ -144,7 +150,8 @@ void Rank::on_start(const std::string& addr, const std::string& master_addr, int
 
 void Rank::on_table(const Json& page) {
   if (!table_ || has_started_ || exit_code_) return;
-  if (auto added = table_->add(page); !added) return record_exit(kExitInternal, 0, added.error().message);
+  if (auto added = table_->add(page); !added)
+    return record_exit(kExitInternal, 0, added.error().message);
   if (!table_->is_whole()) return lead_.send({{"type", "table"}, {"from", table_->next()}});
   fields_.table = table_->table();
   table_.reset();
@@ -155,7 +162,8 @@ void Rank::start() {
   has_started_ = true;
   if (options_.checks.collective.empty() || !lead_.is_made()) return start_program_of_user();
   if (const auto started = start_check(); !started)
-    on_check_end(CollectiveCheck::failure(options_.checks.collective, started.error().message, true));
+    on_check_end(
+        CollectiveCheck::failure(options_.checks.collective, started.error().message, true));
 }
 
 Result<> Rank::start_check() {
@@ -222,16 +230,19 @@ bool Rank::take_failure(const Json& message) {
   if (body == message.end() || !body->is_object()) return false;
   const auto words = body->find("failed");
   const auto of = body->find("of");
-  if (words == body->end() || !words->is_string() || of == body->end() || !of->is_number_integer()) return false;
+  if (words == body->end() || !words->is_string() || of == body->end() || !of->is_number_integer())
+    return false;
   const auto rank = of->get<std::int64_t>();
-  told_failure_ = {rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1, words->get<std::string>()};
+  told_failure_ = {rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
+                   words->get<std::string>()};
   return true;
 }
 
 void Rank::on_progress(const Json& message) {
   if (const auto body = message.find("body"); body != message.end() && body->is_object()) {
     report_.note(*body);
-    // Rank 0's words are the run's; the others' go with the heartbeat, so that 10,000 ranks cost lead nothing more.
+    // Rank 0's words are the run's; the others' go with the heartbeat, so that 10,000 ranks cost
+    // lead nothing more.
     if (world_.rank != 0 && message.value("type", "") == "progress") return;
   }
   lead_.send(message);
@@ -251,7 +262,8 @@ void Rank::on_message(std::string_view payload) {
   const auto type = message.value("type", std::string());
   if (type == "start" && !has_started_ && !exit_code_) {
     if (message.value("marked", false)) mark_errors();
-    on_start(message.value("addr", ""), message.value("master_addr", ""), message.value("master_port", 0));
+    on_start(message.value("addr", ""), message.value("master_addr", ""),
+             message.value("master_port", 0));
   } else if (type == "table") {
     on_table(message);
   } else if (type == "word") {
@@ -270,29 +282,34 @@ void Rank::on_message(std::string_view payload) {
 }
 
 void Rank::mark_errors() {
-  if (const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", ""))) output_.mark_errors(marks_of(*secret));
+  if (const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", "")))
+    output_.mark_errors(marks_of(*secret));
 }
 
 void Rank::begin_autopsy() {
   const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
-  const auto started = pids.empty() ? Result<>(fail(Errc::kNotFound, "there is no process"))
-                                    : autopsy_.start(env_, world_, fields_.run, fields_.attempt, pids);
+  const auto started = pids.empty()
+                           ? Result<>(fail(Errc::kNotFound, "there is no process"))
+                           : autopsy_.start(env_, world_, fields_.run, fields_.attempt, pids);
   if (!started) lead_.send(RankAutopsy::nothing());
 }
 
 void Rank::on_word(int, std::string_view word) {
   word_until_.reset();
-  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true)) signals_.pass_on(SIGUSR1, Clock::now());
+  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true))
+    signals_.pass_on(SIGUSR1, Clock::now());
 }
 
 void Rank::on_lead_closed() {
   is_noted_ = true;  // nobody is left to note anything
-  if (!exit_code_) begin_end(fmt::format("lead is gone ({}); the program is ended", lead_.why_closed()));
+  if (!exit_code_)
+    begin_end(fmt::format("lead is gone ({}); the program is ended", lead_.why_closed()));
 }
 
 void Rank::look_at_progress(bool is_last) {
   if (!progress_file_) return;
-  if (auto news = progress_file_->take_news()) on_progress({{"type", "progress"}, {"body", std::move(*news)}});
+  if (auto news = progress_file_->take_news())
+    on_progress({{"type", "progress"}, {"body", std::move(*news)}});
   if (const auto problem = progress_file_->take_problem(is_last)) {
     warn(fmt::format(
         R"(the program's DLRUN_PROGRESS cannot be used: {}; expected is one JSON object, written whole each )"
@@ -311,13 +328,15 @@ void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
   if (!is_stopped(program_)) {
     stopped_ = {};
   } else if (stopped_ >= kStoppedIsSaid) {
-    lead_.send({{"type", "stopped"}, {"seconds", std::chrono::duration_cast<std::chrono::seconds>(stopped_).count()}});
+    lead_.send({{"type", "stopped"},
+                {"seconds", std::chrono::duration_cast<std::chrono::seconds>(stopped_).count()}});
   }
 }
 
 void Rank::tick() {
   const auto now = Clock::now();
-  // More than two seconds since the last tick: this process was stopped, and lead had no chance to be heard.
+  // More than two seconds since the last tick: this process was stopped, and lead had no chance to
+  // be heard.
   const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
   lead_silent_ += awake;
   last_tick_ = now;
@@ -329,7 +348,8 @@ void Rank::tick() {
     }
     if (lead_silent_ > kLease && !kill_at_) {
       end_without_lead(
-          fmt::format("no word from lead for {} s", std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
+          fmt::format("no word from lead for {} s",
+                      std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
     }
   }
   reap();  // whatever became of the SIGCHLD
@@ -352,7 +372,8 @@ void Rank::tick() {
 }
 
 int Rank::run() {
-  const auto signals = loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  const auto signals =
+      loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
   fields_.world = world_;
   fields_.run = env_.get_or("DLRUN_RUN", "");
   fields_.attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
@@ -397,8 +418,8 @@ int Rank::run() {
 namespace {
 
 int refuse(const World& world, const Error& error, int code) {
-  std::ignore =
-      write_all(STDERR_FILENO, fmt::format("dlrun: rank {} on {}: {}\n", world.rank, own_host(), error.message));
+  std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: rank {} on {}: {}\n", world.rank,
+                                                     own_host(), error.message));
   return code;
 }
 
@@ -407,9 +428,11 @@ int refuse(const World& world, const Error& error, int code) {
 int run_rank(const RankOptions& options, const Env& env) {
   const auto world = read_world(env, WorldReader::kRankAgent);
   if (!world) return refuse({}, world.error(), kExitUsage);
-  if (auto checked = check_roles(options, world->size); !checked) return refuse(*world, checked.error(), kExitUsage);
+  if (auto checked = check_roles(options, world->size); !checked)
+    return refuse(*world, checked.error(), kExitUsage);
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
-    // A child in a process group of its own would be stopped by the terminal, so the program takes our place.
+    // A child in a process group of its own would be stopped by the terminal, so the program takes
+    // our place.
     auto own = env;
     const TemplateFields fields{.world = *world,
                                 .addr = "127.0.0.1",
@@ -417,7 +440,8 @@ int run_rank(const RankOptions& options, const Env& env) {
                                 .nproc_per_node = options.nproc_per_node,
                                 .roles = options.roles,
                                 .table = {{"127.0.0.1", 0}}};
-    for (const auto& variable : options.templates) own.set(variable.name, variable.value.expand(fields));
+    for (const auto& variable : options.templates)
+      own.set(variable.name, variable.value.expand(fields));
     if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)
       return refuse(*world, added.error(), kExitUsage);
     const auto error = become_program(program_argv(options, fields), own);

@@ -22,8 +22,9 @@ struct RankOptions {
   std::vector<std::string> program;
 };
 
-/// Runs the program to its end; the process's exit code: the program's, 128 + signal where one ended it. With a
-/// terminal on standard input the process becomes the program. Blocks signals. Once per process.
+/// Runs the program to its end; the process's exit code: the program's, 128 + signal where one
+/// ended it. With a terminal on standard input the process becomes the program. Blocks signals.
+/// Once per process.
 [[nodiscard]] int run_rank(const RankOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -1,4 +1,5 @@
-// What ends a rank: signals, lead's word, the program's own end; and when everything that grew from it is gone.
+// What ends a rank: signals, lead's word, the program's own end; and when everything that grew from
+// it is gone.
 
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -17,11 +18,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWordWait{2000};      ///< for lead's word after a signal
-constexpr milliseconds kMercy{1000};         ///< from TERM to KILL
-constexpr milliseconds kNotedWait{12'000};   ///< for lead to note the exit record: longer than its lease
-constexpr milliseconds kTreeLimit{5000};     ///< for the last process to die: the kernel may hold it
-constexpr milliseconds kPipesWait{2000};     ///< for the last output after the last process
+constexpr milliseconds kWordWait{2000};  ///< for lead's word after a signal
+constexpr milliseconds kMercy{1000};     ///< from TERM to KILL
+constexpr milliseconds kNotedWait{
+    12'000};  ///< for lead to note the exit record: longer than its lease
+constexpr milliseconds kTreeLimit{5000};  ///< for the last process to die: the kernel may hold it
+constexpr milliseconds kPipesWait{2000};  ///< for the last output after the last process
 constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
 constexpr milliseconds kLogWait{10'000};
 constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not signalled at once
@@ -91,7 +93,8 @@ void Rank::on_program_end(int status) {
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   // A program that was cut short has not succeeded, whatever it made of the signal.
-  if (!own_reason_.empty()) return record_exit(128 + SIGTERM, SIGTERM, "ended by its agent: " + own_reason_);
+  if (!own_reason_.empty())
+    return record_exit(128 + SIGTERM, SIGTERM, "ended by its agent: " + own_reason_);
   record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});
 }
 
@@ -100,7 +103,8 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   exit_code_ = code;
   ended_at_ = Clock::now();
   if (!lead_.is_made() && !error.empty()) say(error);
-  Json record{{"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}, {"own", !is_told_}};
+  Json record{
+      {"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}, {"own", !is_told_}};
   if (told_failure_ && !is_told_ && code != 0 && signal == 0) {
     record["of"] = told_failure_->of;
     record["error"] = told_failure_->words;
@@ -139,7 +143,8 @@ void Rank::kill_what_is_left() {
   const auto left = descendants();
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   if (program_ > 0) ::kill(program_, SIGKILL);  // where there is no /proc
-  // One look can miss a process; a child that nobody can wait for (a zombie that is traced) holds nothing up.
+  // One look can miss a process; a child that nobody can wait for (a zombie that is traced) holds
+  // nothing up.
   empty_looks_ = left.empty() ? empty_looks_ + 1 : 0;
   const bool is_gone = !has_children() || empty_looks_ > 1;
   if (is_gone && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();
@@ -154,7 +159,8 @@ bool Rank::is_done() {
   if (!tree_gone_at_ && !has_passed(ended_at_, kTreeLimit)) return false;
   const bool waits_for_reader = output_.held_bytes() > 0;
   if (waits_for_reader && !has_passed(ended_at_, kOutputWait)) return false;
-  if (!output_.is_at_end() && !has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_, kPipesWait)) return false;
+  if (!output_.is_at_end() && !has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_, kPipesWait))
+    return false;
   if (!output_.log_is_written() && !has_passed(ended_at_, kLogWait)) return false;
   return is_noted_ || !lead_.is_made() || has_passed(ended_at_, kNotedWait);
 }
@@ -164,7 +170,8 @@ milliseconds Rank::next_wait() const {
   const auto now = Clock::now();
   auto wait = kTickEvery;
   for (const auto& when : {signals_.next_deadline(), term_at_, kill_at_, word_until_}) {
-    if (when) wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
+    if (when)
+      wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   }
   return wait;
 }

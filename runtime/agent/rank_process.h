@@ -1,6 +1,7 @@
 #pragma once
-// One task's agent around its program: it joins lead, checks, starts the program, watches it and ends with it. rank.cc
-// has what is one thing after another, rank_end.cc signals and ends. One thread, one event loop.
+// One task's agent around its program: it joins lead, checks, starts the program, watches it and
+// ends with it. rank.cc has what is one thing after another, rank_end.cc signals and ends. One
+// thread, one event loop.
 
 #include <sys/types.h>
 
@@ -39,7 +40,8 @@ class Rank {
   using Json = nlohmann::ordered_json;
 
   /// All of them outlive the rank.
-  Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop, const Guarded& guarded);
+  Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop,
+       const Guarded& guarded);
 
   /// To its end; the process's exit code.
   int run();
@@ -72,7 +74,8 @@ class Rank {
   void reap();
   void on_program_end(int status);
   void record_exit(int code, int signal, std::string_view error);
-  /// A TERM that was sent to the step may still be on its way to the program: it must not come twice.
+  /// A TERM that was sent to the step may still be on its way to the program: it must not come
+  /// twice.
   void begin_end(std::string_view why, bool term_is_under_way = false);
   /// The agent ends its program by itself, and says so in the exit record.
   void end_without_lead(std::string reason);
@@ -84,7 +87,9 @@ class Rank {
   void tick();
   [[nodiscard]] bool is_done();
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
-  void say(std::string_view line) { output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line)); }
+  void say(std::string_view line) {
+    output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line));
+  }
   void warn(const std::string& message);
 
   const RankOptions& options_;
@@ -93,11 +98,13 @@ class Rank {
   EventLoop& loop_;
   const Guarded& guarded_;
   std::string host_;
-  std::vector<std::string> node_problems_;     ///< health.preflight
-  std::optional<std::string> tmpdir_problem_;  ///< why the program does not get the one that was asked for
+  std::vector<std::string> node_problems_;  ///< health.preflight
+  std::optional<std::string>
+      tmpdir_problem_;  ///< why the program does not get the one that was asked for
   ProgramOutput output_;
   LeadConnection lead_;
-  Listener held_;          ///< the port that is held for the program, of rank 0 or where the preset wants one
+  Listener
+      held_;  ///< the port that is held for the program, of rank 0 or where the preset wants one
   TemplateFields fields_;  ///< known in full when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<StoreRelay> store_;
@@ -121,7 +128,8 @@ class Rank {
   std::optional<Clock::time_point> ended_at_;  ///< exit_code_ was set
   std::optional<Clock::time_point> tree_gone_at_;
   int empty_looks_ = 0;     ///< in a row, after nothing that lives
-  std::string own_reason_;  ///< why the agent itself ends the program, without a word of lead; empty: it does not
+  std::string own_reason_;  ///< why the agent itself ends the program, without a word of lead;
+                            ///< empty: it does not
   std::optional<Clock::time_point> term_at_;     ///< SIGTERM to the tree, then
   std::optional<Clock::time_point> kill_at_;     ///< SIGKILL
   std::optional<Clock::time_point> word_until_;  ///< lead's word is awaited

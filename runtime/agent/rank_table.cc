@@ -25,7 +25,8 @@ std::vector<std::string> table_pages(const std::vector<Endpoint>& table) {
       if (is_new) ips.push_back(table[rank].ip);
       ranks.push_back({found->second, table[rank].port});
     }
-    const Json page{{"type", "table"}, {"from", from}, {"size", table.size()}, {"ips", ips}, {"ranks", ranks}};
+    const Json page{
+        {"type", "table"}, {"from", from}, {"size", table.size()}, {"ips", ips}, {"ranks", ranks}};
     pages.push_back(page.dump());
   }
   return pages;
@@ -43,14 +44,16 @@ Result<> TableReader::add(const Json& page) {
   if (!ips.is_array() || !ranks.is_array() || ranks.empty()) return wrong("its lists are none");
   if (integer(page["from"], size_) != table_.size() || integer(page["size"], 0) != size_ ||
       ranks.size() > size_ - table_.size()) {
-    return wrong(fmt::format("a page that does not follow the {} of {} ranks before it", table_.size(), size_));
+    return wrong(fmt::format("a page that does not follow the {} of {} ranks before it",
+                             table_.size(), size_));
   }
   std::vector<Endpoint> found;
   for (const auto& rank : ranks) {
     if (!rank.is_array() || rank.size() != 2) return wrong("a rank that is no pair");
     const auto ip = integer(rank[0], ips.size());
     const auto port = integer(rank[1], 65536);
-    if (ip >= ips.size() || !ips[ip].is_string() || port > 65535) return wrong("a rank without address or port");
+    if (ip >= ips.size() || !ips[ip].is_string() || port > 65535)
+      return wrong("a rank without address or port");
     found.push_back({ips[ip].get<std::string>(), static_cast<std::uint16_t>(port)});
   }
   table_.insert(table_.end(), found.begin(), found.end());

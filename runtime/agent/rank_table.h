@@ -1,6 +1,7 @@
 #pragma once
-// Where every rank of an attempt can be reached: lead's answer to a rank whose variables need more than rank 0. It goes
-// over the wire in pages, so that ten thousand ranks that ask at once hold little of lead's memory each.
+// Where every rank of an attempt can be reached: lead's answer to a rank whose variables need more
+// than rank 0. It goes over the wire in pages, so that ten thousand ranks that ask at once hold
+// little of lead's memory each.
 
 #include <cstddef>
 #include <string>
@@ -15,8 +16,9 @@ namespace dlrun::agent {
 
 inline constexpr std::size_t kTablePageRanks = 256;
 
-/// The table as messages of type `table`, each of at most kTablePageRanks ranks: `from`, `size` (of the whole table),
-/// `ips`, and `ranks` as pairs [index into ips, port]. Sealed once, they serve every rank that asks.
+/// The table as messages of type `table`, each of at most kTablePageRanks ranks: `from`, `size` (of
+/// the whole table), `ips`, and `ranks` as pairs [index into ips, port]. Sealed once, they serve
+/// every rank that asks.
 [[nodiscard]] std::vector<std::string> table_pages(const std::vector<Endpoint>& table);
 
 /// A rank's side: puts the table together, page after page.

@@ -36,15 +36,18 @@ bool wait_for_record(const RecordWait& wait) {
     const auto waited = Clock::now() - began;
     if (waited >= wait.is_slow && !std::exchange(is_said, true)) {
       wait.err.push(
-          fmt::format("dlrun: still waiting for the disk: the run's record, {}, is not written yet; two signals (TERM, "
+          fmt::format("dlrun: still waiting for the disk: the run's record, {}, is not written "
+                      "yet; two signals (TERM, "
                       "Ctrl-C) end the wait\n",
                       wait.events.path()));
     }
     asked += signals_to_end(wait.signal_fd);
     if (waited < wait.limit && asked < kSignalsThatEnd) continue;
-    wait.err.push(fmt::format(
-        "dlrun: {} is still not written{}: the run's record lacks its last lines\n", wait.events.path(),
-        asked < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count()) : ", and lead was told to end"));
+    wait.err.push(
+        fmt::format("dlrun: {} is still not written{}: the run's record lacks its last lines\n",
+                    wait.events.path(),
+                    asked < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
+                                            : ", and lead was told to end"));
     return false;
   }
 }

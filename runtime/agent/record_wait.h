@@ -1,6 +1,6 @@
 #pragma once
-// The wait for the run's record at lead's end: a disk that hangs for a minute must not make a run that completed one
-// that nobody knows the end of.
+// The wait for the run's record at lead's end: a disk that hangs for a minute must not make a run
+// that completed one that nobody knows the end of.
 
 #include <chrono>
 
@@ -19,8 +19,8 @@ struct RecordWait {
   std::chrono::minutes limit{15};
 };
 
-/// Waits until all events are on the disk or lost (EventLog::take_failure). False when the limit has passed, or two
-/// signals asked for the end meanwhile: err has been told what the record lacks.
+/// Waits until all events are on the disk or lost (EventLog::take_failure). False when the limit
+/// has passed, or two signals asked for the end meanwhile: err has been told what the record lacks.
 [[nodiscard]] bool wait_for_record(const RecordWait& wait);
 
 }  // namespace dlrun::agent

@@ -47,7 +47,9 @@ std::string text(const Json& object, std::string_view key) {
 
 std::optional<std::int64_t> integer(const Json& object, std::string_view key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+  return found != object.end() && found->is_number_integer()
+             ? std::optional(found->get<std::int64_t>())
+             : std::nullopt;
 }
 
 }  // namespace
@@ -73,8 +75,10 @@ Result<std::set<Cause>> parse_causes(std::string_view text) {
     const bool is_nobodys_choice =
         cause == Cause::kNone || cause == Cause::kRequeue || (cause && is_of_container(*cause));
     if (!cause || is_nobodys_choice) {
-      return fail(Errc::kUsage, "--retry-on: '{}' is none of timeout, preemption, node_failure, hang, oom, failure",
-                  printable(part));
+      return fail(
+          Errc::kUsage,
+          "--retry-on: '{}' is none of timeout, preemption, node_failure, hang, oom, failure",
+          printable(part));
     }
     causes.insert(*cause);
   }
@@ -118,7 +122,8 @@ class HistoryReader {
 
  private:
   void close() {
-    if (read_.last.has_attempt) read_.history.add_attempt(step_, read_.last.cause, always_reports_ || !has_run_);
+    if (read_.last.has_attempt)
+      read_.history.add_attempt(step_, read_.last.cause, always_reports_ || !has_run_);
   }
 
   void take(const Json& event) {
@@ -138,12 +143,14 @@ class HistoryReader {
       const auto told = integer(event, "step") ? integer(event, "step") : integer(event, "epoch");
       if (told && (!step_ || *told > *step_)) step_ = told;
     } else if (kind == "attempt_end") {
-      last.code = static_cast<int>(std::clamp<std::int64_t>(integer(event, "code").value_or(1), 0, 255));
+      last.code =
+          static_cast<int>(std::clamp<std::int64_t>(integer(event, "code").value_or(1), 0, 255));
       last.cause = cause_of_word(text(event, "cause")).value_or(Cause::kNone);
       if (last.cause == Cause::kPreemption) read_.history.add_preemption();
       was_silent_ = event.contains("silent");
       // Slurm's signal said nothing of its reason, but Slurm did start the job again.
-      if (last.cause == Cause::kNone && text(event, "reason") == "signalled") last.cause = Cause::kPreemption;
+      if (last.cause == Cause::kNone && text(event, "reason") == "signalled")
+        last.cause = Cause::kPreemption;
     } else if (kind == "ended") {
       last.has_ended = true;
       const auto requeued = event.find("requeued");
@@ -176,7 +183,8 @@ RecordedHistory read_history(std::string_view events, bool always_reports) {
   return reader.finish();
 }
 
-Result<RecordedHistory> read_history_file(const std::filesystem::path& events, bool always_reports) {
+Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
+                                          bool always_reports) {
   const auto file = open_untrusted(events, Links::kRefuse);
   if (!file) return tl::unexpected(file.error());
   HistoryReader reader(always_reports);
@@ -188,21 +196,26 @@ Result<RecordedHistory> read_history_file(const std::filesystem::path& events, b
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {
   if (!options.is_on() || cause == Cause::kNone) return {};
   const int left = std::max(options.max - history.restarts(), 0);
-  if (cause == Cause::kRequeue) return {true, left, false, {}};  // somebody's wish, and nobody's budget
+  if (cause == Cause::kRequeue)
+    return {true, left, false, {}};  // somebody's wish, and nobody's budget
   if (is_of_container(cause)) return {false, left, false, "the container would fail again"};
   if (!options.on.contains(cause))
-    return {false, left, false, fmt::format("'{}' is not among its causes to start again (retry.on)", word(cause))};
+    return {false, left, false,
+            fmt::format("'{}' is not among its causes to start again (retry.on)", word(cause))};
   if (history.fruitless() >= options.no_progress) {
     return {false, left, false,
             options.no_progress == 1
                 ? std::string("the attempt got no further (retry.no_progress)")
-                : fmt::format("{} attempts in a row got no further (retry.no_progress)", history.fruitless())};
+                : fmt::format("{} attempts in a row got no further (retry.no_progress)",
+                              history.fruitless())};
   }
   if (left == 0)
-    return {false, 0, false,
-            fmt::format("it has started again {} (retry.max)",
-                        options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
-  return {true, left - 1, history.has_reported() && history.fruitless() + 1 >= options.no_progress, {}};
+    return {
+        false, 0, false,
+        fmt::format("it has started again {} (retry.max)",
+                    options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
+  return {
+      true, left - 1, history.has_reported() && history.fruitless() + 1 >= options.no_progress, {}};
 }
 
 }  // namespace dlrun::agent

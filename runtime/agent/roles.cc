@@ -19,16 +19,18 @@ Result<Roles> Roles::parse(std::string_view text) {
   for (const auto part : split(text, ',')) {
     const auto equals = part.find('=');
     const auto name = part.substr(0, equals);
-    const auto count = equals == std::string_view::npos ? std::nullopt : parse_int(part.substr(equals + 1));
+    const auto count =
+        equals == std::string_view::npos ? std::nullopt : parse_int(part.substr(equals + 1));
     const int most = name == "ps" ? kMaxCount : 1;
     int* into = name == "chief"       ? &roles.chief
                 : name == "ps"        ? &roles.ps
                 : name == "evaluator" ? &roles.evaluator
                                       : nullptr;
     if (into == nullptr || !count || *count < 0 || *count > most) {
-      return fail(Errc::kUsage,
-                  "--roles '{}': '{}' is not chief=0|1, ps=N or evaluator=0|1; the other ranks are workers",
-                  printable(text), printable(part));
+      return fail(
+          Errc::kUsage,
+          "--roles '{}': '{}' is not chief=0|1, ps=N or evaluator=0|1; the other ranks are workers",
+          printable(text), printable(part));
     }
     *into = static_cast<int>(*count);
   }
@@ -38,8 +40,9 @@ Result<Roles> Roles::parse(std::string_view text) {
 Result<> Roles::check(int size) const {
   const int workers = size - chief - ps - evaluator;
   if (workers < 0 || workers + chief == 0) {
-    return fail(Errc::kUsage, "--roles chief={},ps={},evaluator={} leaves {} of {} ranks to be workers", chief, ps,
-                evaluator, workers, size);
+    return fail(Errc::kUsage,
+                "--roles chief={},ps={},evaluator={} leaves {} of {} ranks to be workers", chief,
+                ps, evaluator, workers, size);
   }
   return {};
 }
@@ -60,7 +63,8 @@ std::string tf_config(const Roles& roles, const std::vector<Endpoint>& table, in
   Json cluster = Json::object();
   for (int at = 0; at < size; ++at) {
     const auto role = roles.of(at, size);
-    if (role.name != "evaluator") cluster[std::string(role.name)].push_back(table[static_cast<std::size_t>(at)].text());
+    if (role.name != "evaluator")
+      cluster[std::string(role.name)].push_back(table[static_cast<std::size_t>(at)].text());
   }
   const auto mine = roles.of(rank, size);
   return Json{{"cluster", cluster}, {"task", {{"type", mine.name}, {"index", mine.index}}}}.dump();

@@ -16,8 +16,8 @@ struct Role {
   int index = 0;  ///< among the ranks of the same role
 };
 
-/// How many ranks are something else than a worker. Ranks are taken in this order: chief, workers, parameter servers,
-/// evaluator; so rank 0 leads in any case.
+/// How many ranks are something else than a worker. Ranks are taken in this order: chief, workers,
+/// parameter servers, evaluator; so rank 0 leads in any case.
 struct Roles {
   int chief = 0;  ///< 0 or 1; without one worker 0 is the chief
   int ps = 0;
@@ -31,8 +31,9 @@ struct Roles {
   [[nodiscard]] Role of(int rank, int size) const;
 };
 
-/// TF_CONFIG: {"cluster": {...}, "task": {...}}. An evaluator belongs to no cluster and is not in it, as TensorFlow
-/// wants it. table holds every rank's address.
-[[nodiscard]] std::string tf_config(const Roles& roles, const std::vector<Endpoint>& table, int rank);
+/// TF_CONFIG: {"cluster": {...}, "task": {...}}. An evaluator belongs to no cluster and is not in
+/// it, as TensorFlow wants it. table holds every rank's address.
+[[nodiscard]] std::string tf_config(const Roles& roles, const std::vector<Endpoint>& table,
+                                    int rank);
 
 }  // namespace dlrun::agent

@@ -26,13 +26,17 @@ constexpr std::size_t kFileLimitBytes = 64U << 10U;
 /// HOST:PID:START: with the time of its start a pid names a process for good.
 Result<std::string> local_job() {
   std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) return fail(Errc::kInternal, "this machine has no name");
+  if (::gethostname(host.data(), host.size() - 1) != 0)
+    return fail(Errc::kInternal, "this machine has no name");
   const auto stat = read_file("/proc/self/stat", kFileLimitBytes);
   if (!stat) return tl::unexpected<Error>(stat.error());
-  // Field 2 is the command in parentheses and may hold anything; field 22 is the start in ticks since boot.
-  const auto after_command = std::string_view(*stat).substr(std::min(stat->rfind(')'), stat->size()));
+  // Field 2 is the command in parentheses and may hold anything; field 22 is the start in ticks
+  // since boot.
+  const auto after_command =
+      std::string_view(*stat).substr(std::min(stat->rfind(')'), stat->size()));
   const auto fields = split(after_command, ' ');
-  if (fields.size() < 21) return fail(Errc::kInternal, "/proc/self/stat is not of the kernel's form");
+  if (fields.size() < 21)
+    return fail(Errc::kInternal, "/proc/self/stat is not of the kernel's form");
   return fmt::format("{}:{}:{}", host.data(), ::getpid(), fields[20]);
 }
 
@@ -54,8 +58,10 @@ Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity&
   const auto cluster = member(claim, "cluster");
   const auto job = member(claim, "job");
   if (cluster == identity.cluster && job == identity.job) return std::optional<bool>(true);
-  return fail(Errc::kRefused, "{}: job {} of cluster '{}' holds this run; this is job {} of cluster '{}'",
-              path.parent_path().string(), printable(job), printable(cluster), identity.job, identity.cluster);
+  return fail(Errc::kRefused,
+              "{}: job {} of cluster '{}' holds this run; this is job {} of cluster '{}'",
+              path.parent_path().string(), printable(job), printable(cluster), identity.job,
+              identity.cluster);
 }
 
 /// The run's own files say that it was made for this job.
@@ -65,15 +71,16 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
     const auto json = text ? parse_json<Json>(*text) : Json();
     if (!json.is_object()) return false;
     const bool is_token = !identity.token.empty() && member(json, "token") == identity.token;
-    return is_token || (member(json, "cluster") == identity.cluster && member(json, "job") == identity.job);
+    return is_token ||
+           (member(json, "cluster") == identity.cluster && member(json, "job") == identity.job);
   };
   return says_so("submission.json") || says_so("origin") ||
          directory.filename() == run_directory_of(Env(), identity, "", name).filename();
 }
 
 /// True when the run was this job's already; fails when it is another's, or nobody can tell.
-Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity, std::string_view name,
-                          std::string_view own_claim) {
+Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity,
+                          std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
   const auto holder = read_holder(path, identity);
   if (!holder) return tl::unexpected<Error>(holder.error());
@@ -82,22 +89,27 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
   const bool is_ours = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
   if (!is_ours || !is_made_for(directory, identity, name)) {
     return fail(Errc::kRefused,
-                "{}: is damaged, and nothing here says that this run was made for job {} of cluster '{}'; if no job "
+                "{}: is damaged, and nothing here says that this run was made for job {} of "
+                "cluster '{}'; if no job "
                 "uses the run, remove the file",
                 path.string(), identity.job, identity.cluster);
   }
   // Of several jobs that may take it over, one does.
   const auto taken = directory / "claim.repaired";
   if (auto created = create_file_exclusive(taken, own_claim); !created) {
-    if (created.error().code != Errc::kRefused) return tl::unexpected<Error>(std::move(created.error()));
+    if (created.error().code != Errc::kRefused)
+      return tl::unexpected<Error>(std::move(created.error()));
     const auto first = read_holder(taken, identity);
     if (!first) return tl::unexpected<Error>(first.error());
-    if (!*first) return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it", taken.string());
+    if (!*first)
+      return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it",
+                  taken.string());
   }
   return read_attempt(directory).has_value();
 }
 
-/// The file that this process's output goes to: Slurm's log of a batch script. Empty where it is no file.
+/// The file that this process's output goes to: Slurm's log of a batch script. Empty where it is no
+/// file.
 std::string output_file() {
   struct stat info {};
   std::error_code error;
@@ -110,12 +122,14 @@ std::string output_file() {
 
 /// submission.json's token is the run's: a job that shows another was not submitted for it.
 Result<> check_token(const fs::path& directory, const JobIdentity& identity) {
-  const auto text = read_untrusted(directory / "submission.json", kFileLimitBytes * 16, Links::kRefuse);
+  const auto text =
+      read_untrusted(directory / "submission.json", kFileLimitBytes * 16, Links::kRefuse);
   if (!text || identity.token.empty()) return {};
   const auto submission = parse_json<Json>(*text);
   if (!submission.is_object() || member(submission, "token").empty()) return {};
   if (member(submission, "token") == identity.token) return {};
-  return fail(Errc::kRefused, "{}: DLRUN_TOKEN is not the token of this run's submission", directory.string());
+  return fail(Errc::kRefused, "{}: DLRUN_TOKEN is not the token of this run's submission",
+              directory.string());
 }
 
 }  // namespace
@@ -133,16 +147,21 @@ Result<JobIdentity> identify_job(const Env& env, bool is_local) {
   identity.cluster = env.get_or("SLURM_CLUSTER_NAME", "");
   identity.job = env.get_or("SLURM_JOB_ID", "");
   if (env.has("SLURM_ARRAY_JOB_ID") && env.has("SLURM_ARRAY_TASK_ID")) {
-    identity.job = fmt::format("{}_{}", *env.get("SLURM_ARRAY_JOB_ID"), *env.get("SLURM_ARRAY_TASK_ID"));
+    identity.job =
+        fmt::format("{}_{}", *env.get("SLURM_ARRAY_JOB_ID"), *env.get("SLURM_ARRAY_TASK_ID"));
   }
   if (identity.job.empty()) {
-    return fail(Errc::kUsage, "SLURM_JOB_ID is not set: lead runs inside a Slurm job, or with --local N without Slurm");
+    return fail(
+        Errc::kUsage,
+        "SLURM_JOB_ID is not set: lead runs inside a Slurm job, or with --local N without Slurm");
   }
   return identity;
 }
 
-fs::path run_directory_of(const Env& env, const JobIdentity& identity, const fs::path& runs, std::string_view name) {
-  if (const auto run = env.get("DLRUN_RUN"); run && !run->empty()) return fs::absolute(fs::path(*run));
+fs::path run_directory_of(const Env& env, const JobIdentity& identity, const fs::path& runs,
+                          std::string_view name) {
+  if (const auto run = env.get("DLRUN_RUN"); run && !run->empty())
+    return fs::absolute(fs::path(*run));
   auto job = identity.job;
   std::replace_if(
       job.begin(), job.end(), [](char c) { return c == ':' || c == '/'; }, '-');
@@ -170,15 +189,16 @@ int restart_count_of(const Env& env) {
   return count && *count > 0 && *count < 1'000'000 ? static_cast<int>(*count) : 0;
 }
 
-Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& identity, std::string_view name,
-                             int restart_count) {
+Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& identity,
+                             std::string_view name, int restart_count) {
   ClaimedRun run{.directory = directory};
   DLRUN_TRY(make_private_directories(directory));
   DLRUN_TRY(check_token(directory, identity));
   Json claim{{"cluster", identity.cluster}, {"job", identity.job}, {"token", identity.token}};
   if (auto log = output_file(); !log.empty()) claim["log"] = std::move(log);
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
-    if (created.error().code != Errc::kRefused) return tl::unexpected<Error>(std::move(created.error()));
+    if (created.error().code != Errc::kRefused)
+      return tl::unexpected<Error>(std::move(created.error()));
     const auto again = check_holder(directory, identity, name, dump(claim));
     if (!again) return tl::unexpected<Error>(again.error());
     run.again = *again;
@@ -188,8 +208,10 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);
   if (!is_submitted && !run.again) {
-    const Json origin{
-        {"cluster", identity.cluster}, {"job", identity.job}, {"name", std::string(name)}, {"script", "by hand"}};
+    const Json origin{{"cluster", identity.cluster},
+                      {"job", identity.job},
+                      {"name", std::string(name)},
+                      {"script", "by hand"}};
     DLRUN_TRY(write_file_atomic(directory / "origin", dump(origin)));
   }
   if (const auto before = read_attempt(directory)) {

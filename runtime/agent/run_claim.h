@@ -1,6 +1,6 @@
 #pragma once
-// Which run this job works on, and that no other job does: the files `claim`, `attempt` and `origin` of a run
-// directory.
+// Which run this job works on, and that no other job does: the files `claim`, `attempt` and
+// `origin` of a run directory.
 
 #include <filesystem>
 #include <string>
@@ -29,15 +29,18 @@ struct ClaimedRun {
 
 /// Where the run is: $DLRUN_RUN, else RUNS/NAME-JOB. Absolute.
 [[nodiscard]] std::filesystem::path run_directory_of(const Env& env, const JobIdentity& identity,
-                                                     const std::filesystem::path& runs, std::string_view name);
+                                                     const std::filesystem::path& runs,
+                                                     std::string_view name);
 
-/// Makes the directory if need be, claims it for the job, and begins the next attempt: the number after the one in
-/// `attempt`, else restart_count. A claim with a token that is not the submission's, and another job's, fail with
-/// kRefused; the message names who holds the run. A claim that cannot be read (an earlier version left one when it was
-/// killed) is taken over where it is this user's and the run's own files name the job or its token; only one job can.
-/// kIo: the directory cannot be written.
-[[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory, const JobIdentity& identity,
-                                           std::string_view name, int restart_count);
+/// Makes the directory if need be, claims it for the job, and begins the next attempt: the number
+/// after the one in `attempt`, else restart_count. A claim with a token that is not the
+/// submission's, and another job's, fail with kRefused; the message names who holds the run. A
+/// claim that cannot be read (an earlier version left one when it was killed) is taken over where
+/// it is this user's and the run's own files name the job or its token; only one job can. kIo: the
+/// directory cannot be written.
+[[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,
+                                           const JobIdentity& identity, std::string_view name,
+                                           int restart_count);
 
 /// From now on attempt is the run's: whoever writes for an earlier one may not any more.
 [[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);

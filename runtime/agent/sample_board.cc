@@ -16,11 +16,12 @@ using std::chrono::seconds;
 constexpr seconds kLeastPause{4};
 constexpr seconds kLongestSnapshotPause{20};
 constexpr seconds kLongestRecordPause{60};
-constexpr std::size_t kRanksPerSecond = 500;  ///< of ranks.json: 10,000 ranks are about 600 KiB every 20 s
-constexpr int kRecordsPerLife = 100;          ///< a pause is a hundredth of what the attempt has lasted
+constexpr std::size_t kRanksPerSecond =
+    500;                              ///< of ranks.json: 10,000 ranks are about 600 KiB every 20 s
+constexpr int kRecordsPerLife = 100;  ///< a pause is a hundredth of what the attempt has lasted
 constexpr std::size_t kSlowNamed = 5;
-/// A rank is slow that works 1.3 times as long on its part of a step as half of all ranks do, and a millisecond more:
-/// the others wait for it.
+/// A rank is slow that works 1.3 times as long on its part of a step as half of all ranks do, and a
+/// millisecond more: the others wait for it.
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
 /// Reports of a step are as old as a rank's report to its agent and the agent's heartbeat.
@@ -35,8 +36,9 @@ std::optional<double> number(const Json& object, const char* key) {
 }
 
 std::optional<std::uint64_t> count(const Json& value) {
-  return value.is_number_integer() && value.get<std::int64_t>() >= 0 ? std::optional(value.get<std::uint64_t>())
-                                                                     : std::nullopt;
+  return value.is_number_integer() && value.get<std::int64_t>() >= 0
+             ? std::optional(value.get<std::uint64_t>())
+             : std::nullopt;
 }
 
 template <typename Value>
@@ -94,7 +96,8 @@ void SampleBoard::note(int number_of_rank, const Json& beat, Clock::time_point n
   has_news_ = has_any_ = true;
   if (const auto cores = number(beat, "cpu")) rank.cores = cores;
   // Smoothed: one second in which the machine did something else makes nobody slow.
-  if (const auto work = number(beat, "work_ms")) rank.work_ms = (*work + rank.work_ms.value_or(*work)) / 2;
+  if (const auto work = number(beat, "work_ms"))
+    rank.work_ms = (*work + rank.work_ms.value_or(*work)) / 2;
   if (const auto found = beat.find("rss"); found != beat.end()) {
     if (const auto bytes = count(*found)) rank.resident_bytes = bytes;
   }
@@ -107,8 +110,8 @@ void SampleBoard::note(int number_of_rank, const Json& beat, Clock::time_point n
     std::vector<Gpus> gpus;
     for (const auto& told : *found) {
       if (!told.is_array() || told.size() != 3) continue;
-      gpus.push_back(
-          {told[0].is_number() ? std::optional(told[0].get<double>()) : std::nullopt, count(told[1]), count(told[2])});
+      gpus.push_back({told[0].is_number() ? std::optional(told[0].get<double>()) : std::nullopt,
+                      count(told[1]), count(told[2])});
     }
     if (std::string_view(key) == "node_gpus") {
       gpus_of_node_[rank.node] = std::move(gpus);
@@ -136,7 +139,8 @@ std::optional<SampleBoard::Gpus> SampleBoard::gpus_of(const Rank& rank) const {
   if (node == gpus_of_node_.end() || node->second.empty()) return std::nullopt;
   // The convention of every framework: a node's GPUs in the order of its ranks.
   const auto& all = node->second;
-  const auto mine = static_cast<std::size_t>(rank.local_rank), here = static_cast<std::size_t>(rank.local_size);
+  const auto mine = static_cast<std::size_t>(rank.local_rank),
+             here = static_cast<std::size_t>(rank.local_size);
   const std::size_t begin = std::min(mine * all.size() / here, all.size() - 1);
   const std::size_t end = std::clamp((mine + 1) * all.size() / here, begin + 1, all.size());
   Gpus sum;
@@ -156,7 +160,8 @@ bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
 }
 
 bool SampleBoard::is_record_due(Clock::time_point now) const {
-  const auto pause = std::clamp<Clock::duration>((now - began_) / kRecordsPerLife, kLeastPause, kLongestRecordPause);
+  const auto pause = std::clamp<Clock::duration>((now - began_) / kRecordsPerLife, kLeastPause,
+                                                 kLongestRecordPause);
   return has_news_ && now >= recorded_ + pause;
 }
 
@@ -167,16 +172,19 @@ void SampleBoard::judge(Clock::time_point now) {
     if (rank.work_ms) work.push_back(*rank.work_ms);
     if (rank.step) steps.push_back(*rank.step);
   }
-  if (half_next_ && now >= half_next_->when + kReportsAge) half_reached_ = std::exchange(half_next_, std::nullopt);
+  if (half_next_ && now >= half_next_->when + kReportsAge)
+    half_reached_ = std::exchange(half_next_, std::nullopt);
   if (!half_next_ && !steps.empty()) half_next_ = Reached{median_of(steps), now};
   const bool has_median = work.size() >= 2;
   const double limit = has_median ? median_of(work) : 0;
   for (Rank& rank : ranks_) {
-    rank.lag = half_reached_ && rank.step ? std::max<std::int64_t>(half_reached_->step - *rank.step, 0) : 0;
+    rank.lag = half_reached_ && rank.step
+                   ? std::max<std::int64_t>(half_reached_->step - *rank.step, 0)
+                   : 0;
     // Of two ranks the faster one is the measure.
     const double usual = work.size() == 2 ? std::min(work[0], work[1]) : limit;
-    const bool works_long =
-        has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor && *rank.work_ms > usual + kSlowLeastMs;
+    const bool works_long = has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor &&
+                            *rank.work_ms > usual + kSlowLeastMs;
     rank.is_slow = works_long || rank.lag > 0;
   }
 }
@@ -186,7 +194,8 @@ std::vector<const SampleBoard::Rank*> SampleBoard::heard() const {
   for (const Rank& rank : ranks_) {
     if (rank.has_told) ranks.push_back(&rank);
   }
-  std::sort(ranks.begin(), ranks.end(), [](const Rank* a, const Rank* b) { return a->rank < b->rank; });
+  std::sort(ranks.begin(), ranks.end(),
+            [](const Rank* a, const Rank* b) { return a->rank < b->rank; });
   return ranks;
 }
 
@@ -194,8 +203,9 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   judge(now);
   written_ = now;
   Json head{{"time", time}, {"attempt", attempt}, {"ranks", ranks_.size()}, {"nodes", nodes_}};
-  head["columns"] = {"rank", "node", "cpu",     "rss_bytes", "gpu",  "gpu_used_bytes", "gpu_total_bytes",
-                     "step", "lag",  "work_ms", "slow",      "age_s"};
+  head["columns"] = {
+      "rank", "node", "cpu",     "rss_bytes", "gpu",  "gpu_used_bytes", "gpu_total_bytes",
+      "step", "lag",  "work_ms", "slow",      "age_s"};
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();
   text += ",\"rows\":[";
@@ -203,10 +213,11 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   for (const Rank* told : heard()) {
     const Rank& rank = *told;
     const auto gpus = gpus_of(rank).value_or(Gpus{});
-    fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]", is_first ? "" : ",",
-                   rank.rank, rank.node, or_null(rank.cores), or_null(rank.resident_bytes), or_null(gpus.percent),
-                   or_null(gpus.used_bytes), or_null(gpus.total_bytes), or_null(rank.step), rank.lag,
-                   or_null(rank.work_ms), rank.is_slow, std::chrono::duration_cast<seconds>(now - rank.lived).count());
+    fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]",
+                   is_first ? "" : ",", rank.rank, rank.node, or_null(rank.cores),
+                   or_null(rank.resident_bytes), or_null(gpus.percent), or_null(gpus.used_bytes),
+                   or_null(gpus.total_bytes), or_null(rank.step), rank.lag, or_null(rank.work_ms),
+                   rank.is_slow, std::chrono::duration_cast<seconds>(now - rank.lived).count());
     is_first = false;
   }
   return text + "]}\n";
@@ -249,7 +260,9 @@ std::optional<Json> SampleBoard::record(Clock::time_point now) {
   });
   Json named = Json::array();
   for (auto at = slow.begin(); at != last; ++at) {
-    Json one{{"rank", (*at)->rank}, {"host", nodes_[static_cast<std::size_t>((*at)->node)]}, {"lag", (*at)->lag}};
+    Json one{{"rank", (*at)->rank},
+             {"host", nodes_[static_cast<std::size_t>((*at)->node)]},
+             {"lag", (*at)->lag}};
     if ((*at)->work_ms) one["work_ms"] = std::round(*(*at)->work_ms * 1000) / 1000;
     named.push_back(std::move(one));
   }

@@ -1,6 +1,7 @@
 #pragma once
-// What lead knows of its ranks while they run: processor, memory, GPUs, how far each is and which are slow. No I/O, no
-// clock of its own; runtime/ENVIRONMENT.md ("ranks.json", event `samples`) has the form of what comes out.
+// What lead knows of its ranks while they run: processor, memory, GPUs, how far each is and which
+// are slow. No I/O, no clock of its own; runtime/ENVIRONMENT.md ("ranks.json", event `samples`) has
+// the form of what comes out.
 
 #include <chrono>
 #include <cstdint>
@@ -31,8 +32,8 @@ class SampleBoard {
   [[nodiscard]] bool has_any() const { return has_any_; }
   /// Time to write ranks.json: every few seconds, more seldom the more ranks there are.
   [[nodiscard]] bool is_snapshot_due(Clock::time_point now) const;
-  /// Time to record a `samples` event: the more seldom the longer the attempt runs, so that a month of them stays
-  /// small.
+  /// Time to record a `samples` event: the more seldom the longer the attempt runs, so that a month
+  /// of them stays small.
   [[nodiscard]] bool is_record_due(Clock::time_point now) const;
 
   /// ranks.json, whole. Ranks that have told nothing yet are left out.
@@ -72,9 +73,9 @@ class SampleBoard {
     std::int64_t step = 0;
     Clock::time_point when{};
   };
-  std::optional<Reached>
-      half_reached_;                  ///< by half of the ranks, long enough ago for all reports of that time to be here
-  std::optional<Reached> half_next_;  ///< what comes in its place
+  std::optional<Reached> half_reached_;  ///< by half of the ranks, long enough ago for all reports
+                                         ///< of that time to be here
+  std::optional<Reached> half_next_;     ///< what comes in its place
   bool has_news_ = false, has_any_ = false;
 };
 

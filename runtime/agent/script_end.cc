@@ -13,18 +13,21 @@ namespace {
 
 /// The job goes on: what ended the script is its own, or a signal to it alone.
 bool goes_on(const JobFacts& facts) {
-  constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED", "RESIZING"};
+  constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED",
+                                                   "RESIZING"};
   return std::find(kAlive.begin(), kAlive.end(), facts.state) != kAlive.end();
 }
 
-/// The last that Slurm wrote to the script's log about the job's end: a requeue may have left older words before it.
+/// The last that Slurm wrote to the script's log about the job's end: a requeue may have left older
+/// words before it.
 std::string last_reason(std::string_view log) {
   std::string_view last;
   for (const auto line : split(log, '\n')) last = parse_job_cancel(line).value_or(last);
   return std::string(last);
 }
 
-/// Under `set -e` a script comes to its EXIT trap with 0 by `exit`, or by a signal, whose number bash does not tell.
+/// Under `set -e` a script comes to its EXIT trap with 0 by `exit`, or by a signal, whose number
+/// bash does not tell.
 bool was_signalled(const ScriptTrap& trap) {
   if (trap.code == 0) return !trap.at.starts_with("exit");
   return trap.code == 128 + SIGTERM || trap.code == 128 + SIGINT || trap.code == 128 + SIGHUP;
@@ -39,7 +42,8 @@ AttemptEnd own_end(const ScriptTrap& trap) {
     end.message = fmt::format("a signal ended the job script at: {}; {}", trap.at, kNotStarted);
   } else {
     end.code = std::max(trap.code, 1);
-    end.message = fmt::format("the job script ended with code {} at: {}; {}", trap.code, trap.at, kNotStarted);
+    end.message = fmt::format("the job script ended with code {} at: {}; {}", trap.code, trap.at,
+                              kNotStarted);
   }
   return end;
 }
@@ -65,7 +69,8 @@ std::string why_cancelled(std::string_view reason) {
     case Cause::kNodeFailure:
       return "a node of the job failed";
     default:
-      return reason.empty() ? "the job was cancelled" : fmt::format("Slurm ended the job: {}", printable(reason));
+      return reason.empty() ? "the job was cancelled"
+                            : fmt::format("Slurm ended the job: {}", printable(reason));
   }
 }
 
@@ -79,10 +84,12 @@ std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
 
   ScriptEnd result;
   if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") reason = "TIME LIMIT";
-  if (is_requeued && reason.empty()) reason = trap.facts->is_preempted ? "PREEMPTION" : "JOB REQUEUE";
+  if (is_requeued && reason.empty())
+    reason = trap.facts->is_preempted ? "PREEMPTION" : "JOB REQUEUE";
   AttemptEnd& end = result.end;
   end.cause = cause_of_cancel(reason);
-  // Without the controller's word the run is left open: Slurm knows better than its log whether the job comes again.
+  // Without the controller's word the run is left open: Slurm knows better than its log whether the
+  // job comes again.
   result.comes_again = is_requeued || (!trap.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = "signalled";
@@ -98,7 +105,8 @@ std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
 ScriptEnd judge_script_end(const ScriptTrap& trap) {
   auto result = jobs_end(trap);
   if (!result) return {own_end(trap)};
-  result->end.message += fmt::format("; the job script was at: {}; the ranks were not started", trap.at);
+  result->end.message +=
+      fmt::format("; the job script was at: {}; the ranks were not started", trap.at);
   return std::move(*result);
 }
 

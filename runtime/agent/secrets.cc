@@ -22,14 +22,17 @@ constexpr std::size_t kLargestFile = 8U << 20U;
   if (!file.is_open() && (errno == ENOENT || errno == ENOTDIR)) return std::optional<std::string>();
   if (!file.is_open()) return fail(Errc::kInvalid, "{}: {}", path.string(), errno_text(errno));
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fstat(file.get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   if (!S_ISREG(info.st_mode)) return fail(Errc::kInvalid, "{}: not a regular file", path.string());
-  if (info.st_uid != ::geteuid()) return fail(Errc::kInvalid, "{}: belongs to another user", path.string());
+  if (info.st_uid != ::geteuid())
+    return fail(Errc::kInvalid, "{}: belongs to another user", path.string());
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); it must be 0600", path.string(),
                 info.st_mode & 0777U);
   std::string text(static_cast<std::size_t>(info.st_size), '\0');
-  if (text.size() > kLargestFile) return fail(Errc::kInvalid, "{}: larger than {} bytes", path.string(), kLargestFile);
+  if (text.size() > kLargestFile)
+    return fail(Errc::kInvalid, "{}: larger than {} bytes", path.string(), kLargestFile);
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
@@ -44,7 +47,8 @@ constexpr std::size_t kLargestFile = 8U << 20U;
 
 }  // namespace
 
-Result<> add_secrets(Env& env, const std::vector<std::string>& names, const std::filesystem::path& run) {
+Result<> add_secrets(Env& env, const std::vector<std::string>& names,
+                     const std::filesystem::path& run) {
   if (names.empty()) return {};
   std::optional<std::string> text;
   if (!run.empty()) {
@@ -56,15 +60,16 @@ Result<> add_secrets(Env& env, const std::vector<std::string>& names, const std:
   for (const std::string& name : names) {
     bool is_set = env.has(name);
     for (const std::string_view entry : entries) {
-      if (!entry.starts_with(name) || entry.size() <= name.size() || entry[name.size()] != '=') continue;
+      if (!entry.starts_with(name) || entry.size() <= name.size() || entry[name.size()] != '=')
+        continue;
       env.set(name, entry.substr(name.size() + 1));
       is_set = true;
     }
     if (!is_set) {
-      return fail(
-          Errc::kInvalid,
-          "secret {} is neither in the run's secrets file nor in the environment; `dlrun submit` brings it along",
-          name);
+      return fail(Errc::kInvalid,
+                  "secret {} is neither in the run's secrets file nor in the environment; `dlrun "
+                  "submit` brings it along",
+                  name);
     }
   }
   return {};

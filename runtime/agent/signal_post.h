@@ -1,7 +1,7 @@
 #pragma once
-// The signals that came to a task, by which way, and those that its program still has to get. A signal to the whole
-// process tree (`proctrack/linuxproc`) comes to the agent, to its guard and to the program itself; one to the task's
-// first process alone is passed on. No I/O, no clock.
+// The signals that came to a task, by which way, and those that its program still has to get. A
+// signal to the whole process tree (`proctrack/linuxproc`) comes to the agent, to its guard and to
+// the program itself; one to the task's first process alone is passed on. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -15,14 +15,15 @@ class SignalPost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A signal to a whole tree reaches its processes one by one, within so long also where the processors have far more
-  /// to do than they can: within 60 ms it does not always.
+  /// A signal to a whole tree reaches its processes one by one, within so long also where the
+  /// processors have far more to do than they can: within 60 ms it does not always.
   static constexpr std::chrono::milliseconds kTreeWait{200};
 
   /// False: a copy of one that has come already, or the same again within a second.
   [[nodiscard]] bool take(int signal, bool came_by_guard, Clock::time_point now);
   [[nodiscard]] bool has_come(int signal) const { return last_.contains(signal); }
-  /// It came to the agent and, separately, to the guard: then it was sent to the whole tree, and the program has it.
+  /// It came to the agent and, separately, to the guard: then it was sent to the whole tree, and
+  /// the program has it.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
     return came_direct_.contains(signal) && came_by_guard_.contains(signal);
   }

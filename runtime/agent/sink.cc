@@ -13,14 +13,16 @@
 namespace dlrun::agent {
 namespace {
 
-/// The descriptor may be shared with other programs, so O_NONBLOCK is not ours to set. A pipe or terminal that polls as
-/// writable takes PIPE_BUF bytes without blocking, and takes them in one piece.
+/// The descriptor may be shared with other programs, so O_NONBLOCK is not ours to set. A pipe or
+/// terminal that polls as writable takes PIPE_BUF bytes without blocking, and takes them in one
+/// piece.
 bool takes_a_piece_now(int fd) {
   pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
   return ::poll(&writable, 1, 0) > 0;
 }
 
-/// At most PIPE_BUF bytes, to the end of a line where one ends in them: lines of several ranks then do not mix.
+/// At most PIPE_BUF bytes, to the end of a line where one ends in them: lines of several ranks then
+/// do not mix.
 std::size_t piece_of(std::string_view bytes) {
   const auto piece = bytes.substr(0, PIPE_BUF);
   if (piece.size() == bytes.size()) return piece.size();
@@ -36,8 +38,8 @@ Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
   UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (!own.is_open()) return;
-  file_ = std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd), kFileHoldsBytes,
-                                           BackgroundFile::Content::kSharedText);
+  file_ = std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd),
+                                           kFileHoldsBytes, BackgroundFile::Content::kSharedText);
   watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) {
     file_->acknowledge();
     if (on_room_ && file_->is_drained()) on_room_();
@@ -66,7 +68,8 @@ void Sink::flush() {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) break;
     if (wrote < 0) {
-      // The reader is gone or the disk is full. Both are known there; the program must go on all the same.
+      // The reader is gone or the disk is full. Both are known there; the program must go on all
+      // the same.
       is_gone_ = errno == EPIPE || errno == EBADF || errno == EIO;
       written_ = held_.size();
       break;

@@ -27,8 +27,8 @@ std::optional<std::vector<int>> task_list(std::string_view text) {
     const auto dash = part.find('-');
     const auto first = parse_int(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last - *first >= static_cast<std::int64_t>(kTasksLimit) ||
-        tasks.size() > kTasksLimit) {
+    if (!first || !last || *first < 0 || *last < *first ||
+        *last - *first >= static_cast<std::int64_t>(kTasksLimit) || tasks.size() > kTasksLimit) {
       return std::nullopt;
     }
     for (auto task = *first; task <= *last; ++task) tasks.push_back(static_cast<int>(task));
@@ -41,7 +41,8 @@ std::string_view without_label(std::string_view line) {
   const auto digits = line.find_first_not_of(' ');
   if (digits == std::string_view::npos) return line;
   const auto end = line.find_first_not_of("0123456789", digits);
-  if (end == digits || end == std::string_view::npos || !line.substr(end).starts_with(": ")) return line;
+  if (end == digits || end == std::string_view::npos || !line.substr(end).starts_with(": "))
+    return line;
   return line.substr(end + 2);
 }
 
@@ -50,7 +51,8 @@ std::optional<std::string_view> error_of_srun(std::string_view line) {
   return take(line, "srun: error: ") ? std::optional(line) : std::nullopt;
 }
 
-/// The error that slurmstepd tells of: behind "slurmstepd: error: ", "slurmstepd-n1: error: ", "[TIME] error: ".
+/// The error that slurmstepd tells of: behind "slurmstepd: error: ", "slurmstepd-n1: error: ",
+/// "[TIME] error: ".
 std::optional<std::string_view> error_of_stepd(std::string_view line) {
   constexpr std::string_view kError = " error: ";
   line = without_label(line);
@@ -62,17 +64,20 @@ std::optional<std::string_view> error_of_stepd(std::string_view line) {
   return take(line, kError) ? std::optional(line) : std::nullopt;
 }
 
-/// The reason in slurmstepd's words about the end of what it keeps ("STEP", "JOB"); empty where they give none.
+/// The reason in slurmstepd's words about the end of what it keeps ("STEP", "JOB"); empty where
+/// they give none.
 std::optional<std::string_view> reason_behind(std::string_view kept, std::string_view line) {
   constexpr std::string_view kDueTo = " DUE TO ";
   constexpr std::string_view kEnd = " ***";
   auto error = error_of_stepd(line);
-  if (!error || !take(*error, "*** ") || !take(*error, kept) || !error->ends_with(kEnd)) return std::nullopt;
+  if (!error || !take(*error, "*** ") || !take(*error, kept) || !error->ends_with(kEnd))
+    return std::nullopt;
   const auto cancelled = error->find(" CANCELLED AT ");
   if (cancelled == std::string_view::npos) return std::nullopt;
   error->remove_suffix(kEnd.size());
   const auto due_to = error->find(kDueTo, cancelled);
-  return due_to == std::string_view::npos ? std::string_view() : error->substr(due_to + kDueTo.size());
+  return due_to == std::string_view::npos ? std::string_view()
+                                          : error->substr(due_to + kDueTo.size());
 }
 
 }  // namespace

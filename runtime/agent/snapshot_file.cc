@@ -57,7 +57,8 @@ void SnapshotFile::put(std::string content) {
 
 bool SnapshotFile::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(shared_->mutex);
-  return shared_->changed.wait_for(lock, limit, [&] { return !shared_->next && !shared_->is_writing; });
+  return shared_->changed.wait_for(lock, limit,
+                                   [&] { return !shared_->next && !shared_->is_writing; });
 }
 
 std::optional<Error> SnapshotFile::take_failure() {

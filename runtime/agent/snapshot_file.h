@@ -1,5 +1,6 @@
 #pragma once
-// A small file that is written whole again and again, by a thread of its own: the file system may hang.
+// A small file that is written whole again and again, by a thread of its own: the file system may
+// hang.
 
 #include <chrono>
 #include <filesystem>

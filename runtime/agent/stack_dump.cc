@@ -24,8 +24,10 @@ std::string file_name(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
-/// Returns what the tool printed. Its exit code does not count: gdb fails when a single one of its commands does.
-std::optional<std::string> run(std::vector<std::string> argv, const Env& env, std::chrono::milliseconds limit) {
+/// Returns what the tool printed. Its exit code does not count: gdb fails when a single one of its
+/// commands does.
+std::optional<std::string> run(std::vector<std::string> argv, const Env& env,
+                               std::chrono::milliseconds limit) {
   Command command;
   command.argv = std::move(argv);
   command.env = env;
@@ -46,30 +48,35 @@ bool runs_python(pid_t pid) {
   return maps && maps->find("/libpython") != std::string::npos;
 }
 
-/// gdb attached to pid, with settings that run nothing which the program's folders hold, and fetch nothing.
+/// gdb attached to pid, with settings that run nothing which the program's folders hold, and fetch
+/// nothing.
 std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> settings) {
   std::vector<std::string> argv{"gdb", "-nx", "-batch"};
-  for (const char* setting : {"auto-load python-scripts off", "auto-load gdb-scripts off", "debuginfod enabled off",
-                              "pagination off", "confirm off"})
+  for (const char* setting : {"auto-load python-scripts off", "auto-load gdb-scripts off",
+                              "debuginfod enabled off", "pagination off", "confirm off"})
     argv.insert(argv.end(), {"-iex", fmt::format("set {}", setting)});
-  for (const char* setting : settings) argv.insert(argv.end(), {"-iex", fmt::format("set {}", setting)});
+  for (const char* setting : settings)
+    argv.insert(argv.end(), {"-iex", fmt::format("set {}", setting)});
   argv.insert(argv.end(), {"-p", std::to_string(pid)});
   return argv;
 }
 
-/// Lets a Python interpreter write its threads' stacks into scratch, by the function that faulthandler uses: it takes
-/// no lock and allocates nothing, so it is safe in a process that hangs. Without the symbols of other libraries that
-/// takes a third of a second, also of a program as large as torch.
+/// Lets a Python interpreter write its threads' stacks into scratch, by the function that
+/// faulthandler uses: it takes no lock and allocates nothing, so it is safe in a process that
+/// hangs. Without the symbols of other libraries that takes a third of a second, also of a program
+/// as large as torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
   constexpr int kFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
   constexpr int kMode = 0600;
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
   argv.insert(
       argv.end(),
-      {"-ex", "sharedlibrary libc\\.", "-ex", "sharedlibrary libpython", "-ex", "set scheduler-locking on", "-ex",
-       fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})", scratch.string(), kFlags,
-                   kMode),
-       "-ex", "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"});
+      {"-ex", "sharedlibrary libc\\.", "-ex", "sharedlibrary libpython", "-ex",
+       "set scheduler-locking on", "-ex",
+       fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})",
+                   scratch.string(), kFlags, kMode),
+       "-ex",
+       "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"});
   return argv;
 }
 
@@ -105,12 +112,13 @@ std::vector<std::string> frames_of_faulthandler(std::string_view text) {
     const auto open = line.find('"');
     const auto close = line.rfind("\", line ");
     const auto in = line.rfind(" in ");
-    if (open == std::string_view::npos || close == std::string_view::npos || in == std::string_view::npos ||
-        close <= open || in <= close)
+    if (open == std::string_view::npos || close == std::string_view::npos ||
+        in == std::string_view::npos || close <= open || in <= close)
       continue;
     const auto number = line.substr(close + 8, in - close - 8);
-    frames.push_back(printable(fmt::format("{} ({}:{})", trim(line.substr(in + 4)),
-                                           file_name(line.substr(open + 1, close - open - 1)), number)));
+    frames.push_back(
+        printable(fmt::format("{} ({}:{})", trim(line.substr(in + 4)),
+                              file_name(line.substr(open + 1, close - open - 1)), number)));
   }
   return frames;
 }
@@ -135,7 +143,8 @@ std::vector<std::string> frames_of_gdb(std::string_view text) {
 
 namespace {
 
-StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch, std::chrono::milliseconds limit) {
+StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch,
+                 std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + limit;
   StackDump dump;
@@ -146,15 +155,16 @@ StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch
     std::filesystem::remove(scratch, ignored);
     if (python) dump.frames = frames_of_faulthandler(*python);
     dump.is_python = !dump.frames.empty();
-    if (python && !python->empty()) dump.text += "Python's stacks, the innermost call first:\n" + *python;
+    if (python && !python->empty())
+      dump.text += "Python's stacks, the innermost call first:\n" + *python;
   }
   auto argv = gdb_argv(pid, {});
   argv.insert(argv.end(), {"-ex", "thread apply all backtrace 40"});
   const auto left = std::chrono::floor<std::chrono::milliseconds>(until - Clock::now());
   const auto native = left > kLeastTime ? run(std::move(argv), env, left) : std::nullopt;
   if (native && !dump.is_python) dump.frames = frames_of_gdb(*native);
-  dump.text +=
-      native ? "native stacks:\n" + *native : std::string("no native stacks: gdb could not attach, or took too long\n");
+  dump.text += native ? "native stacks:\n" + *native
+                      : std::string("no native stacks: gdb could not attach, or took too long\n");
   return dump;
 }
 

@@ -19,8 +19,9 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kWordsLimitLines = 12;
-constexpr std::size_t kWordsLimitBytes = 1024;         ///< of a line
-constexpr std::chrono::milliseconds kKillLimit{2000};  ///< for a process to end after SIGKILL: the kernel may hold it
+constexpr std::size_t kWordsLimitBytes = 1024;  ///< of a line
+constexpr std::chrono::milliseconds kKillLimit{
+    2000};  ///< for a process to end after SIGKILL: the kernel may hold it
 
 struct Ended {
   int code = 0;  ///< 128 + signal where a signal ended it
@@ -35,12 +36,14 @@ Ended ended_of(int status) {
 class SrunStep final : public Step {
  public:
   explicit SrunStep(const StepPlumbing& plumbing)
-      : plumbing_(plumbing), reader_(plumbing.marks, [this](std::string_view line) { hear(line); }) {}
+      : plumbing_(plumbing),
+        reader_(plumbing.marks, [this](std::string_view line) { hear(line); }) {}
 
   Result<> start(const std::vector<std::string>& argv, const Env& env) {
     auto pipe = make_output_pipe();
     if (!pipe) return tl::unexpected<Error>(std::move(pipe.error()));
-    const Program program{.argv = argv, .env = env, .err = pipe->write_end.get(), .restores_file_limit = true};
+    const Program program{
+        .argv = argv, .env = env, .err = pipe->write_end.get(), .restores_file_limit = true};
     const auto pid = start_program(program);
     if (!pid) return tl::unexpected<Error>(pid.error());
     pid_ = *pid;
@@ -69,8 +72,8 @@ class SrunStep final : public Step {
   }
 
   void stop(bool without_mercy) override {
-    // On TERM srun ends a step that waits for resources, and signals the tasks of one that runs; QUIT is its word for
-    // ending a running step at once.
+    // On TERM srun ends a step that waits for resources, and signals the tasks of one that runs;
+    // QUIT is its word for ending a running step at once.
     if (pid_ <= 0) return;
     is_stopped_ = true;
     if (!without_mercy) {
@@ -90,7 +93,8 @@ class SrunStep final : public Step {
   /// A line of Slurm's.
   void hear(std::string_view line) {
     if (const auto ended = parse_task_words(line)) {
-      for (const int task : ended->tasks) plumbing_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
+      for (const int task : ended->tasks)
+        plumbing_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
     }
     if (const auto reason = parse_cancel_reason(line)) plumbing_.handler.on_cancelled(*reason);
     if (tells_out_of_memory(line)) plumbing_.handler.on_out_of_memory();
@@ -123,9 +127,10 @@ class LocalStep final : public Step {
     const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!null.is_open()) return fail(Errc::kIo, "/dev/null: {}", errno_text(errno));
     adopt_orphans();
-    env.remove_matching({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_*", "SLURM_STEPID", "SLURM_GTIDS",
-                         "SLURM_LAUNCH_NODE_IPADDR", "PMI_*", "PMIX_*", "OMPI_COMM_WORLD_*"},
-                        {});
+    env.remove_matching(
+        {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_*", "SLURM_STEPID",
+         "SLURM_GTIDS", "SLURM_LAUNCH_NODE_IPADDR", "PMI_*", "PMIX_*", "OMPI_COMM_WORLD_*"},
+        {});
     const auto count = std::to_string(ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       const auto number = std::to_string(rank);
@@ -139,7 +144,8 @@ class LocalStep final : public Step {
                                       .out = out->write_end.get(),
                                       .err = err->write_end.get(),
                                       .restores_file_limit = true});
-      if (!pid) return tl::unexpected<Error>(pid.error());  // the destructor ends those that were started
+      if (!pid)
+        return tl::unexpected<Error>(pid.error());  // the destructor ends those that were started
       ranks_.emplace(*pid, rank);
     }
     const auto tap = [this](std::string_view bytes) {
@@ -190,7 +196,8 @@ class LocalStep final : public Step {
     for (const pid_t pid : descendants(plumbing_.bystander)) ::kill(pid, SIGKILL);
   }
 
-  /// Over when every agent has ended, and every process that one of them left behind when it was killed.
+  /// Over when every agent has ended, and every process that one of them left behind when it was
+  /// killed.
   void end_if_done() {
     if (!ranks_.empty() || is_over_) return;
     if (!descendants(plumbing_.bystander).empty()) return kill_all();
@@ -210,15 +217,16 @@ class LocalStep final : public Step {
 
 }  // namespace
 
-Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing, const std::vector<std::string>& argv,
-                                         const Env& env) {
+Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing,
+                                         const std::vector<std::string>& argv, const Env& env) {
   auto step = std::make_unique<SrunStep>(plumbing);
   DLRUN_TRY(step->start(argv, env));
   return step;
 }
 
-Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing, const std::vector<std::string>& argv,
-                                          const Env& env, int ranks) {
+Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing,
+                                          const std::vector<std::string>& argv, const Env& env,
+                                          int ranks) {
   auto step = std::make_unique<LocalStep>(plumbing);
   DLRUN_TRY(step->start(argv, env, ranks));
   return step;

@@ -58,18 +58,20 @@ struct StepPlumbing {
   Sink& err;
   BackgroundFile* log = nullptr;  ///< a copy of both, may be absent
   TextMarks marks{};              ///< of the text that agents send through srun
-  pid_t bystander = -1;           ///< a child of this process that is not of the step, and is not ended with it
+  pid_t bystander =
+      -1;  ///< a child of this process that is not of the step, and is not ended with it
 };
 
-/// Runs argv (an srun line) with env. Its standard error passes through here: the agents' marks are taken off, and the
-/// lines without them are read as Slurm's.
+/// Runs argv (an srun line) with env. Its standard error passes through here: the agents' marks are
+/// taken off, and the lines without them are read as Slurm's.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing,
-                                                       const std::vector<std::string>& argv, const Env& env);
+                                                       const std::vector<std::string>& argv,
+                                                       const Env& env);
 
-/// Starts ranks copies of argv (a `dlrun-agent rank` line) with env and a world in DLRUN_*. None of them belongs to an
-/// outer step, whatever env says.
+/// Starts ranks copies of argv (a `dlrun-agent rank` line) with env and a world in DLRUN_*. None of
+/// them belongs to an outer step, whatever env says.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing,
-                                                        const std::vector<std::string>& argv, const Env& env,
-                                                        int ranks);
+                                                        const std::vector<std::string>& argv,
+                                                        const Env& env, int ranks);
 
 }  // namespace dlrun::agent

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::int64_t kTasksLimit = 1'000'000;
 
-// srun's options that never take the next word (srun(1), 22.05 to 26.05; pyxis). All others do unless they hold a '='.
+// srun's options that never take the next word (srun(1), 22.05 to 26.05; pyxis). All others do
+// unless they hold a '='.
 constexpr std::array kFlags{
     std::string_view("async"),
     std::string_view("bcast"),
@@ -75,7 +76,7 @@ constexpr std::string_view kShortWithOptionalValue = "IKks";  // in the same wor
 
 /// One option of srun's own.
 struct Option {
-  std::string name{};                  ///< without dashes; of a word with several letters the last one
+  std::string name{};  ///< without dashes; of a word with several letters the last one
   std::optional<std::string> value{};  ///< where it has one
   std::size_t words = 1;
 };
@@ -92,7 +93,8 @@ Option option_at(const std::vector<std::string>& argv, std::size_t at) {
   };
   if (word.starts_with("--")) {
     const auto equals = word.find('=');
-    Option option{.name = std::string(word.substr(2, equals == std::string_view::npos ? equals : equals - 2))};
+    Option option{.name = std::string(
+                      word.substr(2, equals == std::string_view::npos ? equals : equals - 2))};
     if (equals != std::string_view::npos) {
       option.value = std::string(word.substr(equals + 1));
       return option;
@@ -141,8 +143,8 @@ std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text) {
       if (!part.ends_with(')')) return std::nullopt;
       times = parse_int(part.substr(bracket + 2, part.size() - bracket - 3));
     }
-    if (!count || !times || *count < 1 || *count > kTasksLimit || *times < 1 || *times > kTasksLimit ||
-        static_cast<std::int64_t>(tasks.size()) + *times > kTasksLimit) {
+    if (!count || !times || *count < 1 || *count > kTasksLimit || *times < 1 ||
+        *times > kTasksLimit || static_cast<std::int64_t>(tasks.size()) + *times > kTasksLimit) {
       return std::nullopt;
     }
     tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
@@ -156,12 +158,14 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
   auto per_node = job.tasks_per_node;
   bool is_words_own = false;
   std::size_t at = 1;
-  for (const std::size_t end = agent_at(argv); at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
+  for (const std::size_t end = agent_at(argv);
+       at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
     if (argv[at] == "--") break;
     const auto option = option_at(argv, at);
     const auto next = std::min(at + option.words, end);
     if (option.name == "ntasks-per-node") {
-      if (const auto count = parse_int(option.value.value_or("")); count && *count > 0 && *count <= kTasksLimit) {
+      if (const auto count = parse_int(option.value.value_or(""));
+          count && *count > 0 && *count <= kTasksLimit) {
         per_node = static_cast<int>(*count);
         is_words_own = true;
       }
@@ -173,9 +177,11 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
   std::size_t tasks = 0;
   for (const auto& node : kept) {
     const auto found = std::find(job.nodes.begin(), job.nodes.end(), node);
-    const bool is_known = !is_words_own && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
-    tasks += static_cast<std::size_t>(is_known ? job.tasks[static_cast<std::size_t>(found - job.nodes.begin())]
-                                               : per_node.value_or(1));
+    const bool is_known =
+        !is_words_own && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
+    tasks += static_cast<std::size_t>(
+        is_known ? job.tasks[static_cast<std::size_t>(found - job.nodes.begin())]
+                 : per_node.value_or(1));
   }
   for (auto& word : {fmt::format("--nodes={}", kept.size()), fmt::format("--ntasks={}", tasks),
                      fmt::format("--nodelist={}", compress_hostlist(kept))}) {

@@ -6,16 +6,21 @@
 
 namespace dlrun::agent {
 
-std::vector<Store::Answer> Store::put(int rank, std::uint64_t id, std::string_view key, std::string_view value) {
+std::vector<Store::Answer> Store::put(int rank, std::uint64_t id, std::string_view key,
+                                      std::string_view value) {
   if (key.empty() || key.size() > kKeyLimitBytes) {
-    return {{rank, id, fail(Errc::kInvalid, "a key of {} bytes; 1 to {} are allowed", key.size(), kKeyLimitBytes)}};
+    return {{rank, id,
+             fail(Errc::kInvalid, "a key of {} bytes; 1 to {} are allowed", key.size(),
+                  kKeyLimitBytes)}};
   }
   if (const auto held = values_.find(key); held != values_.end()) {
     if (held->second == value) return {{rank, id, std::string()}};
-    return {{rank, id, fail(Errc::kRefused, "key '{}' exists already with another value", printable(key))}};
+    return {{rank, id,
+             fail(Errc::kRefused, "key '{}' exists already with another value", printable(key))}};
   }
   if (total_bytes_ + key.size() + value.size() > kTotalLimitBytes) {
-    return {{rank, id, fail(Errc::kRefused, "the store is full: {} bytes are the limit", kTotalLimitBytes)}};
+    return {{rank, id,
+             fail(Errc::kRefused, "the store is full: {} bytes are the limit", kTotalLimitBytes)}};
   }
   total_bytes_ += key.size() + value.size();
   values_.emplace(key, value);
@@ -31,8 +36,8 @@ std::vector<Store::Answer> Store::put(int rank, std::uint64_t id, std::string_vi
   return answers;
 }
 
-std::vector<Store::Answer> Store::get(int rank, std::uint64_t id, std::string_view key, std::chrono::milliseconds wait,
-                                      Clock::time_point now) {
+std::vector<Store::Answer> Store::get(int rank, std::uint64_t id, std::string_view key,
+                                      std::chrono::milliseconds wait, Clock::time_point now) {
   if (const auto held = values_.find(key); held != values_.end()) return {{rank, id, held->second}};
   if (wait <= std::chrono::milliseconds::zero()) {
     return {{rank, id, fail(Errc::kNotFound, "key '{}' does not exist", printable(key))}};
@@ -51,7 +56,8 @@ std::vector<Store::Answer> Store::expire(Clock::time_point now) {
     const auto waiter = by_deadline_.begin();
     const auto& [waiting_rank, id, key, wait] = waiter->second;
     answers.push_back({waiting_rank, id,
-                       fail(Errc::kTimeout, "no rank has put key '{}' within {} ms", printable(key), wait.count())});
+                       fail(Errc::kTimeout, "no rank has put key '{}' within {} ms", printable(key),
+                            wait.count())});
     forget(waiter);
   }
   return answers;
@@ -72,7 +78,8 @@ void Store::drop(int rank) {
 
 void Store::forget(std::multimap<Clock::time_point, Waiter>::iterator waiter) {
   const auto [first, last] = by_key_.equal_range(waiter->second.key);
-  by_key_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == waiter; }));
+  by_key_.erase(
+      std::find_if(first, last, [&](const auto& entry) { return entry.second == waiter; }));
   by_deadline_.erase(waiter);
 }
 

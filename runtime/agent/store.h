@@ -1,5 +1,6 @@
 #pragma once
-// The table of keys and values that the ranks of an attempt share. Lead holds it; one thread; no I/O.
+// The table of keys and values that the ranks of an attempt share. Lead holds it; one thread; no
+// I/O.
 
 #include <chrono>
 #include <cstddef>
@@ -19,7 +20,8 @@ class Store {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The answer to a request: to which rank, which of its requests, and the value or what went wrong.
+  /// The answer to a request: to which rank, which of its requests, and the value or what went
+  /// wrong.
   struct Answer {
     int rank = 0;
     std::uint64_t id = 0;
@@ -27,13 +29,17 @@ class Store {
   };
 
   static constexpr std::size_t kKeyLimitBytes = 1024;
-  static constexpr std::size_t kTotalLimitBytes = 256U << 20U;  // keys and values of a table, and as much again waiting
+  static constexpr std::size_t kTotalLimitBytes =
+      256U << 20U;  // keys and values of a table, and as much again waiting
 
-  /// Values are text (hex on the wire) that this class does not look into. A key that exists keeps its value: putting
-  /// the same again succeeds, another fails with kRefused. Answers those who waited for the key, then the one who put.
-  [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key, std::string_view value);
+  /// Values are text (hex on the wire) that this class does not look into. A key that exists keeps
+  /// its value: putting the same again succeeds, another fails with kRefused. Answers those who
+  /// waited for the key, then the one who put.
+  [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
+                                        std::string_view value);
 
-  /// Answers at once when the key exists or wait is zero; else later, from put(), expire() or never (drop()).
+  /// Answers at once when the key exists or wait is zero; else later, from put(), expire() or never
+  /// (drop()).
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 
@@ -54,7 +60,8 @@ class Store {
 
   std::map<std::string, std::string, std::less<>> values_;
   std::multimap<Clock::time_point, Waiter> by_deadline_;
-  std::multimap<std::string, std::multimap<Clock::time_point, Waiter>::iterator, std::less<>> by_key_;
+  std::multimap<std::string, std::multimap<Clock::time_point, Waiter>::iterator, std::less<>>
+      by_key_;
   std::size_t total_bytes_ = 0;
 
   void forget(std::multimap<Clock::time_point, Waiter>::iterator waiter);

@@ -31,16 +31,23 @@ bool is_hex(const Json& object, std::string_view key) {
 
 }  // namespace
 
-StoreRelay::StoreRelay(EventLoop& loop, std::function<void(const Json&)> to_lead, UniqueFd ours, UniqueFd theirs)
-    : loop_(loop), to_lead_(std::move(to_lead)), ours_(std::move(ours)), theirs_(std::move(theirs)) {}
+StoreRelay::StoreRelay(EventLoop& loop, std::function<void(const Json&)> to_lead, UniqueFd ours,
+                       UniqueFd theirs)
+    : loop_(loop),
+      to_lead_(std::move(to_lead)),
+      ours_(std::move(ours)),
+      theirs_(std::move(theirs)) {}
 
-Result<std::unique_ptr<StoreRelay>> StoreRelay::create(EventLoop& loop, std::function<void(const Json&)> to_lead) {
+Result<std::unique_ptr<StoreRelay>> StoreRelay::create(EventLoop& loop,
+                                                       std::function<void(const Json&)> to_lead) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return fail(Errc::kIo, "socketpair: {}", errno_text(errno));
   }
-  std::unique_ptr<StoreRelay> relay(new StoreRelay(loop, std::move(to_lead), UniqueFd(ends[0]), UniqueFd(ends[1])));
-  relay->watch_ = loop.watch(ends[0], EPOLLIN, [raw = relay.get()](std::uint32_t events) { raw->on_ready(events); });
+  std::unique_ptr<StoreRelay> relay(
+      new StoreRelay(loop, std::move(to_lead), UniqueFd(ends[0]), UniqueFd(ends[1])));
+  relay->watch_ = loop.watch(ends[0], EPOLLIN,
+                             [raw = relay.get()](std::uint32_t events) { raw->on_ready(events); });
   return relay;
 }
 
@@ -103,16 +110,19 @@ void StoreRelay::serve() {
 
 void StoreRelay::handle(std::string_view line) {
   const auto refuse = [&](std::string_view why) { reply({{"ok", false}, {"error", why}}); };
-  if (line.size() > kPayloadLimitBytes - kMessageOverheadBytes) return refuse("the request is too long");
+  if (line.size() > kPayloadLimitBytes - kMessageOverheadBytes)
+    return refuse("the request is too long");
   const auto request = parse_json<Json>(line);
-  if (!request.is_object() || !is_text(request, "op")) return refuse("not an object with a text \"op\"");
+  if (!request.is_object() || !is_text(request, "op"))
+    return refuse("not an object with a text \"op\"");
   const auto op = request["op"].get<std::string>();
   if (op == "progress") {
     Json body = request;
     body.erase("op");
     return to_lead_({{"type", "progress"}, {"body", body}});
   }
-  if (op != "put" && op != "get") return refuse("an unknown \"op\": put, get and progress are known");
+  if (op != "put" && op != "get")
+    return refuse("an unknown \"op\": put, get and progress are known");
   if (!is_text(request, "key")) return refuse("\"key\" is not a text");
   Json message{{"type", op}, {"id", next_id_}, {"key", request["key"]}};
   if (op == "put") {
@@ -128,7 +138,9 @@ void StoreRelay::handle(std::string_view line) {
 
 void StoreRelay::on_reply(const Json& message) {
   const auto id = message.find("id");
-  if (!awaited_ || id == message.end() || !id->is_number_integer() || id->get<std::uint64_t>() != *awaited_) return;
+  if (!awaited_ || id == message.end() || !id->is_number_integer() ||
+      id->get<std::uint64_t>() != *awaited_)
+    return;
   awaited_.reset();
   Json object{{"ok", message.value("ok", false)}};
   for (const char* key : {"value", "error"}) {

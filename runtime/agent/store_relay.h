@@ -1,5 +1,6 @@
 #pragma once
-// The store on the program's descriptor (ENVIRONMENT.md, "The store"): one JSON object a line, passed on to lead.
+// The store on the program's descriptor (ENVIRONMENT.md, "The store"): one JSON object a line,
+// passed on to lead.
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +26,8 @@ class StoreRelay {
   StoreRelay(const StoreRelay&) = delete;
   StoreRelay& operator=(const StoreRelay&) = delete;
 
-  /// The program's end, to be inherited; closed here by release_program_end() once the program has it.
+  /// The program's end, to be inherited; closed here by release_program_end() once the program has
+  /// it.
   [[nodiscard]] int program_end() const { return theirs_.get(); }
   void release_program_end() { theirs_.reset(); }
 
@@ -35,8 +37,8 @@ class StoreRelay {
   void on_reply(const nlohmann::ordered_json& message);
 
  private:
-  StoreRelay(EventLoop& loop, std::function<void(const nlohmann::ordered_json&)> to_lead, UniqueFd ours,
-             UniqueFd theirs);
+  StoreRelay(EventLoop& loop, std::function<void(const nlohmann::ordered_json&)> to_lead,
+             UniqueFd ours, UniqueFd theirs);
   void on_ready(std::uint32_t events);
   /// Takes requests in their order; one that waits for lead's reply holds back the next.
   void serve();

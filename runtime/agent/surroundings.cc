@@ -34,8 +34,8 @@ constexpr std::size_t kEntriesLimit = 10'000;
 std::vector<std::string> names_in(const fs::path& folder, std::string_view suffix) {
   std::vector<std::string> names;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(folder, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.ends_with(suffix)) names.push_back(name.substr(0, name.size() - suffix.size()));
     if (names.size() == kEntriesLimit) break;
@@ -50,7 +50,8 @@ Json packages_of(const fs::path& prefix, bool is_conda) {
   if (is_conda) names = names_in(prefix / "conda-meta", ".json");
   for (const auto& python : names_in(prefix / "lib", "")) {
     if (!python.starts_with("python")) continue;
-    for (const auto& name : names_in(prefix / "lib" / python / "site-packages", ".dist-info")) names.push_back(name);
+    for (const auto& name : names_in(prefix / "lib" / python / "site-packages", ".dist-info"))
+      names.push_back(name);
   }
   return {{"prefix", prefix.string()}, {"packages", names}};
 }
@@ -62,7 +63,8 @@ Json environment_at(const Env& env, const char* variable, bool is_conda) {
 
 /// "slurm-wlm 22.05.8"
 std::optional<std::string> slurm_version() {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("srun --version 2>/dev/null", "re"), ::pclose);
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("srun --version 2>/dev/null", "re"),
+                                                   ::pclose);
   std::array<char, 128> line{};
   if (!pipe || std::fgets(line.data(), line.size(), pipe.get()) == nullptr) return std::nullopt;
   return std::string(trim(line.data()));
@@ -92,8 +94,8 @@ void record(const fs::path& run, int attempt, const Env& env) {
   }
   json["conda"] = environment_at(env, "CONDA_PREFIX", true);
   json["venv"] = environment_at(env, "VIRTUAL_ENV", false);
-  std::ignore =
-      write_file_atomic(run / "surroundings.json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::ignore = write_file_atomic(run / "surroundings.json",
+                                  json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace

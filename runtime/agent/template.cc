@@ -30,7 +30,8 @@ constexpr std::array kFields{
     Field{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
     Field{"world_size", [](const TemplateFields& f) { return std::to_string(f.world.size); }},
     Field{"local_rank", [](const TemplateFields& f) { return std::to_string(f.world.local_rank); }},
-    Field{"local_world_size", [](const TemplateFields& f) { return std::to_string(f.world.local_size); }},
+    Field{"local_world_size",
+          [](const TemplateFields& f) { return std::to_string(f.world.local_size); }},
     Field{"node_rank", [](const TemplateFields& f) { return std::to_string(f.world.node_rank); }},
     Field{"nnodes", [](const TemplateFields& f) { return std::to_string(f.world.nnodes); }},
     Field{"addr", [](const TemplateFields& f) { return f.addr; }},
@@ -41,13 +42,18 @@ constexpr std::array kFields{
             return Endpoint{f.master_addr, static_cast<std::uint16_t>(f.master_port)}.text();
           }},
     Field{"port", [](const TemplateFields& f) { return std::to_string(f.port); }, {.port = true}},
-    Field{"nproc_per_node", [](const TemplateFields& f) { return std::to_string(f.nproc_per_node); }},
+    Field{"nproc_per_node",
+          [](const TemplateFields& f) { return std::to_string(f.nproc_per_node); }},
     Field{"addresses", addresses, {.port = true, .table = true}},
     Field{"role",
-          [](const TemplateFields& f) { return std::string(f.roles.of(f.world.rank, f.world.size).name); },
+          [](const TemplateFields& f) {
+            return std::string(f.roles.of(f.world.rank, f.world.size).name);
+          },
           {.roles = true}},
     Field{"role_index",
-          [](const TemplateFields& f) { return std::to_string(f.roles.of(f.world.rank, f.world.size).index); },
+          [](const TemplateFields& f) {
+            return std::to_string(f.roles.of(f.world.rank, f.world.size).index);
+          },
           {.roles = true}},
     Field{"tf_config",
           [](const TemplateFields& f) { return tf_config(f.roles, f.table, f.world.rank); },
@@ -58,7 +64,8 @@ constexpr std::array kFields{
 };
 
 const Field* find_field(std::string_view name) {
-  const auto found = std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
+  const auto found =
+      std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
   return found == kFields.end() ? nullptr : &*found;
 }
 
@@ -76,8 +83,10 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
     }
     const auto close = text[brace] == '{' ? text.find('}', brace) : std::string_view::npos;
     if (close == std::string_view::npos) {
-      return fail(Errc::kUsage, "'{}' has a brace without its partner at byte {}; a literal brace is written twice",
-                  printable(text), brace + 1);
+      return fail(
+          Errc::kUsage,
+          "'{}' has a brace without its partner at byte {}; a literal brace is written twice",
+          printable(text), brace + 1);
     }
     const auto name = text.substr(brace + 1, close - brace - 1);
     const auto* row = find_field(name);
@@ -85,8 +94,9 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
       std::string all;
       for (const auto& known : kFields) all += fmt::format(" {{{}}}", known.name);
       const auto near = nearest(name, template_fields());
-      return fail(Errc::kUsage, "'{{{}}}' is no field of a template{}; there are{}", printable(name),
-                  near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "", all);
+      return fail(Errc::kUsage, "'{{{}}}' is no field of a template{}; there are{}",
+                  printable(name), near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "",
+                  all);
     }
     field(*row);
     at = close + 1;
@@ -95,9 +105,12 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
 }
 
 bool is_variable_name(std::string_view name) {
-  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
   return !name.empty() && is_letter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
 }  // namespace
@@ -131,7 +144,8 @@ Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
   }
   const auto name = argument.substr(0, equals);
   if (!is_variable_name(name)) {
-    return fail(Errc::kUsage, "--env '{}': '{}' cannot name a variable", printable(argument), printable(name));
+    return fail(Errc::kUsage, "--env '{}': '{}' cannot name a variable", printable(argument),
+                printable(name));
   }
   auto value = Template::parse(argument.substr(equals + 1));
   if (!value) return within(fmt::format("--env {}", name), value.error());

@@ -1,6 +1,6 @@
 #pragma once
-// `rank --env NAME=TEMPLATE` and `rank --word TEMPLATE`: the variables and words that a preset gives a program, with
-// the rank's own numbers filled in.
+// `rank --env NAME=TEMPLATE` and `rank --word TEMPLATE`: the variables and words that a preset
+// gives a program, with the rank's own numbers filled in.
 
 #include <string>
 #include <string_view>
@@ -23,9 +23,10 @@ struct TemplateFields {
   std::string run{};        ///< {run}: the run directory
   int attempt = 0;
   std::string job{};
-  int nproc_per_node = 1;         ///< {nproc_per_node}: what the program itself starts on its node
-  Roles roles{};                  ///< {role}, {role_index}
-  std::vector<Endpoint> table{};  ///< {addresses}, {tf_config}: every rank; filled where a template needs it
+  int nproc_per_node = 1;  ///< {nproc_per_node}: what the program itself starts on its node
+  Roles roles{};           ///< {role}, {role_index}
+  std::vector<Endpoint>
+      table{};  ///< {addresses}, {tf_config}: every rank; filled where a template needs it
 };
 
 /// Text with fields in braces, taken apart and checked.
@@ -36,7 +37,8 @@ class Template {
 
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::string expand(const TemplateFields& fields) const;
-  /// A field of it is this rank's own port, or is made of every rank's: the port must be held before the rank joins.
+  /// A field of it is this rank's own port, or is made of every rank's: the port must be held
+  /// before the rank joins.
   [[nodiscard]] bool needs_port() const { return needs_port_; }
   /// A field of it is made of every rank's address.
   [[nodiscard]] bool needs_table() const { return needs_table_; }
@@ -50,8 +52,8 @@ class Template {
   bool needs_roles_ = false;
 };
 
-/// A NAME=TEMPLATE taken apart and checked. Fails with kUsage: no '=', a NAME that is no variable's name, and what
-/// Template refuses.
+/// A NAME=TEMPLATE taken apart and checked. Fails with kUsage: no '=', a NAME that is no variable's
+/// name, and what Template refuses.
 struct EnvTemplate {
   std::string name;
   Template value;

@@ -8,7 +8,8 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr char kHeadByte = '\x02';  // Control bytes: a search for a mark seldom begins where there is none.
+constexpr char kHeadByte =
+    '\x02';  // Control bytes: a search for a mark seldom begins where there is none.
 constexpr char kTailByte = '\x03';
 constexpr char kLineEnd = '\x1e';
 constexpr char kEscape = '\x10';
@@ -69,14 +70,14 @@ bool is_agent(std::string_view word) {
 
 constexpr std::string_view kOptionsWithoutValue = "EhHjklOqQRsuvVXZ";
 
-/// The value of a word such as "--output=x", "--error", "-o", "-lox"; nothing where it is another option. An empty
-/// value stands in the next word.
+/// The value of a word such as "--output=x", "--error", "-o", "-lox"; nothing where it is another
+/// option. An empty value stands in the next word.
 std::optional<std::string_view> file_of(std::string_view word) {
   if (word.starts_with("--")) {
     const auto equals = std::min(word.find('='), word.size());
     const auto name = word.substr(2, equals - 2);
-    const bool is_file = name.size() >= 2 &&
-                         (std::string_view("output").starts_with(name) || std::string_view("error").starts_with(name));
+    const bool is_file = name.size() >= 2 && (std::string_view("output").starts_with(name) ||
+                                              std::string_view("error").starts_with(name));
     if (!is_file) return std::nullopt;
     return equals == word.size() ? std::string_view() : word.substr(equals + 1);
   }
@@ -91,7 +92,8 @@ std::optional<std::string_view> file_of(std::string_view word) {
 }  // namespace
 
 TextMarks marks_of(const Key& secret) {
-  return {kHeadByte + derived_word(secret, "text head"), derived_word(secret, "text tail") + kTailByte};
+  return {kHeadByte + derived_word(secret, "text head"),
+          derived_word(secret, "text tail") + kTailByte};
 }
 
 std::string TextMarker::mark(std::string_view text) const {
@@ -99,7 +101,8 @@ std::string TextMarker::mark(std::string_view text) const {
   std::string out;
   while (!text.empty()) {
     auto piece = text.substr(0, limit);
-    if (const auto line_end = piece.rfind('\n'); piece.size() < text.size() && line_end != std::string_view::npos)
+    if (const auto line_end = piece.rfind('\n');
+        piece.size() < text.size() && line_end != std::string_view::npos)
       piece = piece.substr(0, line_end + 1);
     auto encoded = encode(piece);
     while (encoded.size() > limit) {  // few programs print control bytes
@@ -225,7 +228,8 @@ bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& 
   for (std::size_t at = 1; at < argv.size() && !is_agent(argv[at]); ++at) {
     const auto file = file_of(argv[at]);
     if (!file) continue;
-    const std::string_view next = at + 1 < argv.size() ? std::string_view(argv[at + 1]) : std::string_view();
+    const std::string_view next =
+        at + 1 < argv.size() ? std::string_view(argv[at + 1]) : std::string_view();
     if (!is_no_file(file->empty() ? next : *file)) return true;
   }
   return false;
@@ -234,8 +238,9 @@ bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& 
 void keep_lines_whole(std::vector<std::string>& argv, Env& env) {
   env.unset("SLURM_UNBUFFEREDIO");
   const auto program = std::find_if(argv.begin(), argv.end(), is_agent);
-  argv.erase(std::remove_if(argv.begin(), program,
-                            [](const std::string& word) { return word == "-u" || word == "--unbuffered"; }),
+  argv.erase(std::remove_if(
+                 argv.begin(), program,
+                 [](const std::string& word) { return word == "-u" || word == "--unbuffered"; }),
              program);
 }
 

@@ -15,7 +15,8 @@ constexpr std::chrono::milliseconds kSampleEvery{2500};
 constexpr std::chrono::seconds kLongestPause{30};
 constexpr int kLeastPause = 200;  // times what a sample takes
 
-/// What this thread has used of a processor: on a busy machine a sample takes long and costs no more.
+/// What this thread has used of a processor: on a busy machine a sample takes long and costs no
+/// more.
 std::chrono::nanoseconds own_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -28,7 +29,8 @@ std::optional<Usage> UsageMeter::sample(pid_t helper, Clock::time_point now) {
   if (now < next_) return std::nullopt;
   const auto begin = own_time();
   const TreeUse use = use_of_descendants(helper);
-  next_ = now + std::clamp<Clock::duration>(kLeastPause * (own_time() - begin), kSampleEvery, kLongestPause);
+  next_ = now + std::clamp<Clock::duration>(kLeastPause * (own_time() - begin), kSampleEvery,
+                                            kLongestPause);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
   const auto since = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
   if (!before || since <= 0 || use.processes == 0) return std::nullopt;

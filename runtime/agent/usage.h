@@ -15,14 +15,14 @@ struct Usage {
   std::uint64_t resident_bytes = 0;
 };
 
-/// Samples the tree below this process. Looking at a node's processes costs what it costs: a sample is taken so seldom
-/// that it takes at most half a percent of one core.
+/// Samples the tree below this process. Looking at a node's processes costs what it costs: a sample
+/// is taken so seldom that it takes at most half a percent of one core.
 class UsageMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A sample when one is due, of all that descends from us but for helper's tree (-1: there is none). The first call
-  /// has nothing to compare with; nor has one where there is no /proc.
+  /// A sample when one is due, of all that descends from us but for helper's tree (-1: there is
+  /// none). The first call has nothing to compare with; nor has one where there is no /proc.
   [[nodiscard]] std::optional<Usage> sample(pid_t helper, Clock::time_point now);
 
  private:

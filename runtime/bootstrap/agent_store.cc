@@ -56,17 +56,19 @@ Result<std::unique_ptr<AgentStore>> AgentStore::open(UniqueFd socket) {
   int type = 0;
   socklen_t length = sizeof type;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) {
-    return fail(
-        Errc::kInvalid,
-        "store: descriptor {} is not a stream socket; it comes from `dlrun-agent rank --trusted` and must be inherited",
-        socket.get());
+    return fail(Errc::kInvalid,
+                "store: descriptor {} is not a stream socket; it comes from `dlrun-agent rank "
+                "--trusted` and must be inherited",
+                socket.get());
   }
-  if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) return fail(Errc::kIo, "store: {}", errno_text(errno));
+  if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0)
+    return fail(Errc::kIo, "store: {}", errno_text(errno));
   return std::unique_ptr<AgentStore>(new AgentStore(std::move(socket)));
 }
 
 Result<> AgentStore::send_line(std::string_view line) {
-  if (!socket_.is_open()) return fail(Errc::kUnavailable, "store: the connection to the agent is closed");
+  if (!socket_.is_open())
+    return fail(Errc::kUnavailable, "store: the connection to the agent is closed");
   while (!line.empty()) {
     const ssize_t sent = ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -98,17 +100,24 @@ Result<std::string> AgentStore::receive_line(milliseconds limit) {
       return fail(Errc::kTimeout, "store: the agent did not answer within {} ms", limit.count());
     }
     pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&readable, 1, static_cast<int>(std::min<milliseconds::rep>(left.count(), 60'000)));
+    const int ready =
+        ::poll(&readable, 1, static_cast<int>(std::min<milliseconds::rep>(left.count(), 60'000)));
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     std::array<char, 16384> chunk;
-    const ssize_t got = ready < 0 ? -1 : ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    const ssize_t got =
+        ready < 0 ? -1 : ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got <= 0 || received_.size() > kLineLimit) {
       const int error = errno;
       socket_.reset();
-      if (got < 0) return fail(Errc::kUnavailable, "store: the agent cannot be reached: {}", errno_text(error));
-      if (got == 0) return fail(Errc::kUnavailable, "store: the agent closed the connection; the attempt is ending");
-      return fail(Errc::kInternal, "store: the agent answered with a line of more than {} bytes", kLineLimit);
+      if (got < 0)
+        return fail(Errc::kUnavailable, "store: the agent cannot be reached: {}",
+                    errno_text(error));
+      if (got == 0)
+        return fail(Errc::kUnavailable,
+                    "store: the agent closed the connection; the attempt is ending");
+      return fail(Errc::kInternal, "store: the agent answered with a line of more than {} bytes",
+                  kLineLimit);
     }
     received_.append(chunk.data(), static_cast<std::size_t>(got));
   }
@@ -116,38 +125,44 @@ Result<std::string> AgentStore::receive_line(milliseconds limit) {
 
 Result<> AgentStore::put(std::string_view key, std::string_view value) {
   if (value.size() > kStoreValueLimit) {
-    return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed", printable(key),
-                value.size(), kStoreValueLimit);
+    return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed",
+                printable(key), value.size(), kStoreValueLimit);
   }
   const nlohmann::json request{{"op", "put"}, {"key", key}, {"value", hex_of(value)}};
   const std::lock_guard lock(mutex_);
-  DLRUN_TRY(send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
+  DLRUN_TRY(
+      send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
   const auto line = receive_line(kAnswerWithin);
   if (!line) return tl::unexpected(line.error());
   const auto reply = parse_reply(*line);
   if (!reply) return tl::unexpected(reply.error());
-  if (!reply->ok) return fail(Errc::kRefused, "store: put '{}': {}", printable(key), printable(reply->error));
+  if (!reply->ok)
+    return fail(Errc::kRefused, "store: put '{}': {}", printable(key), printable(reply->error));
   return {};
 }
 
 Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
   const nlohmann::json request{{"op", "get"}, {"key", key}, {"wait_ms", wait.count()}};
   const std::lock_guard lock(mutex_);
-  DLRUN_TRY(send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
+  DLRUN_TRY(
+      send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
   const auto line = receive_line(wait + kAnswerWithin);
   if (!line) return tl::unexpected(line.error());
   const auto reply = parse_reply(*line);
   if (!reply) return tl::unexpected(reply.error());
-  if (!reply->ok) return fail(Errc::kTimeout, "store: get '{}': {}", printable(key), printable(reply->error));
+  if (!reply->ok)
+    return fail(Errc::kTimeout, "store: get '{}': {}", printable(key), printable(reply->error));
   const auto value = from_hex(reply->value_hex);
-  if (!value) return fail(Errc::kInternal, "store: get '{}': the agent's value is not hex", printable(key));
+  if (!value)
+    return fail(Errc::kInternal, "store: get '{}': the agent's value is not hex", printable(key));
   return std::string(value->begin(), value->end());
 }
 
 Result<> AgentStore::report_progress(std::string_view json_object) {
   auto request = parse_json<nlohmann::json>(json_object, limits_of_trees());
   if (!request.is_object()) {
-    return fail(Errc::kInvalid, "store: progress is not a JSON object: {}", printable(json_object.substr(0, 200)));
+    return fail(Errc::kInvalid, "store: progress is not a JSON object: {}",
+                printable(json_object.substr(0, 200)));
   }
   request["op"] = "progress";
   const std::lock_guard lock(mutex_);

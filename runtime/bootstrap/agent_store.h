@@ -1,6 +1,6 @@
 #pragma once
-// The agent's store, over the descriptor that `dlrun-agent rank --trusted` hands to its program (ENVIRONMENT.md, "The
-// store").
+// The agent's store, over the descriptor that `dlrun-agent rank --trusted` hands to its program
+// (ENVIRONMENT.md, "The store").
 
 #include <mutex>
 #include <string>
@@ -17,7 +17,8 @@ class AgentStore final : public Store {
   [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(UniqueFd socket);
 
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;
-  [[nodiscard]] Result<std::string> get(std::string_view key, std::chrono::milliseconds wait) override;
+  [[nodiscard]] Result<std::string> get(std::string_view key,
+                                        std::chrono::milliseconds wait) override;
   [[nodiscard]] Result<> report_progress(std::string_view json_object) override;
 
  private:

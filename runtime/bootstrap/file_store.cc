@@ -19,8 +19,10 @@ using std::chrono::steady_clock;
 
 Result<std::unique_ptr<FileStore>> FileStore::open(std::filesystem::path folder) {
   if (!folder.is_absolute()) {
-    return fail(Errc::kInvalid, "store: file:{} is not an absolute path; ranks may have different working directories",
-                folder.string());
+    return fail(
+        Errc::kInvalid,
+        "store: file:{} is not an absolute path; ranks may have different working directories",
+        folder.string());
   }
   if (auto made = make_private_directories(folder); !made) return within("store", made.error());
   return std::unique_ptr<FileStore>(new FileStore(std::move(folder)));
@@ -29,21 +31,22 @@ Result<std::unique_ptr<FileStore>> FileStore::open(std::filesystem::path folder)
 Result<std::filesystem::path> FileStore::path_of(std::string_view key) const {
   constexpr std::size_t kNameLimit = 120;  // twice that in hex, and a suffix, within NAME_MAX
   if (key.empty() || key.size() > kNameLimit) {
-    return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed", printable(key), key.size(),
-                kNameLimit);
+    return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed",
+                printable(key), key.size(), kNameLimit);
   }
   return folder_ / to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }
 
 Result<> FileStore::put(std::string_view key, std::string_view value) {
   if (value.size() > kStoreValueLimit) {
-    return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed", printable(key),
-                value.size(), kStoreValueLimit);
+    return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed",
+                printable(key), value.size(), kStoreValueLimit);
   }
   const auto path = path_of(key);
   if (!path) return tl::unexpected(path.error());
   // link(2), not rename(2): it does not replace a value that another rank has put meanwhile.
-  const std::filesystem::path temporary = folder_ / fmt::format(".{}-{}", ::getpid(), random_hex(8));
+  const std::filesystem::path temporary =
+      folder_ / fmt::format(".{}-{}", ::getpid(), random_hex(8));
   DLRUN_TRY(create_file_exclusive(temporary, value));
   const int linked = ::link(temporary.c_str(), path->c_str());
   const int error = errno;
@@ -52,7 +55,8 @@ Result<> FileStore::put(std::string_view key, std::string_view value) {
   if (error != EEXIST) return fail(Errc::kIo, "store: {}: {}", path->string(), errno_text(error));
   const auto old = read_file(*path, kStoreValueLimit);
   if (!old) return tl::unexpected(old.error());
-  if (*old != value) return fail(Errc::kRefused, "store: '{}' holds another value already", printable(key));
+  if (*old != value)
+    return fail(Errc::kRefused, "store: '{}' holds another value already", printable(key));
   return {};
 }
 
@@ -65,8 +69,8 @@ Result<std::string> FileStore::get(std::string_view key, milliseconds wait) {
     if (value || value.error().code != Errc::kNotFound) return value;
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left <= milliseconds::zero()) {
-      return fail(Errc::kTimeout, "store: no rank has put '{}' in {} within {} ms", printable(key), folder_.string(),
-                  wait.count());
+      return fail(Errc::kTimeout, "store: no rank has put '{}' in {} within {} ms", printable(key),
+                  folder_.string(), wait.count());
     }
     std::this_thread::sleep_for(std::min(pause, left));
   }

@@ -6,8 +6,8 @@ namespace dlrun {
 
 Result<> MemoryStore::put(std::string_view key, std::string_view value) {
   if (value.size() > kStoreValueLimit) {
-    return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed", printable(key),
-                value.size(), kStoreValueLimit);
+    return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed",
+                printable(key), value.size(), kStoreValueLimit);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -27,7 +27,9 @@ Result<std::string> MemoryStore::get(std::string_view key, std::chrono::millisec
     at = values_.find(key);
     return at != values_.end();
   });
-  if (!is_there) return fail(Errc::kTimeout, "store: no rank has put '{}' within {} ms", printable(key), wait.count());
+  if (!is_there)
+    return fail(Errc::kTimeout, "store: no rank has put '{}' within {} ms", printable(key),
+                wait.count());
   return at->second;
 }
 

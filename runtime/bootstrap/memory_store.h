@@ -14,7 +14,8 @@ namespace dlrun {
 class MemoryStore final : public Store {
  public:
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;
-  [[nodiscard]] Result<std::string> get(std::string_view key, std::chrono::milliseconds wait) override;
+  [[nodiscard]] Result<std::string> get(std::string_view key,
+                                        std::chrono::milliseconds wait) override;
 
  private:
   std::mutex mutex_;

@@ -1,8 +1,9 @@
 // The module `pmix`: libpmix behind pmix_client.h.
 //
-// No fence is needed: PMIx_Get asks the daemon of the rank that puts (direct modex). One of this node answers when the
-// key comes, another node's at once, with what its rank has put until then: such a get asks again. (Publish and Lookup,
-// which would need no rank, are what Slurm's PMIx plugin does not support.)
+// No fence is needed: PMIx_Get asks the daemon of the rank that puts (direct modex). One of this
+// node answers when the key comes, another node's at once, with what its rank has put until then:
+// such a get asks again. (Publish and Lookup, which would need no rank, are what Slurm's PMIx
+// plugin does not support.)
 
 #include <algorithm>
 #include <condition_variable>
@@ -36,15 +37,17 @@ Result<> checked(pmix_status_t status, const char* call) {
   return fail(Errc::kUnavailable, "{}: {} ({})", call, name_of(status), status);
 }
 
-/// One PMIx_Get_nb. PMIx reads what it was called with until it answers, which may be when nobody waits any more: it
-/// holds a share of the question until then.
+/// One PMIx_Get_nb. PMIx reads what it was called with until it answers, which may be when nobody
+/// waits any more: it holds a share of the question until then.
 class Question {
  public:
   Question(const pmix_proc_t& owner, std::string key, steady_clock::time_point deadline)
       : owner_(owner), key_(std::move(key)), deadline_(deadline) {
     // The daemon's own bound, which is 2 s unless said otherwise, in whole seconds; ours is exact.
-    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline - steady_clock::now()).count();
-    const int seconds = static_cast<int>(std::clamp<std::int64_t>(left, 1, std::numeric_limits<int>::max()));
+    const auto left =
+        std::chrono::ceil<std::chrono::seconds>(deadline - steady_clock::now()).count();
+    const int seconds =
+        static_cast<int>(std::clamp<std::int64_t>(left, 1, std::numeric_limits<int>::max()));
     PMIX_INFO_CONSTRUCT(&timeout_);
     PMIX_INFO_LOAD(&timeout_, PMIX_TIMEOUT, &seconds, PMIX_INT);
   }
@@ -53,8 +56,8 @@ class Question {
   static std::optional<pmix_status_t> ask(const std::shared_ptr<Question>& question) {
     auto share = std::make_unique<std::shared_ptr<Question>>(question);
     Question& self = *question;
-    const pmix_status_t asked =
-        PMIx_Get_nb(&self.owner_, self.key_.c_str(), &self.timeout_, 1, &Question::arrive, share.get());
+    const pmix_status_t asked = PMIx_Get_nb(&self.owner_, self.key_.c_str(), &self.timeout_, 1,
+                                            &Question::arrive, share.get());
     if (asked != PMIX_SUCCESS) return asked;
     (void)share.release();  // arrive() has it
     std::unique_lock lock(self.mutex_);
@@ -68,7 +71,8 @@ class Question {
  private:
   /// PMIx's callback, on its thread; it owns value.
   static void arrive(pmix_status_t status, pmix_value_t* value, void* data) {
-    const std::unique_ptr<std::shared_ptr<Question>> share(static_cast<std::shared_ptr<Question>*>(data));
+    const std::unique_ptr<std::shared_ptr<Question>> share(
+        static_cast<std::shared_ptr<Question>*>(data));
     Question& self = **share;
     {
       const std::lock_guard lock(self.mutex_);
@@ -100,10 +104,12 @@ class LibpmixClient final : public PmixClient {
     pmix_proc_t job;
     PMIX_LOAD_PROCID(&job, self.nspace, PMIX_RANK_WILDCARD);
     pmix_value_t* size = nullptr;
-    DLRUN_TRY(checked(PMIx_Get(&job, PMIX_JOB_SIZE, nullptr, 0, &size), "PMIx_Get of the job's size"));
+    DLRUN_TRY(
+        checked(PMIx_Get(&job, PMIX_JOB_SIZE, nullptr, 0, &size), "PMIx_Get of the job's size"));
     if (size->type == PMIX_UINT32) client->size_ = static_cast<int>(size->data.uint32);
     PMIX_VALUE_RELEASE(size);
-    // Of a rank that has committed nothing another node's daemon says nothing, not even that a key is not there.
+    // Of a rank that has committed nothing another node's daemon says nothing, not even that a key
+    // is not there.
     DLRUN_TRY(client->put("dlrun", "here"));
     return client;
   }
@@ -119,7 +125,8 @@ class LibpmixClient final : public PmixClient {
     pmix_proc_t other;
     PMIX_LOAD_PROCID(&other, self_.nspace, static_cast<pmix_rank_t>(rank));
     pmix_value_t* name = nullptr;
-    DLRUN_TRY(checked(PMIx_Get(&other, PMIX_HOSTNAME, nullptr, 0, &name), "PMIx_Get of a rank's host"));
+    DLRUN_TRY(
+        checked(PMIx_Get(&other, PMIX_HOSTNAME, nullptr, 0, &name), "PMIx_Get of a rank's host"));
     std::string host = name->type == PMIX_STRING ? name->data.string : "";
     PMIX_VALUE_RELEASE(name);
     return host;
@@ -145,10 +152,12 @@ class LibpmixClient final : public PmixClient {
       const auto status = Question::ask(question);
       if (status == PMIX_SUCCESS) return question->take();
       if (status && *status != PMIX_ERR_NOT_FOUND && *status != PMIX_ERR_TIMEOUT) {
-        return fail(Errc::kUnavailable, "PMIx_Get of rank {}: {} ({})", rank, name_of(*status), *status);
+        return fail(Errc::kUnavailable, "PMIx_Get of rank {}: {} ({})", rank, name_of(*status),
+                    *status);
       }
       const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-      if (left <= milliseconds::zero()) return fail(Errc::kTimeout, "not there within {} ms", wait.count());
+      if (left <= milliseconds::zero())
+        return fail(Errc::kTimeout, "not there within {} ms", wait.count());
       std::this_thread::sleep_for(std::min(pause, left));
     }
   }

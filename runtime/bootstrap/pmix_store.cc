@@ -19,17 +19,21 @@ constexpr std::size_t kKeyLimit = 240;  // twice that in hex, and a prefix, with
 
 /// Any bytes as a C string that is none of PMIx's own keys.
 std::string pmix_key(std::string_view key) {
-  return "dlrun." + to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
+  return "dlrun." +
+         to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }
 
-/// The IP from which this node reaches host. Nothing is sent: a datagram socket that is connected has a route.
+/// The IP from which this node reaches host. Nothing is sent: a datagram socket that is connected
+/// has a route.
 Result<std::string> address_towards(const std::string& host) {
   constexpr const char* kAnyPort = "9";
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), kAnyPort, &hints, &found);
-  if (error != 0) return fail(Errc::kUnavailable, "the node {} is not known by name: {}", host, ::gai_strerror(error));
+  if (error != 0)
+    return fail(Errc::kUnavailable, "the node {} is not known by name: {}", host,
+                ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     const UniqueFd socket(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
@@ -38,8 +42,8 @@ Result<std::string> address_towards(const std::string& host) {
     std::array<char, NI_MAXHOST> text{};
     if (socket.is_open() && ::connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
         ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0,
-                      NI_NUMERICHOST) == 0) {
+        ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, text.data(), text.size(),
+                      nullptr, 0, NI_NUMERICHOST) == 0) {
       const std::string_view address(text.data());
       if (!address.starts_with("127.") && address != "::1") return std::string(address);
     }
@@ -54,9 +58,10 @@ Result<const PmixModule*> load_pmix() {
   if (!object) return within("store over PMIx", object.error());
   const auto* const module = static_cast<const PmixModule*>(*object);
   if (std::string_view(module->interface) != DLRUN_PMIX_INTERFACE) {
-    return fail(Errc::kUnavailable,
-                "the module pmix was built for dlrun {}, this program for {}; install both from one build",
-                module->interface, DLRUN_PMIX_INTERFACE);
+    return fail(
+        Errc::kUnavailable,
+        "the module pmix was built for dlrun {}, this program for {}; install both from one build",
+        module->interface, DLRUN_PMIX_INTERFACE);
   }
   return module;
 }
@@ -67,24 +72,26 @@ Result<std::unique_ptr<PmixStore>> PmixStore::open(const World& world) {
   auto client = (*module)->connect();
   if (!client) return within("store over PMIx", client.error());
   if ((*client)->rank() != world.rank || (*client)->size() != world.size) {
-    return fail(Errc::kInvalid, "store over PMIx: the launcher says rank {} of {}, expected rank {} of {} ({})",
-                (*client)->rank(), (*client)->size(), world.rank, world.size, to_string(world.source));
+    return fail(Errc::kInvalid,
+                "store over PMIx: the launcher says rank {} of {}, expected rank {} of {} ({})",
+                (*client)->rank(), (*client)->size(), world.rank, world.size,
+                to_string(world.source));
   }
   return std::make_unique<PmixStore>(std::move(*client));
 }
 
 Result<int> PmixStore::owner_of(std::string_view key) const {
   if (key.empty() || key.size() > kKeyLimit) {
-    return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed", printable(key), key.size(),
-                kKeyLimit);
+    return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed",
+                printable(key), key.size(), kKeyLimit);
   }
   const auto end = key.find_last_not_of("0123456789");
   const auto digits = key.substr(end == std::string_view::npos ? 0 : end + 1);
   if (digits.empty()) return 0;
   const auto rank = parse_int(digits);
   if (!rank || *rank >= client_->size()) {
-    return fail(Errc::kInvalid, "store: the key '{}' ends in no rank of the {} that there are", printable(key),
-                client_->size());
+    return fail(Errc::kInvalid, "store: the key '{}' ends in no rank of the {} that there are",
+                printable(key), client_->size());
   }
   return static_cast<int>(*rank);
 }
@@ -93,8 +100,8 @@ Result<> PmixStore::put(std::string_view key, std::string_view value) {
   const auto owner = owner_of(key);
   if (!owner) return tl::unexpected(owner.error());
   if (*owner != client_->rank()) {
-    return fail(Errc::kInvalid, "store: over PMIx the key '{}' is rank {}'s to put, not rank {}'s", printable(key),
-                *owner, client_->rank());
+    return fail(Errc::kInvalid, "store: over PMIx the key '{}' is rank {}'s to put, not rank {}'s",
+                printable(key), *owner, client_->rank());
   }
   DLRUN_TRY(own_.put(key, value));
   if (auto put = client_->put(pmix_key(key), value); !put) {
@@ -106,10 +113,12 @@ Result<> PmixStore::put(std::string_view key, std::string_view value) {
 Result<std::string> PmixStore::get(std::string_view key, std::chrono::milliseconds wait) {
   const auto owner = owner_of(key);
   if (!owner) return tl::unexpected(owner.error());
-  auto value = *owner == client_->rank() ? own_.get(key, wait) : client_->get(*owner, pmix_key(key), wait);
+  auto value =
+      *owner == client_->rank() ? own_.get(key, wait) : client_->get(*owner, pmix_key(key), wait);
   if (value) return value;
   if (value.error().code == Errc::kTimeout) {
-    return fail(Errc::kTimeout, "store: rank {} has not put '{}' within {} ms", *owner, printable(key), wait.count());
+    return fail(Errc::kTimeout, "store: rank {} has not put '{}' within {} ms", *owner,
+                printable(key), wait.count());
   }
   return fail(value.error().code, "store: get '{}': {}", printable(key), value.error().message);
 }
@@ -123,8 +132,9 @@ Result<std::string> PmixStore::own_address() {
     if (*host == *own) continue;
     auto address = address_towards(*host);
     if (!address) {
-      return fail(address.error().code, "address of rank {} for other nodes: {}; DLRUN_ADDR may say it",
-                  client_->rank(), address.error().message);
+      return fail(address.error().code,
+                  "address of rank {} for other nodes: {}; DLRUN_ADDR may say it", client_->rank(),
+                  address.error().message);
     }
     return address;
   }

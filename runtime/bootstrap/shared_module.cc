@@ -11,20 +11,25 @@ namespace dlrun {
 Result<const void*> load_module_object(std::string_view name, const char* object) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return fail(Errc::kUnavailable, "cannot read /proc/self/exe: {}; is /proc mounted?", error.message());
+  if (error)
+    return fail(Errc::kUnavailable, "cannot read /proc/self/exe: {}; is /proc mounted?",
+                error.message());
   // Beside the program where both were staged for a run, else where they are installed.
   const std::string file = fmt::format("dlrun-{}.so", name);
   auto path = program.parent_path() / file;
-  if (!std::filesystem::exists(path, error)) path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
+  if (!std::filesystem::exists(path, error))
+    path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
   const auto installed = path;
-  // A program that was built with the installed library lies anywhere; it is linked with a path to the modules.
+  // A program that was built with the installed library lies anywhere; it is linked with a path to
+  // the modules.
   if (!std::filesystem::exists(path, error)) path = file;
-  // RTLD_GLOBAL: plug-ins that Open MPI and libfabric load look up symbols of the libraries that a module brings.
+  // RTLD_GLOBAL: plug-ins that Open MPI and libfabric load look up symbols of the libraries that a
+  // module brings.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* const why = handle == nullptr ? ::dlerror() : "";
   if (handle == nullptr && path == file && std::string_view(why).starts_with(file)) {
-    return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist", name,
-                installed.string());
+    return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist",
+                name, installed.string());
   }
   if (handle == nullptr) return fail(Errc::kUnavailable, "{} cannot be loaded: {}", name, why);
   const void* const address = ::dlsym(handle, object);

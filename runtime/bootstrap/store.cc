@@ -21,7 +21,8 @@ Result<std::unique_ptr<Store>> open_store(std::string_view where) {
   if (where.starts_with("fd:")) {
     const auto fd = parse_int(where.substr(3));
     if (!fd || *fd < 0 || *fd > 1'000'000 || ::fcntl(static_cast<int>(*fd), F_GETFD) < 0) {
-      return fail(Errc::kInvalid, "DLRUN_STORE is '{}', but no such descriptor is open in this process",
+      return fail(Errc::kInvalid,
+                  "DLRUN_STORE is '{}', but no such descriptor is open in this process",
                   printable(where));
     }
     return AgentStore::open(UniqueFd(static_cast<int>(*fd)));

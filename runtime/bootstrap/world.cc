@@ -17,8 +17,8 @@ Result<int> number(const Env& env, std::string_view name, int least) {
   if (!text) return fail(Errc::kInvalid, "{} is not set, but the variables beside it are", name);
   const auto value = parse_int(*text);
   if (!value || *value < least || *value > kMaxRanks) {
-    return fail(Errc::kInvalid, "{}='{}' is not a whole number from {} to {}", name, printable(*text), least,
-                kMaxRanks);
+    return fail(Errc::kInvalid, "{}='{}' is not a whole number from {} to {}", name,
+                printable(*text), least, kMaxRanks);
   }
   return static_cast<int>(*value);
 }
@@ -36,10 +36,13 @@ Result<int> tasks_on_node(std::string_view name, std::string_view text, int node
     const auto tasks = parse_int(group.substr(0, open));
     std::optional<std::int64_t> repeats = 1;
     if (open != std::string_view::npos) {
-      repeats = group.ends_with(')') ? parse_int(group.substr(open + 2, group.size() - open - 3)) : std::nullopt;
+      repeats = group.ends_with(')') ? parse_int(group.substr(open + 2, group.size() - open - 3))
+                                     : std::nullopt;
     }
-    if (!tasks || *tasks < 0 || *tasks > kMaxRanks || !repeats || *repeats < 1 || *repeats > kMaxRanks) {
-      return fail(Errc::kInvalid, "{}='{}' is not of Slurm's form 'TASKS[(xNODES)],...'", name, printable(text));
+    if (!tasks || *tasks < 0 || *tasks > kMaxRanks || !repeats || *repeats < 1 ||
+        *repeats > kMaxRanks) {
+      return fail(Errc::kInvalid, "{}='{}' is not of Slurm's form 'TASKS[(xNODES)],...'", name,
+                  printable(text));
     }
     before += *repeats;
     if (node < before) return static_cast<int>(*tasks);
@@ -51,18 +54,20 @@ Result<int> tasks_on_node(std::string_view name, std::string_view text, int node
 Result<World> checked(const World& world) {
   const auto source = to_string(world.source);
   if (world.rank >= world.size) {
-    return fail(Errc::kInvalid, "{}: rank {} is not below the world size {}", source, world.rank, world.size);
-  }
-  if (world.local_rank >= world.local_size) {
-    return fail(Errc::kInvalid, "{}: local rank {} is not below the {} ranks of this node", source, world.local_rank,
-                world.local_size);
-  }
-  if (world.local_size > world.size) {
-    return fail(Errc::kInvalid, "{}: {} ranks on this node, but only {} in the world", source, world.local_size,
+    return fail(Errc::kInvalid, "{}: rank {} is not below the world size {}", source, world.rank,
                 world.size);
   }
+  if (world.local_rank >= world.local_size) {
+    return fail(Errc::kInvalid, "{}: local rank {} is not below the {} ranks of this node", source,
+                world.local_rank, world.local_size);
+  }
+  if (world.local_size > world.size) {
+    return fail(Errc::kInvalid, "{}: {} ranks on this node, but only {} in the world", source,
+                world.local_size, world.size);
+  }
   if (world.node_rank >= world.nnodes) {
-    return fail(Errc::kInvalid, "{}: node rank {} is not below the {} nodes", source, world.node_rank, world.nnodes);
+    return fail(Errc::kInvalid, "{}: node rank {} is not below the {} nodes", source,
+                world.node_rank, world.nnodes);
   }
   return world;
 }
@@ -88,10 +93,13 @@ Result<World> of_dlrun(const Env& env) {
 Result<World> of_slurm(const Env& env) {
   World world{.source = WorldSource::kSlurm};
   DLRUN_ASSIGN(world.rank, number(env, "SLURM_PROCID", 0));
-  DLRUN_ASSIGN(world.size, number(env, env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", 1));
+  DLRUN_ASSIGN(
+      world.size,
+      number(env, env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", 1));
   DLRUN_ASSIGN(world.local_rank, number(env, "SLURM_LOCALID", 0));
   DLRUN_ASSIGN(world.node_rank, number(env, "SLURM_NODEID", 0));
-  const std::string_view nodes = env.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+  const std::string_view nodes =
+      env.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
   DLRUN_ASSIGN(world.nnodes, number_or(env, nodes, 1, 1));
   const std::string_view tasks =
       env.has("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
@@ -111,7 +119,8 @@ Result<World> of_open_mpi(const Env& env) {
   DLRUN_ASSIGN(world.size, number(env, "OMPI_COMM_WORLD_SIZE", 1));
   DLRUN_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
   DLRUN_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
-  // Open MPI numbers no nodes. Ranks spread evenly in blocks are the rule, and all that can be told from one rank.
+  // Open MPI numbers no nodes. Ranks spread evenly in blocks are the rule, and all that can be told
+  // from one rank.
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   return checked(world);
@@ -128,7 +137,8 @@ Result<World> of_pmi(const Env& env) {
   return checked(world);
 }
 
-/// From Slurm 26.05 on a batch script has a SLURM_STEP_ID, too: -5. Negative ids, also as unsigned ones, are no steps.
+/// From Slurm 26.05 on a batch script has a SLURM_STEP_ID, too: -5. Negative ids, also as unsigned
+/// ones, are no steps.
 bool is_in_a_step(const Env& env) {
   constexpr std::int64_t kFirstSpecialId = 0xffff'0000;
   if (!env.has("SLURM_STEP_ID")) return env.has("SLURM_STEP_NUM_TASKS");

@@ -29,13 +29,13 @@ struct World {
   friend bool operator==(const World&, const World&) = default;
 };
 
-/// Who reads. A program takes DLRUN_* first: its rank agent set them. A rank agent under srun takes SLURM_* first: its
-/// DLRUN_RANK could only be inherited from an outer job.
+/// Who reads. A program takes DLRUN_* first: its rank agent set them. A rank agent under srun takes
+/// SLURM_* first: its DLRUN_RANK could only be inherited from an outer job.
 enum class WorldReader { kProgram, kRankAgent };
 
-/// Fails with kInvalid when the variables of the first source that is present are incomplete or contradict each other;
-/// the message names the variable and its value. A batch script is no task of a step (SLURM_PROCID is 0 there too, and
-/// SLURM_NTASKS the whole job's): it is a world of one.
+/// Fails with kInvalid when the variables of the first source that is present are incomplete or
+/// contradict each other; the message names the variable and its value. A batch script is no task
+/// of a step (SLURM_PROCID is 0 there too, and SLURM_NTASKS the whole job's): it is a world of one.
 [[nodiscard]] Result<World> read_world(const Env& env, WorldReader reader);
 
 /// "SLURM_*", for messages.

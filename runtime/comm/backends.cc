@@ -43,8 +43,8 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
   here.processors = usable_processors();
   auto connected = connect_function(here);
   if (!connected) {
-    return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name, options.world.rank,
-                options.world.size, connected.error().message);
+    return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name,
+                options.world.rank, options.world.size, connected.error().message);
   }
   return make_guarded(std::move(*connected), options.checked_calls);
 }
@@ -64,7 +64,8 @@ Result<std::string_view> choose(const CommunicatorOptions& options) {
   }
   if (options.store != nullptr) return "gloo";
   return fail(Errc::kUnavailable,
-              "no way to reach the other {} ranks: neither an MPI launcher (srun --mpi=pmix, mpirun) nor dlrun-agent "
+              "no way to reach the other {} ranks: neither an MPI launcher (srun --mpi=pmix, "
+              "mpirun) nor dlrun-agent "
               "started this process, "
               "and DLRUN_STORE is not set",
               options.world.size - 1);
@@ -72,9 +73,12 @@ Result<std::string_view> choose(const CommunicatorOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend, const CommunicatorOptions& options) {
-  if (options.world.size < 1 || options.world.rank < 0 || options.world.rank >= options.world.size) {
-    return fail(Errc::kInvalid, "rank {} of a world of {} does not exist", options.world.rank, options.world.size);
+Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend,
+                                                        const CommunicatorOptions& options) {
+  if (options.world.size < 1 || options.world.rank < 0 ||
+      options.world.rank >= options.world.size) {
+    return fail(Errc::kInvalid, "rank {} of a world of {} does not exist", options.world.rank,
+                options.world.size);
   }
   if (backend == "auto") {
     const auto chosen = choose(options);
@@ -85,16 +89,19 @@ Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend
     if (row.name == backend) return connect(row, options);
   }
   const auto near = nearest(backend, kNames);
-  return fail(
-      Errc::kUsage, "no collective backend is called '{}'; {}", printable(backend),
-      near ? fmt::format("did you mean '{}'?", *near) : std::string("there are auto, single, shm, mpi, gloo and nccl"));
+  return fail(Errc::kUsage, "no collective backend is called '{}'; {}", printable(backend),
+              near ? fmt::format("did you mean '{}'?", *near)
+                   : std::string("there are auto, single, shm, mpi, gloo and nccl"));
 }
 
-Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const World& world, const Env& env) {
-  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty()) return open_store(*where);
+Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const World& world,
+                                              const Env& env) {
+  if (const auto where = env.get("DLRUN_STORE"); where && !where->empty())
+    return open_store(*where);
   const bool is_auto = backend == "auto";
   if (backend == "single" || backend == "mpi" || !has_pmix(env)) return nullptr;
-  if (is_auto && (world.size == 1 || (!is_one_node(world) && load_comm_backend("mpi")))) return nullptr;
+  if (is_auto && (world.size == 1 || (!is_one_node(world) && load_comm_backend("mpi"))))
+    return nullptr;
   if (is_auto && !load_pmix()) return nullptr;
   auto store = PmixStore::open(world);
   if (!store) return tl::unexpected(std::move(store.error()));

@@ -23,7 +23,8 @@ Result<> CollectiveWatch::settled(std::chrono::milliseconds limit) {
       look_locked();
       DLRUN_TRY(state());
       if (!is_busy_) return {};
-      if (Clock::now() > until) abort_locked("collectives did not end in time; a rank is lost or stuck");
+      if (Clock::now() > until)
+        abort_locked("collectives did not end in time; a rank is lost or stuck");
     }
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
@@ -52,7 +53,8 @@ void CollectiveWatch::look_locked() {
 }
 
 void CollectiveWatch::abort_locked(std::string_view reason) {
-  // The mark comes first: whoever sees a collective end by the abort must not take it for one that has ended well.
+  // The mark comes first: whoever sees a collective end by the abort must not take it for one that
+  // has ended well.
   if (std::exchange(is_aborted_, true)) return;
   reason_ = reason;
   device_.cut_off();

@@ -1,9 +1,9 @@
 #pragma once
 // Whether collectives that run on a device by themselves can still be trusted.
 //
-// On a device a collective ends after the call that started it, and one that is cut off ends, too: what waits for it
-// goes on with partial sums, and nothing fails by itself. The watch knows what was started, cuts off what takes too
-// long, and from then on says so to everybody who asks.
+// On a device a collective ends after the call that started it, and one that is cut off ends, too:
+// what waits for it goes on with partial sums, and nothing fails by itself. The watch knows what
+// was started, cuts off what takes too long, and from then on says so to everybody who asks.
 
 #include <chrono>
 #include <mutex>
@@ -32,7 +32,8 @@ class CollectiveWatch {
   using Clock = std::chrono::steady_clock;
 
   /// device outlives this. timeout: of one collective, from its start.
-  CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout) : device_(device), timeout_(timeout) {}
+  CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout)
+      : device_(device), timeout_(timeout) {}
 
   /// Runs function, which starts a collective, unless an earlier one has failed.
   template <typename Function>
@@ -45,14 +46,16 @@ class CollectiveWatch {
     return {};
   }
 
-  /// Cuts the collectives off where one has failed or takes longer than timeout. To be called now and then.
+  /// Cuts the collectives off where one has failed or takes longer than timeout. To be called now
+  /// and then.
   void look();
 
-  /// Fails with kPeer, and the first reason, once the collectives were cut off. Does not look at the device.
+  /// Fails with kPeer, and the first reason, once the collectives were cut off. Does not look at
+  /// the device.
   [[nodiscard]] Result<> healthy();
 
-  /// Returns when all that was started has ended as it should. Fails with kPeer otherwise; what has not ended within
-  /// limit, or the timeout of a collective, is cut off.
+  /// Returns when all that was started has ended as it should. Fails with kPeer otherwise; what has
+  /// not ended within limit, or the timeout of a collective, is cut off.
   [[nodiscard]] Result<> settled(std::chrono::milliseconds limit);
 
   /// Cuts the collectives off.

@@ -1,8 +1,9 @@
 // Collectives over Gloo's TCP transport, a full mesh whose addresses travel through the store.
 //
-// Blocking calls run on the caller's thread; requests run one after another on a thread of this communicator, so that
-// they go on while the caller computes. Each call has a tag of its own, counted alike on every rank: calls of both
-// threads cannot be taken for one another. Gloo reports errors by exceptions; none leaves this file.
+// Blocking calls run on the caller's thread; requests run one after another on a thread of this
+// communicator, so that they go on while the caller computes. Each call has a tag of its own,
+// counted alike on every rank: calls of both threads cannot be taken for one another. Gloo reports
+// errors by exceptions; none leaves this file.
 
 #include <signal.h>
 
@@ -62,7 +63,8 @@ class StoreOfGloo final : public gloo::rendezvous::Store {
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     for (const std::string& key : keys) {
-      if (auto value = store_.get(prefix_ + key, timeout); !value) give_up(std::move(value.error()));
+      if (auto value = store_.get(prefix_ + key, timeout); !value)
+        give_up(std::move(value.error()));
     }
   }
 
@@ -80,9 +82,10 @@ class StoreOfGloo final : public gloo::rendezvous::Store {
   std::optional<Error> error_;
 };
 
-/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process by SIGPIPE. The signal goes
-/// to the writing thread, so it is blocked there, and taken back if it came; threads started meanwhile (Gloo's own)
-/// have it blocked for good. The program's disposition stays as it is.
+/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process by
+/// SIGPIPE. The signal goes to the writing thread, so it is blocked there, and taken back if it
+/// came; threads started meanwhile (Gloo's own) have it blocked for good. The program's disposition
+/// stays as it is.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {
@@ -104,10 +107,12 @@ class SigpipeBlocked {
   sigset_t before_{};
 };
 
-/// "[gloo/transport/tcp/pair.cc:589] Connection closed by peer [10.0.0.2]:4711" without the source's place.
+/// "[gloo/transport/tcp/pair.cc:589] Connection closed by peer [10.0.0.2]:4711" without the
+/// source's place.
 std::string_view without_place(std::string_view message) {
   if (message.starts_with('[')) {
-    if (const auto end = message.find("] "); end != std::string_view::npos) message.remove_prefix(end + 2);
+    if (const auto end = message.find("] "); end != std::string_view::npos)
+      message.remove_prefix(end + 2);
   }
   return message;
 }
@@ -127,7 +132,8 @@ class GlooCommunicator final : public Communicator {
       thread_.join();
     }
     if (!is_abandoned_) {
-      // Closing a socket with unread bytes discards what it still had to send: leave when all are here.
+      // Closing a socket with unread bytes discards what it still had to send: leave when all are
+      // here.
       timeout_ = std::min(timeout_, kLeaveWithin);
       (void)barrier();
     }
@@ -150,7 +156,9 @@ class GlooCommunicator final : public Communicator {
     return {};
   }
 
-  Result<> all_reduce(Buffer data, ReduceOp op) override { return all_reduce_tagged(data, op, next_tag_++); }
+  Result<> all_reduce(Buffer data, ReduceOp op) override {
+    return all_reduce_tagged(data, op, next_tag_++);
+  }
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
     auto job = std::make_shared<Job>(Job{.data = data, .op = op, .tag = next_tag_++});
@@ -175,7 +183,8 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    auto* const own_part = static_cast<std::byte*>(all.data) + static_cast<std::size_t>(rank()) * mine.size_bytes();
+    auto* const own_part =
+        static_cast<std::byte*>(all.data) + static_cast<std::size_t>(rank()) * mine.size_bytes();
     if (mine.data != own_part) std::memcpy(own_part, mine.data, mine.size_bytes());
     return guarded([&] {
       gloo::AllgatherOptions options(context_);
@@ -215,7 +224,8 @@ class GlooCommunicator final : public Communicator {
 
   class Pending final : public Request::State {
    public:
-    Pending(GlooCommunicator& owner, std::shared_ptr<Job> job) : owner_(owner), job_(std::move(job)) {}
+    Pending(GlooCommunicator& owner, std::shared_ptr<Job> job)
+        : owner_(owner), job_(std::move(job)) {}
     Result<> finish() override {
       std::unique_lock lock(owner_.mutex_);
       owner_.finished_.wait(lock, [&] { return job_->result.has_value(); });
@@ -263,7 +273,8 @@ class GlooCommunicator final : public Communicator {
 
   /// Size - 1 steps around the ring; part p starts at rank p + 1 and ends, complete, at rank p.
   template <typename T>
-  void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op, std::uint64_t slot) {
+  void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op,
+                           std::uint64_t slot) {
     const int n = size();
     const auto part = [&](int index) {
       return all.subspan(static_cast<std::size_t>((index + 2 * n) % n) * mine.size(), mine.size());
@@ -293,14 +304,15 @@ class GlooCommunicator final : public Communicator {
       return {};
     } catch (const std::exception& caught) {
       const std::string_view message = without_place(caught.what());
-      const bool is_timeout =
-          message.find("imed out") != std::string_view::npos || message.find("imeout") != std::string_view::npos;
+      const bool is_timeout = message.find("imed out") != std::string_view::npos ||
+                              message.find("imeout") != std::string_view::npos;
       return fail(is_timeout ? Errc::kTimeout : Errc::kPeer, "{}{}", message,
                   is_timeout ? std::string() : lost_peers());
     }
   }
 
-  /// Gloo's messages name an address; which ranks are gone is found by offering each a byte that nobody takes.
+  /// Gloo's messages name an address; which ranks are gone is found by offering each a byte that
+  /// nobody takes.
   std::string lost_peers() {
     std::string lost;
     for (int peer = 0; peer < size(); ++peer) {
@@ -330,10 +342,11 @@ class GlooCommunicator final : public Communicator {
 
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
   if (options.store == nullptr) {
-    return fail(
-        Errc::kUnavailable,
-        "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the program through dlrun-agent "
-        "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder that all ranks see");
+    return fail(Errc::kUnavailable,
+                "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the "
+                "program through dlrun-agent "
+                "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder "
+                "that all ranks see");
   }
   const Result<std::string> address =
       options.address.empty() ? options.store->own_address() : Result<std::string>(options.address);
@@ -344,7 +357,8 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
     gloo::transport::tcp::attr attributes;
     attributes.hostname = address->empty() ? "127.0.0.1" : *address;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    auto context = std::make_shared<gloo::rendezvous::Context>(options.world.rank, options.world.size);
+    auto context =
+        std::make_shared<gloo::rendezvous::Context>(options.world.rank, options.world.size);
     context->setTimeout(options.timeout);
     context->connectFullMesh(store, device);
     return std::make_unique<GlooCommunicator>(std::move(context), options.timeout);

@@ -29,19 +29,20 @@ struct Call {
   int root = 0;
 
   [[nodiscard]] std::array<std::uint64_t, kWords> words() const {
-    return {static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(op), static_cast<std::uint64_t>(type),
-            count, static_cast<std::uint64_t>(root)};
+    return {static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(op),
+            static_cast<std::uint64_t>(type), count, static_cast<std::uint64_t>(root)};
   }
   [[nodiscard]] static Call of_words(const std::uint64_t* words) {
-    return {static_cast<Operation>(words[0]), static_cast<ReduceOp>(words[1]), static_cast<DataType>(words[2]),
-            words[3], static_cast<int>(words[4])};
+    return {static_cast<Operation>(words[0]), static_cast<ReduceOp>(words[1]),
+            static_cast<DataType>(words[2]), words[3], static_cast<int>(words[4])};
   }
 
   /// FNV-1a over the words.
   [[nodiscard]] std::uint64_t fingerprint() const {
     std::uint64_t hash = 0xcbf29ce484222325U;
     for (std::uint64_t word : words()) {
-      for (int byte = 0; byte < 8; ++byte, word >>= 8U) hash = (hash ^ (word & 0xffU)) * 0x100000001b3U;
+      for (int byte = 0; byte < 8; ++byte, word >>= 8U)
+        hash = (hash ^ (word & 0xffU)) * 0x100000001b3U;
     }
     return hash;
   }
@@ -57,7 +58,8 @@ struct Call {
       case Operation::kAllGather:
         return fmt::format("all_gather({} x {} of each rank)", to_string(type), count);
       case Operation::kReduceScatter:
-        return fmt::format("reduce_scatter({}, {} x {} to each rank)", to_string(op), to_string(type), count);
+        return fmt::format("reduce_scatter({}, {} x {} to each rank)", to_string(op),
+                           to_string(type), count);
       case Operation::kBarrier:
         return "barrier()";
       case Operation::kShare:
@@ -90,27 +92,33 @@ class GuardedCommunicator final : public Communicator {
   void set_compute_stream(void* stream) override { backend_->set_compute_stream(stream); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
-    const Call call{.operation = Operation::kAllReduce, .op = op, .type = data.type, .count = data.count};
+    const Call call{
+        .operation = Operation::kAllReduce, .op = op, .type = data.type, .count = data.count};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (data.count == 0) return {};
     return finish(call, calls_, backend_->all_reduce(data, op));
   }
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    const Call call{.operation = Operation::kStartAllReduce, .op = op, .type = data.type, .count = data.count};
+    const Call call{
+        .operation = Operation::kStartAllReduce, .op = op, .type = data.type, .count = data.count};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
     if (data.count == 0) return Request();
     auto request = backend_->start_all_reduce(data, op);
-    if (!request) return tl::unexpected(finish(call, calls_, tl::unexpected(std::move(request.error()))).error());
+    if (!request)
+      return tl::unexpected(
+          finish(call, calls_, tl::unexpected(std::move(request.error()))).error());
     if (!request->is_pending()) return request;
     return Request(std::make_unique<Described>(*this, call, calls_, std::move(*request)));
   }
 
   Result<> broadcast(Buffer data, int root) override {
-    const Call call{.operation = Operation::kBroadcast, .type = data.type, .count = data.count, .root = root};
+    const Call call{
+        .operation = Operation::kBroadcast, .type = data.type, .count = data.count, .root = root};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (root < 0 || root >= size()) {
-      return finish(call, calls_, fail(Errc::kShape, "root {} is not a rank of a world of {}", root, size()));
+      return finish(call, calls_,
+                    fail(Errc::kShape, "root {} is not a rank of a world of {}", root, size()));
     }
     if (data.count == 0) return {};
     return finish(call, calls_, backend_->broadcast(data, root));
@@ -125,7 +133,8 @@ class GuardedCommunicator final : public Communicator {
   }
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
-    const Call call{.operation = Operation::kReduceScatter, .op = op, .type = mine.type, .count = mine.count};
+    const Call call{
+        .operation = Operation::kReduceScatter, .op = op, .type = mine.type, .count = mine.count};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
     if (mine.count == 0) return {};
@@ -135,7 +144,8 @@ class GuardedCommunicator final : public Communicator {
   Result<> settled() override {
     if (!failed_) return failed_;
     if (auto settled = backend_->settled(); !settled)
-      failed_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(), settled.error().message);
+      failed_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(),
+                     settled.error().message);
     return failed_;
   }
 
@@ -149,7 +159,9 @@ class GuardedCommunicator final : public Communicator {
     const Call call{.operation = Operation::kShare, .count = bytes};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
     auto memory = backend_->share(bytes);
-    if (!memory) return tl::unexpected(finish(call, calls_, tl::unexpected(std::move(memory.error()))).error());
+    if (!memory)
+      return tl::unexpected(
+          finish(call, calls_, tl::unexpected(std::move(memory.error()))).error());
     return memory;
   }
 
@@ -171,16 +183,18 @@ class GuardedCommunicator final : public Communicator {
   [[nodiscard]] Result<> parts_fit(const ConstBuffer& part, const ConstBuffer& all) const {
     const auto parts = static_cast<std::size_t>(size());
     if (part.type != all.type) {
-      return fail(Errc::kShape, "one buffer holds {}, the other {}", to_string(part.type), to_string(all.type));
+      return fail(Errc::kShape, "one buffer holds {}, the other {}", to_string(part.type),
+                  to_string(all.type));
     }
     if (all.count % parts != 0 || all.count / parts != part.count) {
-      return fail(Errc::kShape, "the buffer for all ranks holds {} elements, expected {} x {}", all.count, parts,
-                  part.count);
+      return fail(Errc::kShape, "the buffer for all ranks holds {} elements, expected {} x {}",
+                  all.count, parts, part.count);
     }
     return {};
   }
 
-  /// Says where an error happened; after one the backend is abandoned, since what the other ranks do is not known.
+  /// Says where an error happened; after one the backend is abandoned, since what the other ranks
+  /// do is not known.
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();
@@ -189,8 +203,8 @@ class GuardedCommunicator final : public Communicator {
 
   /// Says where an error happened. The first one stays: no later call can make up for it.
   [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) {
-    Result<> error = fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(), call.text(), number,
-                          rank(), size(), result.error().message);
+    Result<> error = fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(),
+                          call.text(), number, rank(), size(), result.error().message);
     if (failed_) failed_ = error;
     return error;
   }
@@ -239,7 +253,8 @@ class GuardedCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_guarded(std::unique_ptr<Communicator> backend, std::uint64_t checked_calls) {
+std::unique_ptr<Communicator> make_guarded(std::unique_ptr<Communicator> backend,
+                                           std::uint64_t checked_calls) {
   return std::make_unique<GuardedCommunicator>(std::move(backend), checked_calls);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Floating-point numbers of 16 bits, to be sent and added: rounded to nearest, ties to even, as IEEE 754 has it. No
-// header of the compiler's: g++ 12 and clang 14 differ in what they have.
+// Floating-point numbers of 16 bits, to be sent and added: rounded to nearest, ties to even, as
+// IEEE 754 has it. No header of the compiler's: g++ 12 and clang 14 differ in what they have.
 
 #include <bit>
 #include <cstdint>
@@ -16,14 +16,16 @@ struct Bfloat16 {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     constexpr std::uint32_t kInfinity = 0x7f800000;
     const bool is_nan = (wide & 0x7fffffffU) > kInfinity;  // rounding could make an infinity of it
-    bits = static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
+    bits = static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U
+                                             : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
   }
   operator float() const {  // NOLINT(google-explicit-constructor): exact
     return std::bit_cast<float>(std::uint32_t{bits} << 16U);
   }
 };
 
-/// IEEE 754's binary16: five bits of exponent, ten of fraction; up to 65504, below 2^-14 in steps of 2^-24.
+/// IEEE 754's binary16: five bits of exponent, ten of fraction; up to 65504, below 2^-14 in steps
+/// of 2^-24.
 struct Float16 {
   std::uint16_t bits = 0;
 
@@ -32,14 +34,17 @@ struct Float16 {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (wide >> 16U) & 0x8000U;
     std::uint32_t size = wide & 0x7fffffffU;
-    constexpr std::uint32_t kTooLarge = (127U + 16U) << 23U;    // 2^16
-    constexpr std::uint32_t kSmallest = (127U - 14U) << 23U;    // 2^-14
-    constexpr std::uint32_t kStep = (127U - 24U + 23U) << 23U;  // a float whose last bit counts 2^-24
+    constexpr std::uint32_t kTooLarge = (127U + 16U) << 23U;  // 2^16
+    constexpr std::uint32_t kSmallest = (127U - 14U) << 23U;  // 2^-14
+    constexpr std::uint32_t kStep = (127U - 24U + 23U)
+                                    << 23U;  // a float whose last bit counts 2^-24
     if (size >= kTooLarge) {
       size = size > 0x7f800000U ? 0x7e00U : 0x7c00U;
     } else if (size < kSmallest) {
       // The addition rounds to a multiple of 2^-24, and leaves it in the last bits.
-      size = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kStep)) - kStep;
+      size =
+          std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kStep)) -
+          kStep;
     } else {
       size = (size - ((127U - 15U) << 23U) + 0xfffU + ((size >> 13U) & 1U)) >> 13U;
     }
@@ -53,7 +58,8 @@ struct Float16 {
       const float size = static_cast<float>(fraction) * 0x1p-24F;
       return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(size));
     }
-    return std::bit_cast<float>(sign | (exponent == 31 ? 255U : exponent + 127U - 15U) << 23U | fraction << 13U);
+    return std::bit_cast<float>(sign | (exponent == 31 ? 255U : exponent + 127U - 15U) << 23U |
+                                fraction << 13U);
   }
 };
 

@@ -10,8 +10,9 @@ Result<const CommBackend*> load_comm_backend(std::string_view name) {
   const auto* backend = static_cast<const CommBackend*>(*object);
   if (std::string_view(backend->interface) != DLRUN_COMM_INTERFACE) {
     return fail(Errc::kUnavailable,
-                "the module comm-{} was built for dlrun {}, this program for {}; install both from one build", name,
-                backend->interface, DLRUN_COMM_INTERFACE);
+                "the module comm-{} was built for dlrun {}, this program for {}; install both from "
+                "one build",
+                name, backend->interface, DLRUN_COMM_INTERFACE);
   }
   return backend;
 }

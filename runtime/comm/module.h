@@ -1,5 +1,6 @@
 #pragma once
-// What a backend's module (runtime/bootstrap/shared_module.h) exports: one object, `dlrun_comm_backend`.
+// What a backend's module (runtime/bootstrap/shared_module.h) exports: one object,
+// `dlrun_comm_backend`.
 
 #include <memory>
 #include <string_view>
@@ -11,7 +12,8 @@
 namespace dlrun {
 
 struct CommBackend {
-  const char* interface = DLRUN_COMM_INTERFACE;  ///< version and hash of the headers that program and module share
+  const char* interface =
+      DLRUN_COMM_INTERFACE;  ///< version and hash of the headers that program and module share
   /// Arguments of the communicator's calls need not be checked: the guard (guarded.h) has done so.
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options) = nullptr;
 };

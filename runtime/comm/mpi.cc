@@ -1,5 +1,6 @@
-// Collectives over MPI: the library's own algorithms on a duplicate of MPI_COMM_WORLD, its launcher's bootstrap (PMIx
-// under `srun --mpi=pmix`, mpirun), MPI_Iallreduce for requests. One thread calls (MPI_THREAD_FUNNELED).
+// Collectives over MPI: the library's own algorithms on a duplicate of MPI_COMM_WORLD, its
+// launcher's bootstrap (PMIx under `srun --mpi=pmix`, mpirun), MPI_Iallreduce for requests. One
+// thread calls (MPI_THREAD_FUNNELED).
 
 #include <algorithm>
 #include <array>
@@ -24,8 +25,8 @@ namespace {
 // MPI 3 counts with int; longer buffers go in pieces of this many elements.
 constexpr std::size_t kPiece = std::size_t{1} << 30U;
 
-// A request is polled without a pause for so long, more than the all-reduce of a few megabytes takes; then now and
-// then.
+// A request is polled without a pause for so long, more than the all-reduce of a few megabytes
+// takes; then now and then.
 constexpr std::chrono::microseconds kPollFor{1'000};
 constexpr std::chrono::microseconds kNap{50};
 
@@ -112,17 +113,23 @@ class Session {
     int is_initialized = 0;
     MPI_Initialized(&is_initialized);
     if (is_initialized != 0) {
-      return fail(Errc::kInternal, "MPI was started and ended in this process already; it cannot be started again");
+      return fail(Errc::kInternal,
+                  "MPI was started and ended in this process already; it cannot be started again");
     }
-    // Ranks that wait by spinning on each other's core make a small all-reduce a thousand times slower. Open MPI sees
-    // it only where its own launcher counts the slots; setenv is safe here, before MPI starts its threads.
-    if (options.world.local_size > options.processors) ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    if (options.world.nnodes == 1 && options.world.local_size == options.world.size) stay_on_this_node();
+    // Ranks that wait by spinning on each other's core make a small all-reduce a thousand times
+    // slower. Open MPI sees it only where its own launcher counts the slots; setenv is safe here,
+    // before MPI starts its threads.
+    if (options.world.local_size > options.processors)
+      ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    if (options.world.nnodes == 1 && options.world.local_size == options.world.size)
+      stay_on_this_node();
     int provided = MPI_THREAD_SINGLE;
-    DLRUN_TRY(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread"));
+    DLRUN_TRY(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
+                      "MPI_Init_thread"));
     std::shared_ptr<Session> session(new Session);
     current = session;
-    DLRUN_TRY(checked(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+    DLRUN_TRY(checked(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+                      "MPI_Comm_set_errhandler"));
     if (provided < MPI_THREAD_FUNNELED)
       return fail(Errc::kUnavailable, "this MPI library cannot run in a program with threads");
     return session;
@@ -134,18 +141,21 @@ class Session {
     if (!is_abandoned_) MPI_Finalize();
   }
 
-  /// MPI_Finalize would wait for the other ranks; without it the launcher ends them when this process exits.
+  /// MPI_Finalize would wait for the other ranks; without it the launcher ends them when this
+  /// process exits.
   void abandon() { is_abandoned_ = true; }
 
  private:
   Session() = default;
 
-  /// Open MPI spends nine tenths of MPI_Init on looking for networks (UCX, libfabric), which the ranks of one node do
-  /// not need: shared memory is left, and TCP where containers keep it apart. What the user or the site has set in the
-  /// environment stands; other MPI libraries do not read these.
+  /// Open MPI spends nine tenths of MPI_Init on looking for networks (UCX, libfabric), which the
+  /// ranks of one node do not need: shared memory is left, and TCP where containers keep it apart.
+  /// What the user or the site has set in the environment stands; other MPI libraries do not read
+  /// these.
   static void stay_on_this_node() {
-    for (const auto& [name, value] :
-         {std::pair("OMPI_MCA_pml", "ob1"), {"OMPI_MCA_btl", "self,vader,tcp"}, {"OMPI_MCA_osc", "^ucx"}}) {
+    for (const auto& [name, value] : {std::pair("OMPI_MCA_pml", "ob1"),
+                                      {"OMPI_MCA_btl", "self,vader,tcp"},
+                                      {"OMPI_MCA_osc", "^ucx"}}) {
       ::setenv(name, value, 0);
     }
   }
@@ -181,7 +191,8 @@ class MpiCommunicator final : public Communicator {
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return in_pieces(data, [&](void* at, int count) {
-      return checked(MPI_Allreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), half_ops_.op(data.type, op), comm_),
+      return checked(MPI_Allreduce(MPI_IN_PLACE, at, count, mpi_type(data.type),
+                                   half_ops_.op(data.type, op), comm_),
                      "MPI_Allreduce");
     });
   }
@@ -190,9 +201,9 @@ class MpiCommunicator final : public Communicator {
     auto pending = std::make_unique<Pending>(*this);
     DLRUN_TRY(in_pieces(data, [&](void* at, int count) {
       MPI_Request request = MPI_REQUEST_NULL;
-      auto started = checked(
-          MPI_Iallreduce(MPI_IN_PLACE, at, count, mpi_type(data.type), half_ops_.op(data.type, op), comm_, &request),
-          "MPI_Iallreduce");
+      auto started = checked(MPI_Iallreduce(MPI_IN_PLACE, at, count, mpi_type(data.type),
+                                            half_ops_.op(data.type, op), comm_, &request),
+                             "MPI_Iallreduce");
       if (started) pending->requests.push_back(request);
       return started;
     }));
@@ -214,19 +225,21 @@ class MpiCommunicator final : public Communicator {
 
   Result<> all_gather(ConstBuffer mine, Buffer all) override {
     if (auto fits = fits_int(mine.count); !fits) return fits;
-    const auto* own_part =
-        static_cast<const std::byte*>(all.data) + static_cast<std::size_t>(rank_) * mine.size_bytes();
+    const auto* own_part = static_cast<const std::byte*>(all.data) +
+                           static_cast<std::size_t>(rank_) * mine.size_bytes();
     const int count = static_cast<int>(mine.count);
     const void* const from = mine.data == own_part ? MPI_IN_PLACE : mine.data;
-    return checked(MPI_Allgather(from, count, mpi_type(mine.type), all.data, count, mpi_type(all.type), comm_),
-                   "MPI_Allgather");
+    return checked(
+        MPI_Allgather(from, count, mpi_type(mine.type), all.data, count, mpi_type(all.type), comm_),
+        "MPI_Allgather");
   }
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     if (auto fits = fits_int(mine.count); !fits) return fits;
-    return checked(MPI_Reduce_scatter_block(all.data, mine.data, static_cast<int>(mine.count), mpi_type(mine.type),
-                                            half_ops_.op(mine.type, op), comm_),
-                   "MPI_Reduce_scatter_block");
+    return checked(
+        MPI_Reduce_scatter_block(all.data, mine.data, static_cast<int>(mine.count),
+                                 mpi_type(mine.type), half_ops_.op(mine.type, op), comm_),
+        "MPI_Reduce_scatter_block");
   }
 
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
@@ -242,14 +255,14 @@ class MpiCommunicator final : public Communicator {
 
     Result<> finish() override {
       if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
-      // MPI waits by polling, and only while polled does it copy: a rank that sleeps at once is slow, one that never
-      // does takes its core from whatever the others wait for.
+      // MPI waits by polling, and only while polled does it copy: a rank that sleeps at once is
+      // slow, one that never does takes its core from whatever the others wait for.
       const auto sleep_after = std::chrono::steady_clock::now() + kPollFor;
       while (true) {
         int is_complete = 0;
-        DLRUN_TRY(
-            checked(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_complete, MPI_STATUSES_IGNORE),
-                    "MPI_Testall"));
+        DLRUN_TRY(checked(MPI_Testall(static_cast<int>(requests.size()), requests.data(),
+                                      &is_complete, MPI_STATUSES_IGNORE),
+                          "MPI_Testall"));
         if (is_complete != 0) return {};
         if (std::chrono::steady_clock::now() > sleep_after) std::this_thread::sleep_for(kNap);
       }
@@ -274,7 +287,8 @@ class MpiCommunicator final : public Communicator {
 
   static Result<> fits_int(std::size_t count) {
     if (count <= static_cast<std::size_t>(std::numeric_limits<int>::max())) return {};
-    return fail(Errc::kShape, "{} elements a rank; MPI takes at most {} in this call: call it in pieces", count,
+    return fail(Errc::kShape,
+                "{} elements a rank; MPI takes at most {} in this call: call it in pieces", count,
                 std::numeric_limits<int>::max());
   }
 
@@ -295,12 +309,11 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   DLRUN_TRY(checked(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
   DLRUN_TRY(checked(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
   if (size != options.world.size || rank != options.world.rank) {
-    return fail(
-        Errc::kInvalid, "MPI says rank {} of {}, expected rank {} of {}{}", rank, size, options.world.rank,
-        options.world.size,
-        size == 1
-            ? "; no MPI launcher started this process: use `srun --mpi=pmix` (launch.mpi: pmix), or the gloo backend"
-            : "");
+    return fail(Errc::kInvalid, "MPI says rank {} of {}, expected rank {} of {}{}", rank, size,
+                options.world.rank, options.world.size,
+                size == 1 ? "; no MPI launcher started this process: use `srun --mpi=pmix` "
+                            "(launch.mpi: pmix), or the gloo backend"
+                          : "");
   }
   MPI_Comm comm = MPI_COMM_NULL;
   DLRUN_TRY(checked(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup"));

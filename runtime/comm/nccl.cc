@@ -1,10 +1,10 @@
 // Collectives over NCCL (RCCL has the same functions), on device memory, on a stream of their own.
 //
-// A collective waits for the caller's compute stream and the compute stream for its result, both on the device: the
-// calling thread goes on. Host memory is taken too, for losses, hashes and the guard's checks: it is staged, and the
-// call then waits. NCCL itself waits for a lost peer without bound, on the device as well: a watchdog looks for NCCL's
-// asynchronous errors and for collectives past the timeout, and aborts the communicator, which ends the kernels that
-// wait.
+// A collective waits for the caller's compute stream and the compute stream for its result, both on
+// the device: the calling thread goes on. Host memory is taken too, for losses, hashes and the
+// guard's checks: it is staged, and the call then waits. NCCL itself waits for a lost peer without
+// bound, on the device as well: a watchdog looks for NCCL's asynchronous errors and for collectives
+// past the timeout, and aborts the communicator, which ends the kernels that wait.
 
 #include <algorithm>
 #include <condition_variable>
@@ -73,9 +73,10 @@ Result<> cuda(cudaError_t code, const char* call) {
 Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
   if (code == ncclSuccess || code == ncclInProgress) return {};
   const char* const detail = ncclGetLastError(comm);
-  return fail(code == ncclInvalidArgument || code == ncclInvalidUsage ? Errc::kInternal : Errc::kPeer, "{}: {}{}{}",
-              call, ncclGetErrorString(code), detail != nullptr && *detail != '\0' ? "; " : "",
-              detail != nullptr ? detail : "");
+  return fail(
+      code == ncclInvalidArgument || code == ncclInvalidUsage ? Errc::kInternal : Errc::kPeer,
+      "{}: {}{}{}", call, ncclGetErrorString(code),
+      detail != nullptr && *detail != '\0' ? "; " : "", detail != nullptr ? detail : "");
 }
 
 /// Waits until a communicator that does not block has done what it was asked for.
@@ -85,7 +86,8 @@ Result<> done_by(ncclComm_t comm, steady_clock::time_point deadline, const char*
     DLRUN_TRY(nccl(ncclCommGetAsyncError(comm, &state), comm, "ncclCommGetAsyncError"));
     if (state != ncclInProgress) return nccl(state, comm, call);
     if (steady_clock::now() > deadline)
-      return fail(Errc::kTimeout, "{} did not end in time; a rank is missing or cannot be reached", call);
+      return fail(Errc::kTimeout, "{} did not end in time; a rank is missing or cannot be reached",
+                  call);
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
@@ -120,7 +122,8 @@ class NcclCollectives final : public DeviceCollectives {
     DLRUN_TRY(nccl(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
     DLRUN_TRY(nccl(state, comm_, "a collective failed on the device"));
     const cudaError_t queued = stream_ == nullptr ? cudaSuccess : cudaStreamQuery(stream_);
-    return queued == cudaErrorNotReady ? Result<>() : cuda(queued, "a collective failed on the device");
+    return queued == cudaErrorNotReady ? Result<>()
+                                       : cuda(queued, "a collective failed on the device");
   }
   bool is_busy() override { return cudaStreamQuery(stream_) == cudaErrorNotReady; }
   void cut_off() override { ncclCommAbort(comm_); }
@@ -181,7 +184,9 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::string_view name() const override { return "nccl"; }
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  void set_compute_stream(void* stream) override { compute_stream_ = static_cast<cudaStream_t>(stream); }
+  void set_compute_stream(void* stream) override {
+    compute_stream_ = static_cast<cudaStream_t>(stream);
+  }
 
   void abandon() override { watch_.abandon("the communicator was abandoned"); }
   Result<> settled() override { return watch_.settled(timeout_); }
@@ -200,7 +205,8 @@ class NcclCommunicator final : public Communicator {
     auto done = make_event();
     if (!done) return tl::unexpected(done.error());
     DLRUN_TRY(launch("ncclAllReduce", [&] {
-      return ncclAllReduce(data.data, data.data, data.count, nccl_type(data.type), nccl_op(op), comm_, stream_);
+      return ncclAllReduce(data.data, data.data, data.count, nccl_type(data.type), nccl_op(op),
+                           comm_, stream_);
     }));
     DLRUN_TRY(cuda(cudaEventRecord(done->get(), stream_), "cudaEventRecord"));
     return Request(std::make_unique<Pending>(*this, std::move(*done)));
@@ -220,7 +226,8 @@ class NcclCommunicator final : public Communicator {
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     return run(all, mine, "ncclReduceScatter", [&](const void* from, void* to) {
-      return ncclReduceScatter(from, to, mine.count, nccl_type(mine.type), nccl_op(op), comm_, stream_);
+      return ncclReduceScatter(from, to, mine.count, nccl_type(mine.type), nccl_op(op), comm_,
+                               stream_);
     });
   }
 
@@ -235,7 +242,8 @@ class NcclCommunicator final : public Communicator {
     Pending(NcclCommunicator& owner, Event done) : owner_(owner), done_(std::move(done)) {}
     Result<> finish() override {
       DLRUN_TRY(owner_.watch_.healthy());
-      return cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0), "cudaStreamWaitEvent");
+      return cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0),
+                  "cudaStreamWaitEvent");
     }
 
    private:
@@ -243,26 +251,31 @@ class NcclCommunicator final : public Communicator {
     Event done_;
   };
 
-  /// One collective from input to output, which are the same memory, or apart, or (all_gather in place) one within the
-  /// other.
+  /// One collective from input to output, which are the same memory, or apart, or (all_gather in
+  /// place) one within the other.
   template <typename Function>
   Result<> run(ConstBuffer input, Buffer output, const char* call, Function&& function) {
     const bool stages_input = !is_device_memory(input.data);
     const bool stages_output = !is_device_memory(output.data);
     const bool is_one = input.data == output.data && input.size_bytes() == output.size_bytes();
-    const std::size_t input_bytes = stages_input ? (input.size_bytes() + 255U) & ~std::size_t{255} : 0;
+    const std::size_t input_bytes =
+        stages_input ? (input.size_bytes() + 255U) & ~std::size_t{255} : 0;
     const std::size_t output_bytes = stages_output && !is_one ? output.size_bytes() : 0;
     DLRUN_TRY(grow_staging(input_bytes + output_bytes));
     const void* const from = stages_input ? staging_ : input.data;
-    void* const to = !stages_output ? output.data : is_one ? staging_ : static_cast<std::byte*>(staging_) + input_bytes;
+    void* const to = !stages_output ? output.data
+                     : is_one       ? staging_
+                                    : static_cast<std::byte*>(staging_) + input_bytes;
     if (stages_input) {
-      DLRUN_TRY(cuda(cudaMemcpyAsync(staging_, input.data, input.size_bytes(), cudaMemcpyHostToDevice, stream_),
+      DLRUN_TRY(cuda(cudaMemcpyAsync(staging_, input.data, input.size_bytes(),
+                                     cudaMemcpyHostToDevice, stream_),
                      "cudaMemcpyAsync"));
     }
     DLRUN_TRY(launch(call, [&] { return function(from, to); }));
     if (stages_output) {
-      DLRUN_TRY(cuda(cudaMemcpyAsync(output.data, to, output.size_bytes(), cudaMemcpyDeviceToHost, stream_),
-                     "cudaMemcpyAsync"));
+      DLRUN_TRY(cuda(
+          cudaMemcpyAsync(output.data, to, output.size_bytes(), cudaMemcpyDeviceToHost, stream_),
+          "cudaMemcpyAsync"));
     }
     DLRUN_TRY(cuda(cudaEventRecord(after_.get(), stream_), "cudaEventRecord"));
     if (stages_input || stages_output) return wait_on_host();
@@ -298,7 +311,8 @@ class NcclCommunicator final : public Communicator {
 
   Result<> grow_staging(std::size_t bytes) {
     if (bytes <= staging_bytes_) return {};
-    if (staging_ != nullptr) DLRUN_TRY(cuda(cudaFree(std::exchange(staging_, nullptr)), "cudaFree"));
+    if (staging_ != nullptr)
+      DLRUN_TRY(cuda(cudaFree(std::exchange(staging_, nullptr)), "cudaFree"));
     staging_bytes_ = 0;
     DLRUN_TRY(cuda(cudaMalloc(&staging_, bytes), "cudaMalloc"));
     staging_bytes_ = bytes;
@@ -336,17 +350,20 @@ class NcclCommunicator final : public Communicator {
   std::thread watchdog_;
 };
 
-/// The GPU of this rank: the only one it sees, or the one of its local rank. Makes it the thread's current device.
+/// The GPU of this rank: the only one it sees, or the one of its local rank. Makes it the thread's
+/// current device.
 Result<int> choose_device(const World& world) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
     return fail(Errc::kUnavailable,
-                "no GPU: cudaGetDeviceCount: {}; ask for GPUs (resources.gpus_per_node), or use mpi or gloo",
+                "no GPU: cudaGetDeviceCount: {}; ask for GPUs (resources.gpus_per_node), or use "
+                "mpi or gloo",
                 found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
   }
   const int device = count == 1 ? 0 : world.local_rank;
   if (device >= count) {
-    return fail(Errc::kInvalid, "local rank {} has no GPU: this process sees {}; NCCL takes one rank a GPU",
+    return fail(Errc::kInvalid,
+                "local rank {} has no GPU: this process sees {}; NCCL takes one rank a GPU",
                 world.local_rank, count);
   }
   DLRUN_TRY(cuda(cudaSetDevice(device), "cudaSetDevice"));
@@ -358,13 +375,15 @@ Result<ncclUniqueId> exchange_id(const CommunicatorOptions& options) {
   const std::string key = fmt::format("nccl/{}/id", options.prefix);
   if (options.world.rank == 0) {
     DLRUN_TRY(nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
-    if (options.world.size > 1) DLRUN_TRY(options.store->put(key, std::string_view(id.internal, sizeof id.internal)));
+    if (options.world.size > 1)
+      DLRUN_TRY(options.store->put(key, std::string_view(id.internal, sizeof id.internal)));
     return id;
   }
   const auto value = options.store->get(key, options.timeout);
   if (!value) return tl::unexpected(value.error());
   if (value->size() != sizeof id.internal) {
-    return fail(Errc::kPeer, "rank 0's NCCL id has {} bytes, expected {}: do all ranks run the same NCCL?",
+    return fail(Errc::kPeer,
+                "rank 0's NCCL id has {} bytes, expected {}: do all ranks run the same NCCL?",
                 value->size(), sizeof id.internal);
   }
   std::memcpy(id.internal, value->data(), sizeof id.internal);
@@ -376,23 +395,27 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (!device) return tl::unexpected(device.error());
   if (options.store == nullptr && options.world.size > 1) {
     return fail(Errc::kUnavailable,
-                "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program through dlrun-agent "
-                "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder that all ranks see");
+                "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program "
+                "through dlrun-agent "
+                "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder "
+                "that all ranks see");
   }
   const auto id = exchange_id(options);
   if (!id) return tl::unexpected(id.error());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
-  const ncclResult_t started = ncclCommInitRankConfig(&comm, options.world.size, *id, options.world.rank, &config);
+  const ncclResult_t started =
+      ncclCommInitRankConfig(&comm, options.world.size, *id, options.world.rank, &config);
   auto connected = nccl(started, comm, "ncclCommInitRank");
-  if (connected) connected = done_by(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
+  if (connected)
+    connected = done_by(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {
     if (comm != nullptr) ncclCommAbort(comm);
     return tl::unexpected(std::move(connected.error()));
   }
-  auto communicator =
-      std::make_unique<NcclCommunicator>(comm, *device, options.world.rank, options.world.size, options.timeout);
+  auto communicator = std::make_unique<NcclCommunicator>(comm, *device, options.world.rank,
+                                                         options.world.size, options.timeout);
   DLRUN_TRY(communicator->prepare());
   return communicator;
 }

@@ -1,8 +1,9 @@
-// Collectives over shared memory: each rank reduces one part of the data for all (reduce-scatter, then all-gather), in
-// chunks that stay in the processor's cache. How ranks share and wait is shm_segment.h.
+// Collectives over shared memory: each rank reduces one part of the data for all (reduce-scatter,
+// then all-gather), in chunks that stay in the processor's cache. How ranks share and wait is
+// shm_segment.h.
 //
-// A request does its work in the call that waits for it: copying between ranks is this processor's work whenever it
-// happens, and by then the other ranks are ready, too.
+// A request does its work in the call that waits for it: copying between ranks is this processor's
+// work whenever it happens, and by then the other ranks are ready, too.
 
 #include "runtime/comm/shm.h"
 
@@ -19,9 +20,16 @@ namespace dlrun {
 
 namespace {
 
-enum class Operation : std::uint64_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kBarrier };
+enum class Operation : std::uint64_t {
+  kAllReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kBarrier
+};
 
-/// Of all ranks' data together: up to so much every rank reduces all of it itself, in one step instead of two.
+/// Of all ranks' data together: up to so much every rank reduces all of it itself, in one step
+/// instead of two.
 constexpr std::size_t kOneStepBytes = std::size_t{32} << 10U;
 /// What is combined at a time, so that the sum under way stays in the first-level cache.
 constexpr std::size_t kBlockBytes = 8192;
@@ -68,7 +76,8 @@ class ShmCommunicator final : public Communicator {
   }
 
   Result<> broadcast(Buffer data, int root) override {
-    DLRUN_TRY(begin(Operation::kBroadcast, data.type, data.count, static_cast<std::uint64_t>(root)));
+    DLRUN_TRY(
+        begin(Operation::kBroadcast, data.type, data.count, static_cast<std::uint64_t>(root)));
     auto* const bytes = static_cast<std::byte*>(data.data);
     const std::size_t chunk = segment_->chunk_bytes();
     for (std::size_t at = 0; at < data.size_bytes(); at += chunk) {
@@ -107,9 +116,11 @@ class ShmCommunicator final : public Communicator {
   }
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
-    DLRUN_TRY(begin(Operation::kReduceScatter, mine.type, mine.count, static_cast<std::uint64_t>(op)));
+    DLRUN_TRY(
+        begin(Operation::kReduceScatter, mine.type, mine.count, static_cast<std::uint64_t>(op)));
     return with_type(mine.type, [&]<typename T>(T) {
-      return reduce_scatter_of(static_cast<const T*>(all.data), static_cast<T*>(mine.data), mine.count, op);
+      return reduce_scatter_of(static_cast<const T*>(all.data), static_cast<T*>(mine.data),
+                               mine.count, op);
     });
   }
 
@@ -143,7 +154,8 @@ class ShmCommunicator final : public Communicator {
     std::uint64_t number_;
   };
 
-  /// Runs the requests numbered below end, in order; every rank runs the same ones before its next call.
+  /// Runs the requests numbered below end, in order; every rank runs the same ones before its next
+  /// call.
   Result<> run_requests(std::uint64_t end) {
     if (!failed_) return failed_;
     while (next_request_ - requests_.size() < end) {
@@ -158,8 +170,9 @@ class ShmCommunicator final : public Communicator {
   Result<> begin(Operation operation, DataType type, std::size_t count, std::uint64_t more) {
     if (operation != Operation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
     writer_.begin(count * size_of(type));
-    segment_->begin(static_cast<std::uint64_t>(operation) << 60U | static_cast<std::uint64_t>(type) << 56U |
-                    (more & 0xffffU) << 40U | (count & 0xffffffffffU));
+    segment_->begin(static_cast<std::uint64_t>(operation) << 60U |
+                    static_cast<std::uint64_t>(type) << 56U | (more & 0xffffU) << 40U |
+                    (count & 0xffffffffffU));
     return {};
   }
 
@@ -168,8 +181,10 @@ class ShmCommunicator final : public Communicator {
     return with_type(data.type, [&]<typename T>(T) {
       auto* const values = static_cast<T*>(data.data);
       const auto ranks = static_cast<std::size_t>(size());
-      const bool is_small = data.size_bytes() * ranks <= kOneStepBytes && data.size_bytes() <= segment_->chunk_bytes();
-      return is_small ? all_reduce_small(values, data.count, op) : all_reduce_large(values, data.count, op);
+      const bool is_small = data.size_bytes() * ranks <= kOneStepBytes &&
+                            data.size_bytes() <= segment_->chunk_bytes();
+      return is_small ? all_reduce_small(values, data.count, op)
+                      : all_reduce_large(values, data.count, op);
     });
   }
 
@@ -187,12 +202,14 @@ class ShmCommunicator final : public Communicator {
     DLRUN_TRY(segment_->await());
     if (size() == 1) return {};
     combine(op, values, slot<T>(0, step), slot<T>(1, step), count);
-    for (int peer = 2; peer < size(); ++peer) combine(op, values, values, slot<T>(peer, step), count);
+    for (int peer = 2; peer < size(); ++peer)
+      combine(op, values, values, slot<T>(peer, step), count);
     return {};
   }
 
-  /// A pipeline of three stages over the chunks: copy mine in, reduce my part of all ranks' one chunk later, copy the
-  /// others' parts out another one later. One step a chunk, and one more at the end.
+  /// A pipeline of three stages over the chunks: copy mine in, reduce my part of all ranks' one
+  /// chunk later, copy the others' parts out another one later. One step a chunk, and one more at
+  /// the end.
   template <typename T>
   Result<> all_reduce_large(T* values, std::size_t count, ReduceOp op) {
     const std::size_t chunk = segment_->chunk_bytes() / sizeof(T);
@@ -202,7 +219,8 @@ class ShmCommunicator final : public Communicator {
     const auto step_of = [&](std::size_t k) { return first + k; };  // of its copy in
     for (std::size_t k = 0; k < chunks + 2; ++k) {
       if (k < chunks) copy_others_parts(slot<T>(rank(), step_of(k)), values + k * chunk, length(k));
-      if (k >= 1 && k - 1 < chunks) reduce_own_part(values + (k - 1) * chunk, length(k - 1), step_of(k - 1), op);
+      if (k >= 1 && k - 1 < chunks)
+        reduce_own_part(values + (k - 1) * chunk, length(k - 1), step_of(k - 1), op);
       if (k >= 2) copy_reduced_parts(values + (k - 2) * chunk, length(k - 2), step_of(k - 2));
       if (k == chunks + 1) break;
       segment_->publish();
@@ -221,7 +239,8 @@ class ShmCommunicator final : public Communicator {
   void copy_others_parts(T* to, const T* from, std::size_t count) {
     const Range own = part_of(count, rank(), size());
     write_elements(to, from, own.begin);
-    write_elements(to + own.begin + own.count, from + own.begin + own.count, count - own.begin - own.count);
+    write_elements(to + own.begin + own.count, from + own.begin + own.count,
+                   count - own.begin - own.count);
   }
 
   /// This rank's part of a chunk, of all ranks, in values and in this rank's slot.
@@ -257,13 +276,15 @@ class ShmCommunicator final : public Communicator {
       const std::size_t n = std::min(piece, count - at);
       const std::uint64_t step = segment_->next_step();
       for (std::size_t peer = 0; peer < ranks; ++peer) {
-        if (peer != own) write_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
+        if (peer != own)
+          write_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
       }
       segment_->publish();
       DLRUN_TRY(segment_->await());
       copy_elements(mine + at, all + own * count + at, n);
       for (int other = 1; other < size(); ++other) {
-        combine(op, mine + at, mine + at, slot<T>((rank() + other) % size(), step) + own * piece, n);
+        combine(op, mine + at, mine + at, slot<T>((rank() + other) % size(), step) + own * piece,
+                n);
       }
     }
     return {};

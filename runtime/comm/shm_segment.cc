@@ -36,20 +36,22 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t kBuffers = 3;
-/// What all slots together should not much exceed, and the bounds of one buffer: small enough to stay in a core's
-/// cache, large enough that the steps' synchronisation does not show.
+/// What all slots together should not much exceed, and the bounds of one buffer: small enough to
+/// stay in a core's cache, large enough that the steps' synchronisation does not show.
 constexpr std::size_t kAllSlots = std::size_t{32} << 20U;
 constexpr std::size_t kLargestChunk = std::size_t{512} << 10U;
 constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
-/// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy processes: ranks that poll
-/// for 100 us train at half the speed, for 2 ms at a tenth; on a free machine it makes no difference.
+/// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy
+/// processes: ranks that poll for 100 us train at half the speed, for 2 ms at a tenth; on a free
+/// machine it makes no difference.
 constexpr std::chrono::microseconds kPollFor{20};
 /// How often a sleeping rank looks whether those it waits for are alive.
 constexpr milliseconds kLookEvery{100};
 /// In Head::lost: the rank left by itself.
 constexpr std::uint32_t kLeft = 1U << 31U;
 
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free &&
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+                  std::atomic<std::uint64_t>::is_always_lock_free &&
                   sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t),
               "they are shared by processes");
 
@@ -57,8 +59,8 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Returns the half of a count that a futex, which has 32 bits, watches. It changes with every step, and a sleeper
-/// looks again long before 2^32 steps are over.
+/// Returns the half of a count that a futex, which has 32 bits, watches. It changes with every
+/// step, and a sleeper looks again long before 2^32 steps are over.
 const void* low_half(const std::atomic<std::uint64_t>& count) {
   return reinterpret_cast<const std::byte*>(&count) +
          (std::endian::native == std::endian::big ? sizeof(std::uint32_t) : 0);
@@ -68,7 +70,8 @@ const void* low_half(const std::atomic<std::uint64_t>& count) {
 bool futex_wait(const std::atomic<std::uint64_t>& count, std::uint64_t seen, milliseconds wait) {
   const timespec limit{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
   const auto value = static_cast<std::uint32_t>(seen);
-  return ::syscall(SYS_futex, low_half(count), FUTEX_WAIT, value, &limit, nullptr, 0) == 0 || errno != ETIMEDOUT;
+  return ::syscall(SYS_futex, low_half(count), FUTEX_WAIT, value, &limit, nullptr, 0) == 0 ||
+         errno != ETIMEDOUT;
 }
 
 void futex_wake(const std::atomic<std::uint64_t>& count) {
@@ -85,7 +88,8 @@ void pause_briefly() {
 std::pair<sockaddr_un, socklen_t> abstract_address(std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::copy_n(name.data(), std::min(name.size(), sizeof address.sun_path - 1), address.sun_path + 1);
+  std::copy_n(name.data(), std::min(name.size(), sizeof address.sun_path - 1),
+              address.sun_path + 1);
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
@@ -132,7 +136,9 @@ UniqueFd receive_descriptor(int socket) {
   DescriptorMessage message;
   if (::recvmsg(socket, message.get(), MSG_CMSG_CLOEXEC) != 1) return {};
   const cmsghdr* const header = message.header();
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return {};
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
+      header->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
   int descriptor = -1;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
   return UniqueFd(descriptor);
@@ -143,7 +149,8 @@ bool is_readable(int socket, Clock::time_point until) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
     pollfd entry{socket, POLLIN, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX)));
+    const int ready =
+        ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX)));
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }
@@ -161,7 +168,8 @@ std::string ranks_text(const std::string& list, int count) {
 }  // namespace
 
 struct alignas(64) ShmSegment::Head {
-  std::atomic<std::uint32_t> lost;  ///< 0: nobody; else the first rank that is gone, plus 1, and kLeft
+  std::atomic<std::uint32_t>
+      lost;  ///< 0: nobody; else the first rank that is gone, plus 1, and kLeft
 };
 
 struct alignas(64) ShmSegment::Line {
@@ -195,24 +203,30 @@ ShmSegment::~ShmSegment() {
 }
 
 ShmSegment::Line& ShmSegment::line(int rank) const {
-  return *std::launder(reinterpret_cast<Line*>(base_ + kHeadBytes + kLineBytes * static_cast<std::size_t>(rank)));
+  return *std::launder(
+      reinterpret_cast<Line*>(base_ + kHeadBytes + kLineBytes * static_cast<std::size_t>(rank)));
 }
 
 std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
-  return base_ + layout_.slots + (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * layout_.chunk_bytes;
+  return base_ + layout_.slots +
+         (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * layout_.chunk_bytes;
 }
 
-Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options, std::uint64_t first_step) {
+Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options,
+                                                     std::uint64_t first_step) {
   if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
-                "shared memory reaches the ranks of one node, but this world's {} ranks are on {} nodes; use mpi, gloo "
+                "shared memory reaches the ranks of one node, but this world's {} ranks are on {} "
+                "nodes; use mpi, gloo "
                 "or nccl",
                 options.world.size, options.world.nnodes);
   }
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
-                "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start the program through "
-                "dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder that "
+                "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start "
+                "the program through "
+                "dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a "
+                "fresh folder that "
                 "all ranks see");
   }
   auto memory = options.world.rank == 0 ? make_memory(options) : ask_for_memory(options);
@@ -222,7 +236,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
-    // The others must not wait: those who have the memory look there, those who have not look into the store.
+    // The others must not wait: those who have the memory look there, those who have not look into
+    // the store.
     if (segment->base_ != nullptr) segment->leave();
     if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + ready.error().message);
     return tl::unexpected(std::move(ready.error()));
@@ -271,13 +286,15 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
   const auto [address, length] = abstract_address(*name);
   const std::int32_t rank = options.world.rank;
   if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    return fail(
-        Errc::kPeer,
-        "rank 0 is not to be found on this node ({}): it is gone, on another node, or in a network namespace of "
-        "its own",
-        errno_text(errno));
+    return fail(Errc::kPeer,
+                "rank 0 is not to be found on this node ({}): it is gone, on another node, or in a "
+                "network namespace of "
+                "its own",
+                errno_text(errno));
   }
-  const auto has_ended = [] { return fail(Errc::kPeer, "rank 0 ended before all ranks were there"); };
+  const auto has_ended = [] {
+    return fail(Errc::kPeer, "rank 0 ended before all ranks were there");
+  };
   if (::send(socket->get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return has_ended();
   if (!is_readable(socket->get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
   UniqueFd memory = receive_descriptor(socket->get());
@@ -286,30 +303,40 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
 }
 
 Result<> ShmSegment::map() {
-  // A description of this rank's own, since a lock belongs to the description: it goes when the rank does.
+  // A description of this rank's own, since a lock belongs to the description: it goes when the
+  // rank does.
   UniqueFd own(::open(fmt::format("/proc/self/fd/{}", memory_.get()).c_str(), O_RDWR | O_CLOEXEC));
-  if (!own.is_open()) return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
+  if (!own.is_open())
+    return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
   memory_ = std::move(own);
   static_assert(sizeof(Head) <= kHeadBytes && sizeof(Line) <= kLineBytes);
   const std::size_t bytes = layout_.end;
   const auto no_room = [&] {
-    return fail(Errc::kIo, "no room for {} KiB of shared memory: {}; the job's memory limit (resources.mem) counts it",
-                bytes >> 10U, errno_text(errno));
+    return fail(
+        Errc::kIo,
+        "no room for {} KiB of shared memory: {}; the job's memory limit (resources.mem) counts it",
+        bytes >> 10U, errno_text(errno));
   };
   if (rank_ == 0 && ::ftruncate(memory_.get(), static_cast<off_t>(bytes)) != 0) return no_room();
   struct stat info {};
   if (::fstat(memory_.get(), &info) != 0 || info.st_size != static_cast<off_t>(bytes)) {
-    return fail(Errc::kPeer, "rank 0 shares {} bytes, expected {}: is it of another version, or its world another?",
-                info.st_size, bytes);
+    return fail(
+        Errc::kPeer,
+        "rank 0 shares {} bytes, expected {}: is it of another version, or its world another?",
+        info.st_size, bytes);
   }
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
   if (at == MAP_FAILED) return no_room();
   base_ = static_cast<std::byte*>(at);
-  // Memory that is promised now cannot be missing later, when it would be a SIGBUS; and a slot lies near its writer.
-  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots)) != 0) return no_room();
+  // Memory that is promised now cannot be missing later, when it would be a SIGBUS; and a slot lies
+  // near its writer.
+  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots)) != 0)
+    return no_room();
   end_ = bytes;
-  const auto own_slot = static_cast<off_t>(layout_.slots + layout_.slot_bytes * static_cast<std::size_t>(rank_));
-  if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(layout_.slot_bytes)) != 0) return no_room();
+  const auto own_slot =
+      static_cast<off_t>(layout_.slots + layout_.slot_bytes * static_cast<std::size_t>(rank_));
+  if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(layout_.slot_bytes)) != 0)
+    return no_room();
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_start = rank_;
@@ -325,13 +352,15 @@ std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), page_bytes());
   const std::size_t begin = end_;
   end_ += n * part;
-  // As in map(): promised now, each part by one rank. Room that is given before another rank finds none stays unused.
+  // As in map(): promised now, each part by one rank. Room that is given before another rank finds
+  // none stays unused.
   const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own, static_cast<off_t>(part)) != 0) return nullptr;
-  void* const at =
-      ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), static_cast<off_t>(begin));
+  void* const at = ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(),
+                          static_cast<off_t>(begin));
   if (at == MAP_FAILED) return nullptr;
-  return {static_cast<std::byte*>(at), [length = n * part](std::byte* base) { ::munmap(base, length); }};
+  return {static_cast<std::byte*>(at),
+          [length = n * part](std::byte* base) { ::munmap(base, length); }};
 }
 
 Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
@@ -350,12 +379,14 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   for (int served = 1; served < size_;) {
     if (!is_readable(listener->get(), deadline)) break;  // await() names who is missing
     const UniqueFd peer(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!peer.is_open() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+    if (!peer.is_open() &&
+        (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
       return fail(Errc::kIo, "the other ranks cannot be answered: {}", errno_text(errno));
     ucred who{};
     socklen_t who_size = sizeof who;
     std::int32_t rank = -1;
-    if (!peer.is_open() || ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &who_size) != 0 ||
+    if (!peer.is_open() ||
+        ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &who_size) != 0 ||
         who.uid != ::geteuid() ||
         !is_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
         ::recv(peer.get(), &rank, sizeof rank, 0) != sizeof rank || rank < 1 || rank >= size_ ||
@@ -368,7 +399,8 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
     }
   }
   // What is left of it, for those who got the memory and do not come.
-  timeout_ = std::chrono::ceil<milliseconds>(std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
+  timeout_ = std::chrono::ceil<milliseconds>(
+      std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
   return {};
 }
 
@@ -381,7 +413,8 @@ void ShmSegment::begin(std::uint64_t signature) {
 void ShmSegment::publish() {
   ++step_;
   Line& own = line(rank_);
-  // Sequentially consistent, as in await_rank(): either this sees the sleeper, or the sleeper sees the step.
+  // Sequentially consistent, as in await_rank(): either this sees the sleeper, or the sleeper sees
+  // the step.
   own.step.store(step_);
   if (own.sleepers.load() > 0) futex_wake(own.step);
 }
@@ -424,7 +457,8 @@ Result<> ShmSegment::await_rank(int rank) {
     }
     if (futex_wait(peer.step, seen, std::min(kLookEvery, timeout_))) continue;
     // It may have published its last step just before it ended.
-    if (seen != 0 && !is_alive(rank) && !has_reached(rank, step_)) declare_lost(static_cast<std::uint32_t>(rank) + 1);
+    if (seen != 0 && !is_alive(rank) && !has_reached(rank, step_))
+      declare_lost(static_cast<std::uint32_t>(rank) + 1);
   }
   peer.sleepers.fetch_sub(1);
   return result;
@@ -468,7 +502,8 @@ Result<> ShmSegment::timeout_error() const {
     missing += fmt::format("{}{}", count == 0 ? "" : ", ", peer);
     ++count;
   }
-  return fail(Errc::kTimeout, "{} did not come within {} ms", ranks_text(missing, count), timeout_.count());
+  return fail(Errc::kTimeout, "{} did not come within {} ms", ranks_text(missing, count),
+              timeout_.count());
 }
 
 void ShmSegment::declare_lost(std::uint32_t word) {

@@ -9,6 +9,7 @@
 namespace dlrun {
 
 /// Fails with kInvalid unless options.size is 1.
-[[nodiscard]] Result<std::unique_ptr<Communicator>> make_single_communicator(const CommunicatorOptions& options);
+[[nodiscard]] Result<std::unique_ptr<Communicator>> make_single_communicator(
+    const CommunicatorOptions& options);
 
 }  // namespace dlrun

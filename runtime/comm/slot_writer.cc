@@ -40,12 +40,14 @@ void stream(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);
-  const std::size_t head = std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine);
+  const std::size_t head =
+      std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine);
   std::memcpy(out, in, head);
   std::size_t at = head;
   for (; at + kLine <= bytes; at += kLine) {
     for (std::size_t i = at; i < at + kLine; i += sizeof(__m128i)) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out + i),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)));
     }
   }
   std::memcpy(out + at, in + at, bytes - at);

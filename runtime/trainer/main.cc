@@ -44,8 +44,10 @@ void install_signal_handlers() {
   sigset_t unblocked;
   sigemptyset(&unblocked);
   sigaddset(&unblocked, SIGUSR1);
-  sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);  // a parent that waits for signals may have left its mask to us
-  // A write beyond a size limit, or to a reader that left, is an error of that write, not the end of the process.
+  sigprocmask(SIG_UNBLOCK, &unblocked,
+              nullptr);  // a parent that waits for signals may have left its mask to us
+  // A write beyond a size limit, or to a reader that left, is an error of that write, not the end
+  // of the process.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
   sigaction(SIGPIPE, &action, nullptr);
@@ -79,8 +81,8 @@ int exit_code(Errc code) {
 
 Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, const World& world) {
   if (options.device == "cuda")
-    return make_cuda_kernels(world.local_rank,
-                             {.precision = options.precision, .records_steps = options.has_cuda_graphs});
+    return make_cuda_kernels(world.local_rank, {.precision = options.precision,
+                                                .records_steps = options.has_cuda_graphs});
   return make_cpu_kernels<float>(options.threads);
 }
 
@@ -90,7 +92,8 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   const World& world = job.world();
   // What can fail on one rank alone is agreed upon before anybody goes on.
   const auto agreed = [&](const auto& mine) {
-    return agree(communicator, job.host(), mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
+    return agree(communicator, job.host(),
+                 mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
   };
   DataOptions where = options.data;
   where.rank = world.rank;
@@ -112,9 +115,9 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   auto reporter = Reporter::open(reporting);
   DLRUN_TRY(agreed(reporter));
 
-  Trainer trainer(
-      options.train, *data,
-      Session{communicator, **kernels, *reporter, job.host(), [&env] { return check_attempt(env); }, &save_requested});
+  Trainer trainer(options.train, *data,
+                  Session{communicator, **kernels, *reporter, job.host(),
+                          [&env] { return check_attempt(env); }, &save_requested});
   auto outcome = trainer.run();
   if (!outcome) return tl::unexpected(outcome.error());
   return communicator.barrier();
@@ -122,19 +125,21 @@ Result<> run(const Options& options, const Env& env, Job& job) {
 
 int complain(const Error& error, const std::string& who) {
   std::fflush(stdout);
-  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : who, error.message);
+  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : who,
+             error.message);
   return exit_code(error.code);
 }
 
-/// Tells this rank's agent whose failure this is, so that the run's record names that rank, and not the one that is
-/// heard of first. Best effort: the exit code is told in any case.
+/// Tells this rank's agent whose failure this is, so that the run's record names that rank, and not
+/// the one that is heard of first. Best effort: the exit code is told in any case.
 void tell_whose(Job& job, const Error& error) {
   if (job.store() == nullptr) return;
   const auto agreed = agreed_error(error);
   const int whose = agreed ? agreed->rank : error.code == Errc::kPeer ? -1 : job.world().rank;
   const std::string words = agreed ? agreed->words : error.message;
   const nlohmann::json told{{"failed", words.substr(0, kToldWordsLimit)}, {"of", whose}};
-  std::ignore = job.store()->report_progress(told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::ignore = job.store()->report_progress(
+      told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 int main_of_digits(const std::vector<std::string>& args) {
@@ -144,13 +149,13 @@ int main_of_digits(const std::vector<std::string>& args) {
     fmt::print("{}", digits_help_text());
     return 0;
   }
-  if (auto written =
-          write_digits(options->out, options->train_samples, options->test_samples, options->seed, options->partitions);
+  if (auto written = write_digits(options->out, options->train_samples, options->test_samples,
+                                  options->seed, options->partitions);
       !written) {
     return complain(written.error(), "digits: ");
   }
-  fmt::print("{} training and {} test images in {}\n", options->train_samples, options->test_samples,
-             options->out.string());
+  fmt::print("{} training and {} test images in {}\n", options->train_samples,
+             options->test_samples, options->out.string());
   return 0;
 }
 
@@ -161,7 +166,8 @@ int main_of_collectives(const std::vector<std::string>& args) {
     fmt::print("{}", collectives_help_text());
     return 0;
   }
-  if (auto done = run_collectives(*options, Env::of_process()); !done) return complain(done.error(), "collectives: ");
+  if (auto done = run_collectives(*options, Env::of_process()); !done)
+    return complain(done.error(), "collectives: ");
   return 0;
 }
 
@@ -175,7 +181,8 @@ int main_of_preflight(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_preflight_options(args);
   if (!options) return complain(options.error(), "preflight: ");
-  if (auto done = run_preflight(*options, env); !done) return complain(done.error(), "preflight: " + who(env));
+  if (auto done = run_preflight(*options, env); !done)
+    return complain(done.error(), "preflight: " + who(env));
   return 0;
 }
 

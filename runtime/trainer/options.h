@@ -35,9 +35,9 @@ struct DigitsOptions {
   bool wants_help = false;
 };
 
-/// args without the program's name. Defaults that depend on the run come from env: DLRUN_RUN (checkpoints, metrics),
-/// DLRUN_ATTEMPT (a later attempt resumes). Fails with kUsage: an unknown flag (with the nearest), a missing or bad
-/// value.
+/// args without the program's name. Defaults that depend on the run come from env: DLRUN_RUN
+/// (checkpoints, metrics), DLRUN_ATTEMPT (a later attempt resumes). Fails with kUsage: an unknown
+/// flag (with the nearest), a missing or bad value.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
 [[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
 

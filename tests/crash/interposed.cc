@@ -1,5 +1,6 @@
-// The calls of the C library that change files, in front of the library's own: they are done, and told to the LazyDisk
-// that covers their path. The linker takes these for the program and for the C++ library, which calls them, too.
+// The calls of the C library that change files, in front of the library's own: they are done, and
+// told to the LazyDisk that covers their path. The linker takes these for the program and for the
+// C++ library, which calls them, too.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -29,7 +30,8 @@ Function real(const char* name) {
 /// Returns where fd's file is now; empty where it has no name.
 std::string path_of(int fd) {
   std::array<char, 4096> path{};
-  const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size());
+  const ssize_t length =
+      ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size());
   return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : std::string();
 }
 
@@ -173,9 +175,11 @@ int rename(const char* from, const char* to) noexcept {
   return rename_with(from, to, [&] { return DLRUN_REAL(rename)(from, to); });
 }
 
-int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
-  return rename_with(path_at(from_folder, from), path_at(to_folder, to),
-                     [&] { return DLRUN_REAL(renameat2)(from_folder, from, to_folder, to, flags); });
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned flags) noexcept {
+  return rename_with(path_at(from_folder, from), path_at(to_folder, to), [&] {
+    return DLRUN_REAL(renameat2)(from_folder, from, to_folder, to, flags);
+  });
 }
 
 int link(const char* from, const char* to) noexcept {
@@ -200,7 +204,8 @@ int remove(const char* path) noexcept {
 }
 
 int unlinkat(int folder, const char* path, int flags) noexcept {
-  return remove_with(path_at(folder, path), [&] { return DLRUN_REAL(unlinkat)(folder, path, flags); });
+  return remove_with(path_at(folder, path),
+                     [&] { return DLRUN_REAL(unlinkat)(folder, path, flags); });
 }
 
 }  // extern "C"

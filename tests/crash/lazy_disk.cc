@@ -23,7 +23,8 @@ std::string bytes_in(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Every choice of count changes that is tried: none, all, each alone, all but each, and the first so many.
+/// Every choice of count changes that is tried: none, all, each alone, all but each, and the first
+/// so many.
 std::vector<std::vector<bool>> choices(std::size_t count) {
   std::set<std::vector<bool>> all{std::vector<bool>(count, false), std::vector<bool>(count, true)};
   for (std::size_t i = 0; i < count; ++i) {
@@ -63,7 +64,8 @@ void build(const Image& image, const fs::path& target) {
   }
 }
 
-LazyDisk::LazyDisk(fs::path folder, std::optional<std::size_t> skip) : folder_(folder.string()), skip_(skip) {
+LazyDisk::LazyDisk(fs::path folder, std::optional<std::size_t> skip)
+    : folder_(folder.string()), skip_(skip) {
   scan(folder_);
   now_ = first_;
   the_disk = this;
@@ -108,7 +110,8 @@ bool LazyDisk::covers(const std::string& path) const {
 LazyDisk::Place LazyDisk::place_of(const std::string& path) const {
   int folder = -1;
   std::string name;  // of the root: none
-  for (const fs::path& part : fs::path(path.substr(folder_.size())).lexically_normal().relative_path()) {
+  for (const fs::path& part :
+       fs::path(path.substr(folder_.size())).lexically_normal().relative_path()) {
     if (part.empty() || part == ".") continue;  // after a slash at the end
     folder = folder < 0 && name.empty() ? 0 : node_of({folder, name});
     if (folder < 0) return {-1, part.string()};  // below what is not there
@@ -127,10 +130,12 @@ int LazyDisk::node_of(const Place& place) const {
 
 bool LazyDisk::skips(std::string_view call, const std::string& path) {
   static const std::regex kRandom("\\.[0-9a-f]{12}\\.");
-  const std::string name = std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandom, ".*.");
+  const std::string name =
+      std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandom, ".*.");
   const std::string guard = fmt::format("{} {}", call, name);
-  const auto before = std::count_if(guards_.begin(), guards_.end(),
-                                    [&](const std::string& other) { return other.starts_with(guard + ", "); });
+  const auto before = std::count_if(guards_.begin(), guards_.end(), [&](const std::string& other) {
+    return other.starts_with(guard + ", ");
+  });
   guards_.push_back(fmt::format("{}, {}", guard, before + 1));
   return skip_ == guards_.size() - 1;
 }
@@ -167,7 +172,10 @@ void LazyDisk::wrote(const std::string& path, std::size_t offset, std::string_vi
   std::string all = now_[static_cast<std::size_t>(node)].bytes;
   all.resize(std::max(all.size(), offset + bytes.size()));
   all.replace(offset, bytes.size(), bytes);
-  add({.act = Act::kBytes, .node = node, .bytes = std::move(all), .words = fmt::format("write {}", path)});
+  add({.act = Act::kBytes,
+       .node = node,
+       .bytes = std::move(all),
+       .words = fmt::format("write {}", path)});
 }
 
 void LazyDisk::truncated(const std::string& path, std::size_t length) {
@@ -175,20 +183,26 @@ void LazyDisk::truncated(const std::string& path, std::size_t length) {
   if (node < 0) return;
   std::string all = now_[static_cast<std::size_t>(node)].bytes;
   all.resize(length);
-  add({.act = Act::kBytes, .node = node, .bytes = std::move(all), .words = fmt::format("truncate {}", path)});
+  add({.act = Act::kBytes,
+       .node = node,
+       .bytes = std::move(all),
+       .words = fmt::format("truncate {}", path)});
 }
 
 void LazyDisk::synced(const std::string& path) {
   const int node = node_at(path);
   if (node < 0) return;
   const bool is_folder = now_[static_cast<std::size_t>(node)].is_folder;
-  add({.act = is_folder ? Act::kSyncFolder : Act::kSyncFile, .node = node, .words = fmt::format("fsync {}", path)});
+  add({.act = is_folder ? Act::kSyncFolder : Act::kSyncFile,
+       .node = node,
+       .words = fmt::format("fsync {}", path)});
 }
 
 void LazyDisk::made_folder(const std::string& path) {
   const Place place = place_of(path);
   if (place.folder < 0 || node_of(place) >= 0) return;
-  for (auto* nodes : {&first_, &now_}) nodes->push_back({.is_folder = true, .bytes = {}, .names = {}});
+  for (auto* nodes : {&first_, &now_})
+    nodes->push_back({.is_folder = true, .bytes = {}, .names = {}});
   add({.act = Act::kName,
        .node = static_cast<int>(now_.size()) - 1,
        .at = place,
@@ -205,7 +219,10 @@ void LazyDisk::renamed(const std::string& from, const std::string& to) {
 }
 
 void LazyDisk::linked(const std::string& from, const std::string& to) {
-  add({.act = Act::kName, .node = node_at(from), .at = place_of(to), .words = fmt::format("link {}", to)});
+  add({.act = Act::kName,
+       .node = node_at(from),
+       .at = place_of(to),
+       .words = fmt::format("link {}", to)});
 }
 
 void LazyDisk::removed(const std::string& path) {
@@ -238,15 +255,18 @@ std::string LazyDisk::left_of(const std::string& kept, const std::string& writte
                                    ? kept.size() + (written.size() - kept.size()) / 2
                                    : written.size() / 2);
     case Fate::kZeros:
-      return kept.substr(0, written.size()) + std::string(written.size() - std::min(written.size(), kept.size()), '\0');
+      return kept.substr(0, written.size()) +
+             std::string(written.size() - std::min(written.size(), kept.size()), '\0');
   }
   return {};
 }
 
-void LazyDisk::list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image) {
+void LazyDisk::list(const std::vector<Node>& nodes, int node, const std::string& path,
+                    Image& image) {
   const Node& at = nodes[static_cast<std::size_t>(node)];
   if (!path.empty()) image[path] = at.is_folder ? std::nullopt : std::optional(at.bytes);
-  for (const auto& [name, inner] : at.names) list(nodes, inner, path.empty() ? name : path + "/" + name, image);
+  for (const auto& [name, inner] : at.names)
+    list(nodes, inner, path.empty() ? name : path + "/" + name, image);
 }
 
 std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
@@ -272,7 +292,8 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         }
         changes = std::move(later);
       }
-      if (step.act == Act::kName || step.act == Act::kUnname || step.act == Act::kMove) changes.push_back(step);
+      if (step.act == Act::kName || step.act == Act::kUnname || step.act == Act::kMove)
+        changes.push_back(step);
     }
     for (const std::vector<bool>& choice : choices(changes.size())) {
       for (const Fate fate : {Fate::kLost, Fate::kHalf, Fate::kZeros, Fate::kKept}) {
@@ -288,9 +309,10 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         list(nodes, 0, "", image);
         if (!seen.emplace(marks, image).second) continue;
         constexpr const char* kFates[] = {"lost", "half there", "zeros", "there"};
-        std::string words = fmt::format(
-            "after {} ({} of {}), bytes {}, names kept of {}:", count == 0 ? "nothing" : steps_[count - 1].words, count,
-            steps_.size(), kFates[static_cast<int>(fate)], changes.size());
+        std::string words =
+            fmt::format("after {} ({} of {}), bytes {}, names kept of {}:",
+                        count == 0 ? "nothing" : steps_[count - 1].words, count, steps_.size(),
+                        kFates[static_cast<int>(fate)], changes.size());
         for (const bool is_kept : choice) words += is_kept ? " 1" : " 0";
         crashes.push_back({std::move(image), marks, std::move(words)});
       }

@@ -1,13 +1,15 @@
 #pragma once
 // A disk that keeps only what it was told to keep (the idea is LevelDB's FaultInjectionTestEnv).
 //
-// While a LazyDisk exists, this program's own calls of open, write, fsync, rename, link, unlink, mkdir and the like
-// below its folder take place and are recorded (interposed.cc). images_after() then says what a crash after any of them
-// could have left. A test opens each of these images with the reader that dlrun uses, and states what must hold.
+// While a LazyDisk exists, this program's own calls of open, write, fsync, rename, link, unlink,
+// mkdir and the like below its folder take place and are recorded (interposed.cc). images_after()
+// then says what a crash after any of them could have left. A test opens each of these images with
+// the reader that dlrun uses, and states what must hold.
 //
-// The rules are what POSIX leaves to a file system. fsync of a file keeps its bytes, not its name; fsync of a folder
-// keeps the names in it. A change of names that was not synced takes place as a whole or not at all, whatever became of
-// the changes before it. Bytes that were not synced are there, missing, there in part, or zeros.
+// The rules are what POSIX leaves to a file system. fsync of a file keeps its bytes, not its name;
+// fsync of a folder keeps the names in it. A change of names that was not synced takes place as a
+// whole or not at all, whatever became of the changes before it. Bytes that were not synced are
+// there, missing, there in part, or zeros.
 //
 // At most one exists at a time. Calls may come from any thread.
 
@@ -41,8 +43,8 @@ class UnreadableFile {
 
 class LazyDisk {
  public:
-  /// What is in folder now stays for good. skip: the number, from 0, of the guard that is answered with success and
-  /// does not take place.
+  /// What is in folder now stays for good. skip: the number, from 0, of the guard that is answered
+  /// with success and does not take place.
   explicit LazyDisk(std::filesystem::path folder, std::optional<std::size_t> skip = std::nullopt);
   ~LazyDisk();
   LazyDisk(const LazyDisk&) = delete;
@@ -54,8 +56,8 @@ class LazyDisk {
   /// Nothing is recorded from now on.
   void stop();
 
-  /// The calls that keep or order things, in turn: fsync, fdatasync, rename and link, each with its path
-  /// and the how manieth of that path it is: "rename run/claim, 1".
+  /// The calls that keep or order things, in turn: fsync, fdatasync, rename and link, each with its
+  /// path and the how manieth of that path it is: "rename run/claim, 1".
   [[nodiscard]] const std::vector<std::string>& guards() const { return guards_; }
 
   struct Crash {
@@ -110,7 +112,8 @@ class LazyDisk {
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
   static void list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image);
-  [[nodiscard]] static std::string left_of(const std::string& kept, const std::string& written, Fate fate);
+  [[nodiscard]] static std::string left_of(const std::string& kept, const std::string& written,
+                                           Fate fate);
 
   std::string folder_;
   std::optional<std::size_t> skip_;

@@ -57,7 +57,8 @@ TEST_CASE("crash: a file's fsync keeps its bytes, its folder's keeps its name") 
   CHECK(left_after(disk, "name") == std::set<std::string>{"f=abcd "});
 }
 
-TEST_CASE("crash: a rename takes place as a whole or not at all, also out of a file without a name") {
+TEST_CASE(
+    "crash: a rename takes place as a whole or not at all, also out of a file without a name") {
   const TemporaryDirectory folder;
   write_text(folder / "new", O_CREAT, "new");
   write_text(folder / "old", O_CREAT, "old");

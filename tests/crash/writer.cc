@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 struct Outcome {
   std::vector<std::string> guards;
   std::size_t crashes = 0;
-  std::vector<std::string> wrong;  ///< the writer's own error, or the first few of what crashes left
+  std::vector<std::string>
+      wrong;  ///< the writer's own error, or the first few of what crashes left
 };
 
 Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
@@ -53,14 +54,15 @@ void check_writer(const Writer& writer, const std::vector<Spare>& spare) {
   REQUIRE_FALSE(whole.guards.empty());
   for (std::size_t i = 0; i < whole.guards.size(); ++i) {
     const std::string& guard = whole.guards[i];
-    const bool is_spare =
-        std::any_of(spare.begin(), spare.end(), [&](const Spare& known) { return guard == known.guard; });
+    const bool is_spare = std::any_of(spare.begin(), spare.end(),
+                                      [&](const Spare& known) { return guard == known.guard; });
     const bool is_missed = !outcome_of(writer, i).wrong.empty();
     if (!is_missed && !is_spare) FAIL_CHECK("nothing breaks without ", guard);
     if (is_missed && is_spare) FAIL_CHECK("something breaks without what should be spare: ", guard);
   }
   for (const Spare& known : spare) {
-    const bool is_there = std::find(whole.guards.begin(), whole.guards.end(), known.guard) != whole.guards.end();
+    const bool is_there =
+        std::find(whole.guards.begin(), whole.guards.end(), known.guard) != whole.guards.end();
     if (!is_there) FAIL_CHECK("there is no guard ", std::string(known.guard));
   }
   MESSAGE(whole.crashes, " crashes, ", whole.guards.size(), " guards");

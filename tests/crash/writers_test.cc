@@ -1,5 +1,5 @@
-// Every writer whose files outlive a crash of the machine, on a disk that keeps only what was synced: what dlrun has
-// said is done stays, and what it reads is the old or the new, never a part.
+// Every writer whose files outlive a crash of the machine, on a disk that keeps only what was
+// synced: what dlrun has said is done stays, and what it reads is the old or the new, never a part.
 
 #include <unistd.h>
 
@@ -51,7 +51,9 @@ constexpr std::string_view kAgain = "the folder is synced once more before anyth
 
 }  // namespace
 
-TEST_CASE("crash: a file that is written whole is the old one or the new one, and stays once that is said") {
+TEST_CASE(
+    "crash: a file that is written whole is the old one or the new one, and stays once that is "
+    "said") {
   const std::string old_text = "the old one", new_text(10'000, 'n');
   check_writer({[&](const fs::path& folder) { must(write_file_atomic(folder / "file", old_text)); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -61,12 +63,14 @@ TEST_CASE("crash: a file that is written whole is the old one or the new one, an
                 },
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
                   const std::string text = text_of(folder / "file");
-                  if (text == new_text || (text == old_text && !marks.contains("written"))) return {};
+                  if (text == new_text || (text == old_text && !marks.contains("written")))
+                    return {};
                   return "reads " + text.substr(0, 100);
                 }});
 }
 
-TEST_CASE("crash: a file that is made exclusively is whole or not there, and stays once that is said") {
+TEST_CASE(
+    "crash: a file that is made exclusively is whole or not there, and stays once that is said") {
   const std::string text(10'000, 'n');
   check_writer({{},
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -75,7 +79,8 @@ TEST_CASE("crash: a file that is made exclusively is whole or not there, and sta
                   return {};
                 },
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
-                  if (!fs::exists(folder / "file")) return marks.contains("written") ? "it is not there" : "";
+                  if (!fs::exists(folder / "file"))
+                    return marks.contains("written") ? "it is not there" : "";
                   return text_of(folder / "file") == text ? "" : "it holds something else";
                 }});
 }
@@ -89,7 +94,9 @@ TEST_CASE("crash: new folders, and the file that is written into them, stay once
                   return {};
                 },
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
-                  return !marks.contains("written") || text_of(folder / "a/b/c/file") == "text" ? "" : "it is gone";
+                  return !marks.contains("written") || text_of(folder / "a/b/c/file") == "text"
+                             ? ""
+                             : "it is gone";
                 }});
 }
 
@@ -115,47 +122,55 @@ TEST_CASE("crash: a submission's journal is an intent or a job, and what was wri
                   if (!read) return read.error().message;
                   if (!*read) return marks.contains("intent") ? "the journal is gone" : "";
                   if ((*read)->token != submission.token) return "another token";
-                  if ((*read)->state == Submission::State::kSubmitted) return (*read)->job.id == "42" ? "" : "no job";
+                  if ((*read)->state == Submission::State::kSubmitted)
+                    return (*read)->job.id == "42" ? "" : "no job";
                   return marks.contains("submitted") ? "the job is forgotten" : "";
                 }});
 }
 
-TEST_CASE("crash: a claim is whole or not there, its job starts again with a new attempt, and no other job does") {
+TEST_CASE(
+    "crash: a claim is whole or not there, its job starts again with a new attempt, and no other "
+    "job does") {
   const agent::JobIdentity job{"alps", "42", "feed"}, other{"alps", "43", "feed"};
   const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
-  check_writer({{},
-                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
-                  for (const char* attempt : {"attempt 0", "attempt 1"}) {
-                    const auto claimed = agent::claim_run(run_of(folder), job, "mnist", 0);
-                    if (!claimed) return tl::unexpected(claimed.error());
-                    disk.mark(attempt);
-                  }
-                  return {};
-                },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
-                  const int attempts = static_cast<int>(marks.size());
-                  const auto claim = read_claim(run_of(folder));
-                  if (!claim) return claim.error().message;
-                  if (*claim ? (*claim)->job.id != "42" : attempts > 0) return "the claim is gone, or another's";
-                  if (attempts > 0 && text_of(run_of(folder) / "origin").find("\"42\"") == std::string::npos)
-                    return "where the run is from is gone";
-                  if (attempts > 0 && agent::claim_run(run_of(folder), other, "mnist", 0))
-                    return "another job claims the run";
-                  const auto again = agent::claim_run(run_of(folder), job, "mnist", 0);
-                  if (!again) return again.error().message;
-                  return again->attempt >= attempts ? "" : "an attempt's number is used twice";
-                }},
-               {{"fsync runs/mnist-1, 1", kAgain},
-                {"fsync runs/mnist-1, 2", kAgain},
-                {"fsync runs/mnist-1, 4", kAgain},
-                {"fsync runs/mnist-1/.claim.*.tmp, 2", "the claim is there: this file never gets its name"},
-                {"rename runs/mnist-1/claim, 1", "a job that starts again has the same claim, but for its log"}});
+  check_writer(
+      {{},
+       [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+         for (const char* attempt : {"attempt 0", "attempt 1"}) {
+           const auto claimed = agent::claim_run(run_of(folder), job, "mnist", 0);
+           if (!claimed) return tl::unexpected(claimed.error());
+           disk.mark(attempt);
+         }
+         return {};
+       },
+       [&](const fs::path& folder, const Marks& marks) -> std::string {
+         const int attempts = static_cast<int>(marks.size());
+         const auto claim = read_claim(run_of(folder));
+         if (!claim) return claim.error().message;
+         if (*claim ? (*claim)->job.id != "42" : attempts > 0)
+           return "the claim is gone, or another's";
+         if (attempts > 0 && text_of(run_of(folder) / "origin").find("\"42\"") == std::string::npos)
+           return "where the run is from is gone";
+         if (attempts > 0 && agent::claim_run(run_of(folder), other, "mnist", 0))
+           return "another job claims the run";
+         const auto again = agent::claim_run(run_of(folder), job, "mnist", 0);
+         if (!again) return again.error().message;
+         return again->attempt >= attempts ? "" : "an attempt's number is used twice";
+       }},
+      {{"fsync runs/mnist-1, 1", kAgain},
+       {"fsync runs/mnist-1, 2", kAgain},
+       {"fsync runs/mnist-1, 4", kAgain},
+       {"fsync runs/mnist-1/.claim.*.tmp, 2", "the claim is there: this file never gets its name"},
+       {"rename runs/mnist-1/claim, 1",
+        "a job that starts again has the same claim, but for its log"}});
 }
 
-TEST_CASE("crash: a record that is compacted keeps what decides, and what is written behind it stays") {
+TEST_CASE(
+    "crash: a record that is compacted keeps what decides, and what is written behind it stays") {
   const auto path_of = [](const fs::path& folder) { return folder / "events.jsonl"; };
   const auto event = [](const char* kind, int number) {
-    return to_checked_line({{"t", "2026-11-21T12:00:00.000Z"}, {"event", kind}, {"attempt", 0}, {"step", number}});
+    return to_checked_line(
+        {{"t", "2026-11-21T12:00:00.000Z"}, {"event", kind}, {"attempt", 0}, {"step", number}});
   };
   check_writer({[&](const fs::path& folder) {
                   std::string text = event("claimed", 0) + event("restarting", 0);
@@ -176,32 +191,36 @@ TEST_CASE("crash: a record that is compacted keeps what decides, and what is wri
                   if (history->history.restarts() != 1) return "a restart is forgotten";
                   if (text_of(path_of(folder)).find("\"step\":99") == std::string::npos)
                     return "how far it was is gone";
-                  const bool has_end = text_of(path_of(folder)).find("\"ended\"") != std::string::npos;
+                  const bool has_end =
+                      text_of(path_of(folder)).find("\"ended\"") != std::string::npos;
                   return has_end || !marks.contains("ended") ? "" : "the end is gone";
                 }});
 }
 
 TEST_CASE("crash: an entry of the index is whole or not there, and stays once that is said") {
-  const auto index_of = [](const fs::path& folder) { return RunIndex(folder / "state/dlrun/runs"); };
-  check_writer({{},
-                [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
-                  for (const char* id : {"mnist-1", "mnist-2"}) {
-                    DLRUN_TRY(index_of(folder).add({id, "mnist", folder / id, "2026-01-01T00:00:00.000Z"}));
-                    disk.mark(id);
-                  }
-                  return {};
-                },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
-                  const auto listing = index_of(folder).list();
-                  if (!listing) return listing.error().message;
-                  if (!listing->damaged.empty()) return listing->damaged.front();
-                  Marks found;
-                  for (const IndexEntry& entry : listing->entries) found.insert(entry.id);
-                  for (const std::string& mark : marks) {
-                    if (!found.contains(mark)) return mark + " is gone";
-                  }
-                  return {};
-                }});
+  const auto index_of = [](const fs::path& folder) {
+    return RunIndex(folder / "state/dlrun/runs");
+  };
+  check_writer(
+      {{},
+       [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
+         for (const char* id : {"mnist-1", "mnist-2"}) {
+           DLRUN_TRY(index_of(folder).add({id, "mnist", folder / id, "2026-01-01T00:00:00.000Z"}));
+           disk.mark(id);
+         }
+         return {};
+       },
+       [&](const fs::path& folder, const Marks& marks) -> std::string {
+         const auto listing = index_of(folder).list();
+         if (!listing) return listing.error().message;
+         if (!listing->damaged.empty()) return listing->damaged.front();
+         Marks found;
+         for (const IndexEntry& entry : listing->entries) found.insert(entry.id);
+         for (const std::string& mark : marks) {
+           if (!found.contains(mark)) return mark + " is gone";
+         }
+         return {};
+       }});
 }
 
 TEST_CASE("crash: a download is whole under its name or not there, and stays once that is said") {
@@ -242,7 +261,8 @@ TEST_CASE("crash: events that were drained stay, and what comes after a torn one
                   const auto record = read_events(folder / "run");
                   if (!record) return record.error().message;
                   if (record->damaged_lines > 0) return "a damaged line";
-                  if (marks.contains("claimed") && record->claimed_by != "42") return "the claim is gone";
+                  if (marks.contains("claimed") && record->claimed_by != "42")
+                    return "the claim is gone";
                   if (marks.contains("joined") && !record->joined) return "the ranks are gone";
                   if (marks.contains("ended") && !record->ended) return "the end is gone";
                   auto log = agent::EventLog::open(events_of(folder));
@@ -250,7 +270,9 @@ TEST_CASE("crash: events that were drained stay, and what comes after a torn one
                   log->record("ended", {{"state", "failed"}});
                   if (!log->drain(kDrain)) return "the disk is slow";
                   const auto after = read_events(folder / "run");
-                  return after && after->ended && after->damaged_lines == 0 ? "" : "what comes after is not read";
+                  return after && after->ended && after->damaged_lines == 0
+                             ? ""
+                             : "what comes after is not read";
                 }});
 }
 
@@ -289,7 +311,8 @@ trainer::TrainingState state_at(std::uint64_t step) {
 
 Writer checkpoints(std::size_t keep) {
   const auto at = [keep](const fs::path& folder) {
-    return trainer::CheckpointFolder(folder / "runs/mnist-1/checkpoints", keep, [] { return Result<>(); });
+    return trainer::CheckpointFolder(folder / "runs/mnist-1/checkpoints", keep,
+                                     [] { return Result<>(); });
   };
   return {{},
           [at](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -311,7 +334,8 @@ Writer checkpoints(std::size_t keep) {
                 (*loaded)->states != want.states)
               return "it holds something else";
             const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");
-            if (said > 0 && latest < fmt::format("step-{:08}\n", said)) return "`latest` says " + latest;
+            if (said > 0 && latest < fmt::format("step-{:08}\n", said))
+              return "`latest` says " + latest;
             return {};
           }};
 }
@@ -320,16 +344,18 @@ Writer checkpoints(std::size_t keep) {
 
 namespace {
 
-/// Every file and folder of a checkpoint is safe when it is made; the last two are so late that they keep the others.
-const std::vector<Spare> kSpareOfCheckpoints{{"fsync runs/mnist-1/checkpoints, 1", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints, 3", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints/step-00000020, 1", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints/step-00000020, 2", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints, 5", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints/step-00000030, 1", kAgain},
-                                             {"fsync runs/mnist-1/checkpoints/step-00000030, 2", kAgain}};
+/// Every file and folder of a checkpoint is safe when it is made; the last two are so late that
+/// they keep the others.
+const std::vector<Spare> kSpareOfCheckpoints{
+    {"fsync runs/mnist-1/checkpoints, 1", kAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kAgain},
+    {"fsync runs/mnist-1/checkpoints, 3", kAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000020, 1", kAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000020, 2", kAgain},
+    {"fsync runs/mnist-1/checkpoints, 5", kAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000030, 1", kAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000030, 2", kAgain}};
 
 }  // namespace
 
@@ -341,7 +367,9 @@ TEST_CASE("crash: the checkpoint just saved stays, whole, beside an older one") 
   check_writer(checkpoints(2), kSpareOfCheckpoints);
 }
 
-TEST_CASE("crash: a checkpoint that cannot be read for a moment is an I/O error, and no older one is taken for it") {
+TEST_CASE(
+    "crash: a checkpoint that cannot be read for a moment is an I/O error, and no older one is "
+    "taken for it") {
   const TemporaryDirectory folder;
   const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
   for (const std::uint64_t step : {10U, 20U}) must(checkpoints.save(state_at(step), kLayout));

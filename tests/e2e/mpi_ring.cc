@@ -1,5 +1,5 @@
-// Passes numbers around all ranks, each adding one, and prints who took part: what the tests ask of MPI across nodes.
-// They are 4 MiB, so that ranks of one node take the way of big messages, too.
+// Passes numbers around all ranks, each adding one, and prints who took part: what the tests ask of
+// MPI across nodes. They are 4 MiB, so that ranks of one node take the way of big messages, too.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -18,11 +18,13 @@ int main(int argc, char** argv) {
 
   std::vector<int> sums(1 << 20, 0);
   const int count = static_cast<int>(sums.size());
-  if (rank > 0) MPI_Recv(sums.data(), count, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank > 0)
+    MPI_Recv(sums.data(), count, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   for (int& sum : sums) ++sum;
   if (rank + 1 < size) MPI_Send(sums.data(), count, MPI_INT, rank + 1, 0, MPI_COMM_WORLD);
   const int sum = sums.back();
-  const bool is_whole = std::all_of(sums.begin(), sums.end(), [&](int each) { return each == rank + 1; });
+  const bool is_whole =
+      std::all_of(sums.begin(), sums.end(), [&](int each) { return each == rank + 1; });
   std::printf("rank %d of %d on %s: %d\n", rank, size, host, sum);
   MPI_Finalize();
   return is_whole ? 0 : 1;

@@ -1,5 +1,5 @@
-// A checkpoint of an unknown hand: the arrays' file, and the manifest that vouches for them. The first byte says which
-// it is.
+// A checkpoint of an unknown hand: the arrays' file, and the manifest that vouches for them. The
+// first byte says which it is.
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
@@ -19,9 +19,9 @@ void read_arrays(std::span<const std::uint8_t> bytes) {
   const auto parsed = parse_safetensors("model.safetensors", bytes);
   if (!parsed) return;
   for (const auto& [name, tensor] : parsed->tensors) {
-    const bool is_inside =
-        tensor.bytes.empty() || (tensor.bytes.data() >= bytes.data() &&
-                                 tensor.bytes.data() + tensor.bytes.size() <= bytes.data() + bytes.size());
+    const bool is_inside = tensor.bytes.empty() || (tensor.bytes.data() >= bytes.data() &&
+                                                    tensor.bytes.data() + tensor.bytes.size() <=
+                                                        bytes.data() + bytes.size());
     fuzz::expect(is_inside, "an array lies in its file");
   }
 }
@@ -44,7 +44,8 @@ void read_manifest(std::string_view text) {
   std::ofstream(root / "step-00000001" / "manifest.json") << text;
   std::vector<std::string> damaged;
   const auto state = CheckpointFolder(root, 1, always).load_newest(layout, "sgd", {}, damaged);
-  if (state && *state) fuzz::expect((*state)->parameters.size() == 2, "as many parameters as the model has");
+  if (state && *state)
+    fuzz::expect((*state)->parameters.size() == 2, "as many parameters as the model has");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
-// A fuzz target reads bytes that nobody vouches for. libFuzzer calls it with bytes of its own making (scripts/fuzz),
-// replay.cc with those of corpus/NAME, in every test run and with every compiler.
+// A fuzz target reads bytes that nobody vouches for. libFuzzer calls it with bytes of its own
+// making (scripts/fuzz), replay.cc with those of corpus/NAME, in every test run and with every
+// compiler.
 
 #include <cstdint>
 #include <cstdio>

@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     }
   }
   const UniqueFd file(::memfd_create("idx", MFD_CLOEXEC));
-  fuzz::expect(file.is_open() && ::write(file.get(), data, size) == static_cast<ssize_t>(size), "a file to read");
+  fuzz::expect(file.is_open() && ::write(file.get(), data, size) == static_cast<ssize_t>(size),
+               "a file to read");
   std::ignore = read_idx(fmt::format("/proc/self/fd/{}", file.get()), 3, kLimit);
   return 0;
 }

@@ -12,13 +12,16 @@
 int main(int argc, char** argv) {
   std::vector<std::filesystem::path> files;
   for (int i = 1; i < argc; ++i) {
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) files.push_back(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator(argv[i]))
+      files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   for (const auto& path : files) {
     std::ifstream file(path, std::ios::binary);
-    const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    std::cout << path.filename().string() << std::endl;  // flushed: the last one named is the one that failed
+    const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
+                                  std::istreambuf_iterator<char>());
+    std::cout << path.filename().string()
+              << std::endl;  // flushed: the last one named is the one that failed
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
   std::cout << files.size() << " inputs\n";

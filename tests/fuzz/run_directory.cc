@@ -1,6 +1,7 @@
-// A whole run directory of an unknown hand: all that status, ls, logs, report and sweep read of it. The input is the
-// files' contents, each behind a line "@NAME"; lines of events get the checksum that fits, so that what is behind it is
-// reached. "@fifo NAME" and "@link NAME" put a FIFO or a link in a file's place.
+// A whole run directory of an unknown hand: all that status, ls, logs, report and sweep read of it.
+// The input is the files' contents, each behind a line "@NAME"; lines of events get the checksum
+// that fits, so that what is behind it is reached. "@fifo NAME" and "@link NAME" put a FIFO or a
+// link in a file's place.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,7 +55,8 @@ const fs::path& folder() {
   static const struct Folder {
     fs::path path;
     Folder() {
-      std::string pattern = fs::is_directory("/dev/shm") ? "/dev/shm/run-fuzz-XXXXXX" : "/tmp/run-fuzz-XXXXXX";
+      std::string pattern =
+          fs::is_directory("/dev/shm") ? "/dev/shm/run-fuzz-XXXXXX" : "/tmp/run-fuzz-XXXXXX";
       fuzz::expect(::mkdtemp(pattern.data()) != nullptr, "a folder for the run");
       path = pattern;
     }
@@ -80,7 +82,8 @@ void put(const fs::path& path, std::string_view how, std::string_view content) {
 std::string with_checksums(std::string_view lines) {
   std::string text;
   for (const auto line : split(lines, '\n')) {
-    text += line.size() > 2 && line.ends_with('}') ? checked_line_of_text(line) : std::string(line) + "\n";
+    text += line.size() > 2 && line.ends_with('}') ? checked_line_of_text(line)
+                                                   : std::string(line) + "\n";
   }
   return text;
 }
@@ -100,8 +103,11 @@ void make_run(const fs::path& run, std::string_view input) {
     head.remove_prefix(std::min(how.size(), head.size()));
     const auto* const known = std::find(kFiles.begin(), kFiles.end(), head);
     std::error_code error;
-    if (known == kFiles.end() || fs::symlink_status(run / *known, error).type() != fs::file_type::not_found) continue;
-    put(run / *known, how, *known == "events.jsonl" ? with_checksums(content) : std::string(content));
+    if (known == kFiles.end() ||
+        fs::symlink_status(run / *known, error).type() != fs::file_type::not_found)
+      continue;
+    put(run / *known, how,
+        *known == "events.jsonl" ? with_checksums(content) : std::string(content));
   }
 }
 

@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const auto again = carried_spec(with_spec("#!/bin/bash\n", *carried));
     const auto last = carried->yaml.find_last_not_of('\n');  // empty lines behind it are nobody's
     const auto yaml = carried->yaml.substr(0, last == std::string::npos ? 0 : last + 1) + "\n";
-    fuzz::expect(again && again->yaml == yaml && again->folder == carried->folder, "what is carried is carried on");
+    fuzz::expect(again && again->yaml == yaml && again->folder == carried->folder,
+                 "what is carried is carried on");
   }
   std::ignore = carried_lines(text);
   return 0;

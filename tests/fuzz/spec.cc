@@ -1,7 +1,8 @@
-// exp.yaml, as anybody may write it: read, expanded, planned and rendered for Slurm and for this machine.
+// exp.yaml, as anybody may write it: read, expanded, planned and rendered for Slurm and for this
+// machine.
 //
-// What is accepted renders to a script whose #SBATCH lines sbatch can read, and its resolved spec renders to the same
-// script.
+// What is accepted renders to a script whose #SBATCH lines sbatch can read, and its resolved spec
+// renders to the same script.
 
 #include "common/text.h"
 #include "launcher/plan/plan.h"
@@ -23,8 +24,10 @@ LoadRequest request_for(std::string text) {
   return request;
 }
 
-const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent", "/runs/.agents/3f2a/dlrun-trainer", Target::kSlurm};
-const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent", "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
+const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent",
+                        "/runs/.agents/3f2a/dlrun-trainer", Target::kSlurm};
+const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent",
+                        "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
 
 /// The script without the remarks that say which key made a line: a resolved spec names other ones.
 std::string without_remarks(std::string_view script) {
@@ -46,7 +49,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::expect(!format_diagnostics(loaded.error()).empty(), "in words");
     return 0;
   }
-  if (const auto local = make_plan(*loaded, kLocal)) fuzz::expect(!render_local_script(*local).empty(), "it runs here");
+  if (const auto local = make_plan(*loaded, kLocal))
+    fuzz::expect(!render_local_script(*local).empty(), "it runs here");
   const auto plan = make_plan(*loaded, kSlurm);
   if (!plan) return 0;
   const auto script = render_script(*plan);
@@ -61,6 +65,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto same = make_plan(*again, kSlurm);
   fuzz::expect(same.has_value(), "and can be planned");
   const auto rendered = render_script(*same);
-  fuzz::expect(rendered && without_remarks(*rendered) == without_remarks(*script), "to the same script");
+  fuzz::expect(rendered && without_remarks(*rendered) == without_remarks(*script),
+               "to the same script");
   return 0;
 }

@@ -1,5 +1,5 @@
-// What the agent takes from Slurm, from the script and from strangers: node lists, templates, the first bytes of a
-// connection.
+// What the agent takes from Slurm, from the script and from strangers: node lists, templates, the
+// first bytes of a connection.
 
 #include "common/hostlist.h"
 #include "runtime/agent/protocol.h"
@@ -17,23 +17,29 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const auto list = compress_hostlist(*hosts);
     const auto again = expand_hostlist(list, 1000);
     const bool is_longest = list.size() > (1U << 20U);  // of names of kilobytes: more than is read
-    fuzz::expect(is_longest || (again && *again == *hosts), "a node list is compressed without loss");
+    fuzz::expect(is_longest || (again && *again == *hosts),
+                 "a node list is compressed without loss");
   }
   if (const auto parsed = Template::parse(text)) std::ignore = parsed->expand({});
-  if (const auto variable = EnvTemplate::parse(text)) fuzz::expect(!variable->name.empty(), "a variable has a name");
-  if (const auto claim = Claim::parse(text)) fuzz::expect(claim->text() == text, "a claim reads back in one way");
+  if (const auto variable = EnvTemplate::parse(text))
+    fuzz::expect(!variable->name.empty(), "a variable has a name");
+  if (const auto claim = Claim::parse(text))
+    fuzz::expect(claim->text() == text, "a claim reads back in one way");
 
   static const Key secret = random_key();
   const LeadHandshake lead(secret);
   std::string buffer(text);
-  if (const auto proven = lead.advance(buffer)) fuzz::expect(!proven->has_value(), "a stranger proves nothing");
+  if (const auto proven = lead.advance(buffer))
+    fuzz::expect(!proven->has_value(), "a stranger proves nothing");
   RankHandshake rank(secret, Claim{"42", "0", 1, 0});
   buffer = text;
   if (const auto answer = rank.answer(buffer); answer && *answer) {
-    if (const auto channel = rank.finish(buffer)) fuzz::expect(!channel->has_value(), "nor does a stranger's leader");
+    if (const auto channel = rank.finish(buffer))
+      fuzz::expect(!channel->has_value(), "nor does a stranger's leader");
   }
   Channel channel(secret, secret);
   buffer = text;
-  if (const auto frame = channel.open(buffer)) fuzz::expect(!frame->has_value(), "nor a frame without its MAC");
+  if (const auto frame = channel.open(buffer))
+    fuzz::expect(!frame->has_value(), "nor a frame without its MAC");
   return 0;
 }

@@ -22,15 +22,18 @@ inline std::string slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// actual must be the file's content. A missing file fails. DLRUN_UPDATE_GOLDEN=1 writes the file instead.
+/// actual must be the file's content. A missing file fails. DLRUN_UPDATE_GOLDEN=1 writes the file
+/// instead.
 inline void check(const std::filesystem::path& path, const std::string& actual) {
   INFO(path.string());
-  if (const char* update = std::getenv("DLRUN_UPDATE_GOLDEN"); update != nullptr && std::string(update) == "1") {
+  if (const char* update = std::getenv("DLRUN_UPDATE_GOLDEN");
+      update != nullptr && std::string(update) == "1") {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << actual;
     return;
   }
-  REQUIRE_MESSAGE(std::filesystem::exists(path), "golden file is missing; DLRUN_UPDATE_GOLDEN=1 writes it");
+  REQUIRE_MESSAGE(std::filesystem::exists(path),
+                  "golden file is missing; DLRUN_UPDATE_GOLDEN=1 writes it");
   CHECK(actual == slurp(path));
 }
 

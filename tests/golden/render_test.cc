@@ -1,4 +1,5 @@
-// Every example and every spec of this folder, rendered with fixed paths, against the script it must become.
+// Every example and every spec of this folder, rendered with fixed paths, against the script it
+// must become.
 
 #include "launcher/plan/render.h"
 
@@ -24,17 +25,19 @@ LoadRequest request_for(const fs::path& file) {
   LoadRequest request;
   request.file = file.filename().string();
   request.text = golden::slurp(file);
-  // No such folder is needed: rendering asks nothing of the machine. White space is what pyxis cannot mount.
-  request.current_dir =
-      request.text->find("runtime: pyxis") == std::string::npos ? "/home/user/exp 1" : "/home/user/exp-1";
+  // No such folder is needed: rendering asks nothing of the machine. White space is what pyxis
+  // cannot mount.
+  request.current_dir = request.text->find("runtime: pyxis") == std::string::npos
+                            ? "/home/user/exp 1"
+                            : "/home/user/exp-1";
   request.env.set("HOME", "/home/user");
   if (file.filename() == "mnist-mlp.yaml") request.sets = {"train.data.path=/data/mnist"};
   return request;
 }
 
 PlanInputs inputs(Target target) {
-  return {"/scratch/runs", "/scratch/runs/.agents/3f2a/dlrun-agent", "/scratch/runs/.agents/3f2a/dlrun-trainer",
-          target};
+  return {"/scratch/runs", "/scratch/runs/.agents/3f2a/dlrun-agent",
+          "/scratch/runs/.agents/3f2a/dlrun-trainer", target};
 }
 
 std::vector<fs::path> specs_in(const fs::path& folder) {
@@ -92,27 +95,31 @@ TEST_CASE("a rendered script asks for what its plan does, so an edited one is co
   }
 }
 
-/// The srun commands of a script, with the lines that go on from them; an array's words count as one line.
+/// The srun commands of a script, with the lines that go on from them; an array's words count as
+/// one line.
 std::vector<std::string> steps_of(const std::string& script) {
   std::vector<std::string> steps;
   bool is_open = false;
   for (const auto line : split(script, '\n')) {
     const auto text = trim(line);
-    const bool starts =
-        text == "srun" || text.starts_with("srun ") || text.find("exec srun ") != std::string_view::npos;
+    const bool starts = text == "srun" || text.starts_with("srun ") ||
+                        text.find("exec srun ") != std::string_view::npos;
     if (starts) steps.emplace_back();
     if (starts || is_open) steps.back() += std::string(text) + "\n";
-    is_open = (starts || is_open) && (text.ends_with('\\') || (steps.back().starts_with("srun\n") && text != ")"));
+    is_open = (starts || is_open) &&
+              (text.ends_with('\\') || (steps.back().starts_with("srun\n") && text != ")"));
   }
   return steps;
 }
 
-TEST_CASE("every srun of every script says its CPUs: none are inherited from the job since Slurm 22.05") {
+TEST_CASE(
+    "every srun of every script says its CPUs: none are inherited from the job since Slurm 22.05") {
   std::size_t steps = 0;
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
     const auto session = render_interactive(plan, {}, "/s.sh");
-    for (const std::string& text : {*render_script(plan), session.script, join(session.argv, " ") + "\n"}) {
+    for (const std::string& text :
+         {*render_script(plan), session.script, join(session.argv, " ") + "\n"}) {
       for (const std::string& step : steps_of(text)) {
         INFO(file.string() << "\n" << step);
         CHECK(step.find("--cpus-per-") != std::string::npos);
@@ -136,7 +143,8 @@ TEST_CASE("a sweep's array and one of its points have goldens") {
 
 TEST_CASE("rendering twice gives the same bytes") {
   for (const auto& file : all_specs()) {
-    CHECK(*render_script(plan_of(load(file), Target::kSlurm)) == *render_script(plan_of(load(file), Target::kSlurm)));
+    CHECK(*render_script(plan_of(load(file), Target::kSlurm)) ==
+          *render_script(plan_of(load(file), Target::kSlurm)));
   }
 }
 
@@ -154,7 +162,8 @@ TEST_CASE("plans, resolved specs and warnings have goldens") {
 std::string script_without_origin(const LoadedSpec& loaded) {
   auto plan = plan_of(loaded, Target::kSlurm);
   for (auto& directive : plan.directives) {
-    if (directive.option == "--chdir" || directive.option == "--ntasks-per-node") directive.key.clear();
+    if (directive.option == "--chdir" || directive.option == "--ntasks-per-node")
+      directive.key.clear();
   }
   return *render_script(plan);
 }
@@ -177,22 +186,28 @@ TEST_CASE("a resolved spec is a spec and means the same, wherever it lies") {
 TEST_CASE("local scripts and interactive sessions have goldens") {
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
   for (const char* name : {"digits.yaml", "mnist-mlp.yaml", "plain.yaml"}) {
-    golden::check(script_of(name, ".local.sh"), render_local_script(plan_of(load(examples / name), Target::kLocal)));
+    golden::check(script_of(name, ".local.sh"),
+                  render_local_script(plan_of(load(examples / name), Target::kLocal)));
   }
   const auto specs = golden::folder() / "specs";
   for (const auto& file :
        {examples / "grete-conda.yaml", examples / "lrz-enroot.yaml", examples / "lrz-horovod.yaml",
-        examples / "torch-ddp.yaml", specs / "enroot.yaml", specs / "enroot-named.yaml", specs / "apptainer.yaml"}) {
-    const auto shell = render_interactive(plan_of(load(file), Target::kSlurm), {}, "/scratch/runs/s.sh");
+        examples / "torch-ddp.yaml", specs / "enroot.yaml", specs / "enroot-named.yaml",
+        specs / "apptainer.yaml"}) {
+    const auto shell =
+        render_interactive(plan_of(load(file), Target::kSlurm), {}, "/scratch/runs/s.sh");
     std::string text = shell.script + "# called by:\n";
     for (const std::string& word : shell.argv) text += "# " + word + "\n";
     golden::check(script_of(file, ".interactive.sh"), text);
   }
 }
 
-TEST_CASE("a shell beside a job's ranks joins a named container, makes one of the image's, or stays on the node") {
+TEST_CASE(
+    "a shell beside a job's ranks joins a named container, makes one of the image's, or stays on "
+    "the node") {
   const auto attach = [](const fs::path& spec) {
-    const auto shell = render_attach(plan_of(load(spec), Target::kSlurm), {"42", "n2", "", 6}, {"nvidia-smi"}, "/s.sh");
+    const auto shell = render_attach(plan_of(load(spec), Target::kSlurm), {"42", "n2", "", 6},
+                                     {"nvidia-smi"}, "/s.sh");
     return join(shell.argv, " ") + "\n" + shell.script;
   };
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
@@ -215,11 +230,14 @@ TEST_CASE("every refused spec gives its golden diagnostics, all at once") {
     const auto loaded = load_spec(request_for(file));
     INFO(file.string());
     REQUIRE_FALSE(loaded.has_value());
-    golden::check(golden::folder() / "refused" / (file.stem().string() + ".txt"), format_diagnostics(loaded.error()));
+    golden::check(golden::folder() / "refused" / (file.stem().string() + ".txt"),
+                  format_diagnostics(loaded.error()));
   }
 }
 
-TEST_CASE("no script prints what it does, names variables in --export, or lets srun wait for late ranks") {
+TEST_CASE(
+    "no script prints what it does, names variables in --export, or lets srun wait for late "
+    "ranks") {
   for (const auto& file : all_specs()) {
     const std::string script = *render_script(plan_of(load(file), Target::kSlurm));
     INFO(file.string());
@@ -227,18 +245,20 @@ TEST_CASE("no script prints what it does, names variables in --export, or lets s
       const std::string_view words = trim(line);
       if (words.starts_with("#") && !words.starts_with("#SBATCH")) continue;
       INFO(line);
-      CHECK_FALSE(
-          (words.starts_with("set -") && words.substr(0, words.find(' ', 5)).find('x') != std::string_view::npos));
+      CHECK_FALSE((words.starts_with("set -") &&
+                   words.substr(0, words.find(' ', 5)).find('x') != std::string_view::npos));
       CHECK_FALSE(words.starts_with("--wait"));
       const auto exported = words.find("--export");
-      if (exported != std::string_view::npos) CHECK(words.substr(exported).starts_with("--export=ALL"));
+      if (exported != std::string_view::npos)
+        CHECK(words.substr(exported).starts_with("--export=ALL"));
     }
   }
 }
 
-TEST_CASE("a script's own variables start with dlrun_: whatever name the user's have, they arrive") {
-  // An assignment, a loop's variable or one that printf, read and coproc make; `local` inherits that the user's is
-  // exported.
+TEST_CASE(
+    "a script's own variables start with dlrun_: whatever name the user's have, they arrive") {
+  // An assignment, a loop's variable or one that printf, read and coproc make; `local` inherits
+  // that the user's is exported.
   const std::regex own(
       R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|(?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");
   for (const auto& file : all_specs()) {

@@ -1,5 +1,5 @@
-// The ranks' check of collectives before their programs start (health.preflight). The real dlrun-agent and
-// dlrun-trainer.
+// The ranks' check of collectives before their programs start (health.preflight). The real
+// dlrun-agent and dlrun-trainer.
 
 #include <filesystem>
 #include <fstream>
@@ -12,13 +12,14 @@
 namespace dlrun::agent {
 namespace {
 
-/// In a folder of the run's own the agent, and beside it as the trainer a script: what a rank's check does before, or
-/// instead of, the real one's.
+/// In a folder of the run's own the agent, and beside it as the trainer a script: what a rank's
+/// check does before, or instead of, the real one's.
 void put_before_check(Run& run, const std::string& script) {
   run.agent = (run.folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);
   const auto trainer = run.folder / "dlrun-trainer";
-  std::ofstream(trainer) << "#!/bin/bash\n" << script << "\nexec " << DLRUN_TRAINER << " \"$@\" --timeout 3\n";
+  std::ofstream(trainer) << "#!/bin/bash\n"
+                         << script << "\nexec " << DLRUN_TRAINER << " \"$@\" --timeout 3\n";
   fs::permissions(trainer, fs::perms::owner_all);
 }
 
@@ -27,7 +28,8 @@ TEST_CASE("ranks whose collective works start their programs, once all have trie
   put_before_check(run, "touch $DLRUN_RUN/checks-$DLRUN_RANK; sleep $((DLRUN_RANK == 1))");
   run.start(3, "ls $DLRUN_RUN | grep -c checks-", {}, {"--preflight", "disk,gloo"});
   CHECK(run.wait() == 0);
-  for (const char* rank : {"0", "1", "2"}) CHECK(run.file(fmt::format("logs/attempt-0/rank-000{}.log", rank)) == "3\n");
+  for (const char* rank : {"0", "1", "2"})
+    CHECK(run.file(fmt::format("logs/attempt-0/rank-000{}.log", rank)) == "3\n");
   REQUIRE(run.events("checked").size() == 1);
   CHECK(run.events("checked")[0]["ranks"] == 3);
 }
@@ -39,7 +41,8 @@ TEST_CASE("a rank that does not come to the collective is named, and no program 
   CHECK(run.wait() == 80);
   const auto message = run.events("ended")[0]["message"].get<std::string>();
   CHECK(message.starts_with("rank 2 on "));
-  CHECK(message.find(" is not fit for the job: its rank did not come to the check of collectives (gloo: ") !=
+  CHECK(message.find(
+            " is not fit for the job: its rank did not come to the check of collectives (gloo: ") !=
         std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
   CHECK(processes_of(run.run).empty());
@@ -50,8 +53,10 @@ TEST_CASE("a check that ends without a word is its rank's own failure") {
   put_before_check(run, "[ $DLRUN_RANK != 1 ] || exit 9; exec sleep 100");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});
   CHECK(run.wait() == 80);
-  CHECK(run.err().find("is not fit for the job: gloo: its check ended with code 9; the other rank is ended\n") !=
-        std::string::npos);
+  CHECK(
+      run.err().find(
+          "is not fit for the job: gloo: its check ended with code 9; the other rank is ended\n") !=
+      std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
 }
 

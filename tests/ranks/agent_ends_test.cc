@@ -1,4 +1,5 @@
-// How ranks end: killed, failed, by signals, with their lead. The real dlrun-agent binary on this machine.
+// How ranks end: killed, failed, by signals, with their lead. The real dlrun-agent binary on this
+// machine.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +18,9 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore TERM") {
+TEST_CASE(
+    "kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore "
+    "TERM") {
   Run run;
   run.start(8, kStubborn);
   run.wait_for_programs(8);
@@ -27,7 +30,8 @@ TEST_CASE("kill -9 of one program of 8: it is named, all others are gone within 
   CHECK(Clock::now() - began < seconds(2));
   CHECK(processes_of(run.run).empty());
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
-  CHECK(run.err().find("dlrun: rank 3 on " + host + " was killed by SIGKILL; the other 7 ranks are ended\n") !=
+  CHECK(run.err().find("dlrun: rank 3 on " + host +
+                       " was killed by SIGKILL; the other 7 ranks are ended\n") !=
         std::string::npos);
   const auto first = run.events("attempt_end")[0]["first_failed"];
   CHECK(first["rank"] == 3);
@@ -35,7 +39,8 @@ TEST_CASE("kill -9 of one program of 8: it is named, all others are gone within 
   CHECK(run.events("ended")[0]["code"] == 137);
 }
 
-TEST_CASE("kill -9 of a rank's agent, or of its guard: named the same, nothing of the rank lives on") {
+TEST_CASE(
+    "kill -9 of a rank's agent, or of its guard: named the same, nothing of the rank lives on") {
   for (const int generations : {1, 2}) {
     CAPTURE(generations);
     Run run;
@@ -50,7 +55,8 @@ TEST_CASE("kill -9 of a rank's agent, or of its guard: named the same, nothing o
     CHECK(Clock::now() - began < seconds(2));
     CHECK(processes_of(run.run).empty());
     CHECK(run.err().find("dlrun: rank 3 on ") != std::string::npos);
-    CHECK(run.err().find("was killed by SIGKILL; the other 7 ranks are ended\n") != std::string::npos);
+    CHECK(run.err().find("was killed by SIGKILL; the other 7 ranks are ended\n") !=
+          std::string::npos);
   }
 }
 
@@ -97,7 +103,8 @@ TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
 
 TEST_CASE("TERM reaches a program that can end by itself first, and once") {
   Run run;
-  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
+  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp +
+                   "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
   run.signal(SIGTERM);
   CHECK(run.wait() == 143);
@@ -142,7 +149,9 @@ TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not 
   run.wait_for_programs(2);
   const auto began = Clock::now();
   run.signal(SIGSTOP);
-  const auto are_gone = [&] { return ::kill(run.program(0), 0) != 0 && ::kill(run.program(1), 0) != 0; };
+  const auto are_gone = [&] {
+    return ::kill(run.program(0), 0) != 0 && ::kill(run.program(1), 0) != 0;
+  };
   CHECK_FALSE(comes_true(are_gone, seconds(5)));
   CHECK(comes_true(are_gone, seconds(15)));
   CHECK(Clock::now() - began > seconds(6));  // lead's last beat is up to 3 s old when it stops
@@ -151,7 +160,9 @@ TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not 
   CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
 }
 
-TEST_CASE("a rank that gets a TERM and no word of lead's ends its program 3 s later, long before the lease is over") {
+TEST_CASE(
+    "a rank that gets a TERM and no word of lead's ends its program 3 s later, long before the "
+    "lease is over") {
   Run run;
   run.start(2, kStubborn);
   run.wait_for_programs(2);

@@ -1,4 +1,5 @@
-// A run at its limits: a slow disk, a hanging output, few open files, many ranks, a flood. The real dlrun-agent binary.
+// A run at its limits: a slow disk, a hanging output, few open files, many ranks, a flood. The real
+// dlrun-agent binary.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,8 +19,10 @@
 namespace dlrun::agent {
 namespace {
 
-/// strace's words that slow a system call of lead and all it starts. -D: lead stays this test's child.
-std::vector<std::string> slowed(const std::string& call, const std::string& how, const std::string& path = "") {
+/// strace's words that slow a system call of lead and all it starts. -D: lead stays this test's
+/// child.
+std::vector<std::string> slowed(const std::string& call, const std::string& how,
+                                const std::string& path = "") {
   std::vector<std::string> words{"strace",
                                  "-D",
                                  "-f",
@@ -40,7 +43,9 @@ bool is_pending(pid_t pid, int signal) {
   const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
   const auto at = status.find("ShdPnd:\t");
   REQUIRE(at != std::string::npos);
-  return ((std::strtoull(status.c_str() + at + 8, nullptr, 16) >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
+  return ((std::strtoull(status.c_str() + at + 8, nullptr, 16) >>
+           static_cast<unsigned>(signal - 1)) &
+          1U) != 0;
 }
 
 void limit(int what, rlim_t soft, rlim_t hard) {
@@ -48,27 +53,31 @@ void limit(int what, rlim_t soft, rlim_t hard) {
   ::setrlimit(static_cast<__rlimit_resource>(what), &both);
 }
 
-TEST_CASE("ranks that all ended with 0 are a completed run, however long the disk takes for the record") {
+TEST_CASE(
+    "ranks that all ended with 0 are a completed run, however long the disk takes for the record") {
   Run run;
   run.prefix = slowed("fdatasync", "delay_exit=2000000");
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
   REQUIRE(run.events("ended").size() == 1);
   CHECK(run.events("ended")[0]["state"] == "completed");
-  CHECK(run.err().find("dlrun: still waiting for the disk: the run's record, " + (run.run / "events.jsonl").string()) !=
-        std::string::npos);
+  CHECK(run.err().find("dlrun: still waiting for the disk: the run's record, " +
+                       (run.run / "events.jsonl").string()) != std::string::npos);
 }
 
 TEST_CASE("two TERMs end lead's wait for a disk that hangs, and lead says what the record lacks") {
   Run run;
   run.prefix = slowed("fdatasync", "delay_exit=60000000");
   run.start(1, "exit 0");
-  REQUIRE(comes_true([&] { return run.err().find("still waiting for the disk") != std::string::npos; }));
+  REQUIRE(comes_true(
+      [&] { return run.err().find("still waiting for the disk") != std::string::npos; }));
   const auto began = Clock::now();
   run.signal(SIGTERM);
   CHECK(comes_true([&] { return !is_pending(run.lead(), SIGTERM); }));  // it would swallow the next
   run.signal(SIGTERM);
-  CHECK(comes_true([&] { return run.err().find("the run's record lacks its last lines") != std::string::npos; }));
+  CHECK(comes_true([&] {
+    return run.err().find("the run's record lacks its last lines") != std::string::npos;
+  }));
   CHECK(Clock::now() - began < seconds(3));
   run.signal(SIGKILL);  // strace holds the thread that sleeps
   std::ignore = run.wait();
@@ -81,7 +90,8 @@ TEST_CASE("lead's own output on a file system that hangs stops neither signals n
   run.prefix = slowed("write", "delay_enter=30000000", err);
   run.start(1, kUp + "echo printed >&2; " + kForever);
   const auto program = run.program(0);
-  REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));  // and lead hangs in the same line
+  REQUIRE(comes_true(
+      [&] { return run.file("local.out") == "printed\n"; }));  // and lead hangs in the same line
   run.signal(SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(3)));
   run.signal(SIGKILL);
@@ -89,7 +99,8 @@ TEST_CASE("lead's own output on a file system that hangs stops neither signals n
 }
 
 TEST_CASE(
-    "a program that its own agent ended, since lead was silent, is told as that and not as a failure of its own") {
+    "a program that its own agent ended, since lead was silent, is told as that and not as a "
+    "failure of its own") {
   Run run;
   run.start(2, "trap 'exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
@@ -101,18 +112,21 @@ TEST_CASE(
   REQUIRE(run.events("rank_failed").size() == 1);
   const auto first = run.events("rank_failed")[0];
   CHECK(first["error"] == "ended by its agent: no word from lead for 10 s");
-  CHECK(run.err().find(": ended by its agent: no word from lead for 10 s; the other rank is ended\n") !=
+  CHECK(run.err().find(
+            ": ended by its agent: no word from lead for 10 s; the other rank is ended\n") !=
         std::string::npos);
 }
 
-TEST_CASE("a limit on the size of files costs the logs their ends, and not lead or agents their lives") {
+TEST_CASE(
+    "a limit on the size of files costs the logs their ends, and not lead or agents their lives") {
   Run run;
   run.in_child = [] {
     ::signal(SIGXFSZ, SIG_DFL);
     limit(RLIMIT_FSIZE, 64 << 10, 64 << 10);
   };
   run.start(2,
-            "head -c 200000 /dev/zero | tr '\\0' 'x'; [ $DLRUN_RANK = 0 ] || exit 0; (head -c 100000 /dev/zero > "
+            "head -c 200000 /dev/zero | tr '\\0' 'x'; [ $DLRUN_RANK = 0 ] || exit 0; (head -c "
+            "100000 /dev/zero > "
             "$DLRUN_RUN/big) "
             "2>/dev/null; kill -l $? > $DLRUN_RUN/signal; exit 0");
   CHECK(run.wait() == 0);
@@ -128,7 +142,9 @@ TEST_CASE("a SIGCHLD that is ignored where lead starts keeps no end from it") {
   CHECK(run.wait() == 0);
 }
 
-TEST_CASE("lead raises its soft limit on open files, and programs have the one that lead was started with") {
+TEST_CASE(
+    "lead raises its soft limit on open files, and programs have the one that lead was started "
+    "with") {
   Run run;
   run.in_child = [] { limit(RLIMIT_NOFILE, 64, 1024); };
   run.start(100, "ulimit -Sn > $DLRUN_RUN/limit-$DLRUN_RANK");
@@ -143,17 +159,21 @@ TEST_CASE("too low a hard limit on open files is said at once, with its number a
   run.start(100, "exit 0");
   CHECK(run.wait() == 77);
   CHECK(run.err().find(
-            "Too many open files (EMFILE); it may have 64 open files, one for each rank and some of its own, "
-            "and needs about 164: raise the hard limit where the job starts (`ulimit -Hn`;") != std::string::npos);
+            "Too many open files (EMFILE); it may have 64 open files, one for each rank and some "
+            "of its own, "
+            "and needs about 164: raise the hard limit where the job starts (`ulimit -Hn`;") !=
+        std::string::npos);
 }
 
 TEST_CASE("a short run waits for its surroundings.json, which is a big environment's") {
   Run run;
   const auto packages = run.folder / "venv/lib/python3.11/site-packages";
   fs::create_directories(packages);
-  for (int i = 0; i < 3000; ++i) fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
+  for (int i = 0; i < 3000; ++i)
+    fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
   run.env.set("VIRTUAL_ENV", (run.folder / "venv").string());
-  run.prefix = slowed("getdents64", "delay_exit=60000", packages.string());  // a file system that takes its time
+  run.prefix = slowed("getdents64", "delay_exit=60000",
+                      packages.string());  // a file system that takes its time
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
   const auto json = Json::parse(run.file("surroundings.json"), nullptr, false);
@@ -161,14 +181,16 @@ TEST_CASE("a short run waits for its surroundings.json, which is a big environme
   CHECK(json["venv"]["packages"].size() == 3000);
 }
 
-TEST_CASE("local.out that is not written fast enough says in the file and at the end how much it lacks") {
+TEST_CASE(
+    "local.out that is not written fast enough says in the file and at the end how much it lacks") {
   Run run;
   const auto log = (run.run / "local.out").string();
   std::ofstream(log) << "";
   run.prefix = slowed("write", "delay_enter=300000:when=1..3", log);
   run.start(1, "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo; sleep 2; echo end");
   CHECK(run.wait() == 0);
-  CHECK(run.file("local.out").find(" bytes of output are missing here: the file was not written fast enough\n") !=
+  CHECK(run.file("local.out")
+            .find(" bytes of output are missing here: the file was not written fast enough\n") !=
         std::string::npos);
   CHECK(run.file("local.out").ends_with("end\n"));
   CHECK(run.err().find("dlrun: local.out lacks ") != std::string::npos);
@@ -193,16 +215,18 @@ TEST_CASE("what many ranks of one node cost grows with their number, not with it
   const double four_hundred = cpu_seconds(400);
   CAPTURE(hundred);
   CAPTURE(four_hundred);
-  CHECK(four_hundred < 8 * hundred);  // a scan of all processes by each rank makes it 16 times as much
+  CHECK(four_hundred <
+        8 * hundred);  // a scan of all processes by each rank makes it 16 times as much
 }
 
-TEST_CASE("50 ranks join within 10 s under a flood of foreign connections, and nobody else is admitted") {
+TEST_CASE(
+    "50 ranks join within 10 s under a flood of foreign connections, and nobody else is admitted") {
   Run run;
   const auto gate = (run.folder / "gate").string();
   REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
   const auto wrapper = run.folder / "agent";  // ranks wait until the flood is there
-  std::ofstream(wrapper) << "#!/bin/bash\n[ \"$1\" = lead ] || read -r < " << gate << "\nexec " << kAgent
-                         << " \"$@\"\n";
+  std::ofstream(wrapper) << "#!/bin/bash\n[ \"$1\" = lead ] || read -r < " << gate << "\nexec "
+                         << kAgent << " \"$@\"\n";
   fs::permissions(wrapper, fs::perms::owner_all);
   run.agent = wrapper.string();
   run.start_program(50, {"true"});
@@ -223,7 +247,8 @@ TEST_CASE("50 ranks join within 10 s under a flood of foreign connections, and n
   open_gate.reset();
   const bool has_joined = comes_true([&] { return !run.events("joined").empty(); }, seconds(40));
   const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
-  const auto status = read_file("/proc/" + std::to_string(run.lead()) + "/status", 1U << 16U).value_or("");
+  const auto status =
+      read_file("/proc/" + std::to_string(run.lead()) + "/status", 1U << 16U).value_or("");
   ::kill(flood, SIGTERM);
   ::waitpid(flood, nullptr, 0);
   MESSAGE("joined after " << took.count() << " ms; " << read_file(report, 4096).value_or(""));
@@ -232,7 +257,8 @@ TEST_CASE("50 ranks join within 10 s under a flood of foreign connections, and n
   CHECK(run.wait() == 0);
   CHECK(run.events("joined")[0]["ranks"] == 50);
   const auto peak = status.find("VmHWM:");
-  if (peak != std::string::npos) CHECK(std::strtol(status.c_str() + peak + 6, nullptr, 10) < 64 << 10);  // KiB
+  if (peak != std::string::npos)
+    CHECK(std::strtol(status.c_str() + peak + 6, nullptr, 10) < 64 << 10);  // KiB
 }
 
 }  // namespace

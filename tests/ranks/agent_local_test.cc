@@ -1,5 +1,5 @@
-// What ranks get and leave behind: world, output, store, record. The real dlrun-agent binary on this machine;
-// agent_ends_test.cc has how they end.
+// What ranks get and leave behind: world, output, store, record. The real dlrun-agent binary on
+// this machine; agent_ends_test.cc has how they end.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -33,7 +33,9 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("every rank runs with its world, and what it prints arrives in its log, in local.out and on lead's output") {
+TEST_CASE(
+    "every rank runs with its world, and what it prints arrives in its log, in local.out and on "
+    "lead's output") {
   Run run;
   run.start(4, "echo out $RANK of $WORLD at $M; echo err $DLRUN_RANK >&2", {},
             {"--env", "RANK={rank}", "--env", "WORLD={world_size}", "--env", "M={master_addr}"});
@@ -64,32 +66,37 @@ TEST_CASE("output of megabytes arrives whole, also without a newline at its end"
 TEST_CASE("the program gets neither the secret nor lead's address, and keeps what it inherited") {
   Run run;
   run.env.set("KEPT_BY_TEST", "kept");
-  run.start(1, "env; ls -l /proc/self/fd; [ -z \"$DLRUN_SECRET$DLRUN_LEAD$DLRUN_TOKEN$DLRUN_STORE\" ]");
+  run.start(
+      1, "env; ls -l /proc/self/fd; [ -z \"$DLRUN_SECRET$DLRUN_LEAD$DLRUN_TOKEN$DLRUN_STORE\" ]");
   CHECK(run.wait() == 0);
   CHECK(run.out().find("DLRUN_SECRET") == std::string::npos);
   CHECK(run.out().find("KEPT_BY_TEST=kept") != std::string::npos);
   CHECK(run.out().find("DLRUN_MASTER_PORT=") != std::string::npos);
 }
 
-TEST_CASE("ranks that ask learn where all are: the same list, a port of their own that a program can bind") {
+TEST_CASE(
+    "ranks that ask learn where all are: the same list, a port of their own that a program can "
+    "bind") {
   constexpr int kRanks = 12;
   Run run;
-  // The agent holds the port bound; a program that sets SO_REUSEADDR, as servers do, listens on it nevertheless.
-  run.start(
-      kRanks,
-      "echo \"ALL $ALL MINE $MINE.\"; [[ $TF == *'\"task\":{\"type\":\"ps\",\"index\":1}}' || $DLRUN_RANK != 11 ]] && "
-      "exec python3 -c 'import os, socket; socket.create_server((\"\", int(os.environ[\"PORT\"])))'",
-      {},
-      {"--env", "ALL={addresses}", "--env", "MINE={rank}:{addr}:{port}", "--env", "PORT={port}", "--env",
-       "TF={tf_config}", "--roles", "ps=2"});
+  // The agent holds the port bound; a program that sets SO_REUSEADDR, as servers do, listens on it
+  // nevertheless.
+  run.start(kRanks,
+            "echo \"ALL $ALL MINE $MINE.\"; [[ $TF == *'\"task\":{\"type\":\"ps\",\"index\":1}}' "
+            "|| $DLRUN_RANK != 11 ]] && "
+            "exec python3 -c 'import os, socket; socket.create_server((\"\", "
+            "int(os.environ[\"PORT\"])))'",
+            {},
+            {"--env", "ALL={addresses}", "--env", "MINE={rank}:{addr}:{port}", "--env",
+             "PORT={port}", "--env", "TF={tf_config}", "--roles", "ps=2"});
   CHECK(run.wait() == 0);
   const auto out = run.out();
   const auto all = out.substr(out.find("ALL "), out.find(" MINE") - out.find("ALL ")).substr(4);
   const auto members = split(all, ',');
   REQUIRE(members.size() == kRanks);
   for (int rank = 0; rank < kRanks; ++rank) {
-    CHECK(out.find(fmt::format("ALL {} MINE {}:{}.\n", all, rank, members[static_cast<std::size_t>(rank)])) !=
-          std::string::npos);
+    CHECK(out.find(fmt::format("ALL {} MINE {}:{}.\n", all, rank,
+                               members[static_cast<std::size_t>(rank)])) != std::string::npos);
     CHECK(std::count(members.begin(), members.end(), members[static_cast<std::size_t>(rank)]) == 1);
   }
 }
@@ -104,12 +111,13 @@ TEST_CASE("roles that the world has no ranks for end the run before anything sta
 
 TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") {
   Run run;
-  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"SLURM_PROCID", "5"},
-                                                                                    {"SLURM_STEP_ID", "0"},
-                                                                                    {"SLURM_STEP_NUM_TASKS", "9"},
-                                                                                    {"SLURM_LOCALID", "5"},
-                                                                                    {"SLURM_NODEID", "0"},
-                                                                                    {"DLRUN_RANK", "7"}}) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"SLURM_PROCID", "5"},
+                                                        {"SLURM_STEP_ID", "0"},
+                                                        {"SLURM_STEP_NUM_TASKS", "9"},
+                                                        {"SLURM_LOCALID", "5"},
+                                                        {"SLURM_NODEID", "0"},
+                                                        {"DLRUN_RANK", "7"}}) {
     run.env.set(name, value);
   }
   run.start(2, "echo $DLRUN_RANK/$DLRUN_WORLD_SIZE $SLURM_PROCID");
@@ -117,7 +125,8 @@ TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") 
   CHECK(run.out().find("1/2\n") != std::string::npos);
 }
 
-TEST_CASE("a command that is not there is 127, one that cannot be executed 126, each in a clear line") {
+TEST_CASE(
+    "a command that is not there is 127, one that cannot be executed 126, each in a clear line") {
   {
     Run run;
     run.env.set("PATH", "/nowhere:/bin");
@@ -155,12 +164,15 @@ TEST_CASE("a node that fails its checks is named with the reason, and no program
   run.env.set("TMPDIR", "/no/such/folder");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "disk,clock"});
   CHECK(run.wait() == 80);
-  CHECK(run.err().find("is not fit for the job: disk: /no/such/folder takes no file: No such file") !=
-        std::string::npos);
+  CHECK(
+      run.err().find("is not fit for the job: disk: /no/such/folder takes no file: No such file") !=
+      std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
 }
 
-TEST_CASE("the TMPDIR that was asked for is the program's where it takes files, and else it is said why not") {
+TEST_CASE(
+    "the TMPDIR that was asked for is the program's where it takes files, and else it is said why "
+    "not") {
   Run run;
   run.env.set("TMPDIR", "/tmp");  // what Slurm has put there
   run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
@@ -173,11 +185,13 @@ TEST_CASE("the TMPDIR that was asked for is the program's where it takes files, 
   CHECK(other.file("logs/attempt-0/rank-0001.log") == "/tmp\n");
   REQUIRE(other.events("warning").size() == 1);
   CHECK(other.events("warning")[0]["message"] ==
-        "disk: /no/such/folder takes no file: No such file or directory (TMPDIR of environment.vars; Slurm has put "
+        "disk: /no/such/folder takes no file: No such file or directory (TMPDIR of "
+        "environment.vars; Slurm has put "
         "'/tmp' in its place)");
 }
 
-TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
+TEST_CASE(
+    "a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
   Run run;
   fs::create_directories(run.run / "logs/attempt-0");
   fs::create_symlink("/dev/full", run.run / "logs/attempt-0/rank-0000.log");
@@ -186,10 +200,12 @@ TEST_CASE("a log that cannot be opened stops nothing: the output arrives, and th
   CHECK(run.out() == "all the same\n");
   REQUIRE(run.events("warning").size() == 1);
   CHECK(run.events("warning")[0]["rank"] == 0);
-  CHECK(run.events("warning")[0]["message"].get<std::string>().find("no log is kept") != std::string::npos);
+  CHECK(run.events("warning")[0]["message"].get<std::string>().find("no log is kept") !=
+        std::string::npos);
 }
 
-TEST_CASE("a full disk in the run directory: the program goes on, one clear error, the right exit code") {
+TEST_CASE(
+    "a full disk in the run directory: the program goes on, one clear error, the right exit code") {
   Run run;
   if (::mount("tmpfs", run.run.c_str(), "tmpfs", 0, "size=64k") != 0) {
     MESSAGE("left out: a file system to fill cannot be mounted (it needs root)");
@@ -205,7 +221,8 @@ TEST_CASE("a full disk in the run directory: the program goes on, one clear erro
   ::umount2(run.run.c_str(), MNT_DETACH);
 }
 
-TEST_CASE("another job finds the run taken and leaves at once with 75, and the same run again is not") {
+TEST_CASE(
+    "another job finds the run taken and leaves at once with 75, and the same run again is not") {
   Run run;
   run.start(1, "true");
   CHECK(run.wait() == 0);
@@ -241,8 +258,8 @@ TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
 TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in") {
   Run run;
   // Each rank's agent is held back until the flood is on.
-  std::vector<std::string> options{"--", "bash", "-c",
-                                   "while [ ! -e $DLRUN_RUN/go ]; do sleep 0.02; done; exec \"$0\" \"$@\""};
+  std::vector<std::string> options{
+      "--", "bash", "-c", "while [ ! -e $DLRUN_RUN/go ]; do sleep 0.02; done; exec \"$0\" \"$@\""};
   run.start(4, "echo here", options);
   std::string lead;
   REQUIRE(comes_true([&] {
@@ -271,28 +288,33 @@ TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in"
   should_stop = true;
   garbage.join();
   CHECK(run.wait() == 0);
-  CHECK(took < seconds(2));  // without the flood some 0.05 s; the ranks' own start on a busy machine is in it
+  CHECK(took <
+        seconds(
+            2));  // without the flood some 0.05 s; the ranks' own start on a busy machine is in it
 }
 
-TEST_CASE("a trusted program has the store: what one rank puts the others get, progress reaches the record") {
+TEST_CASE(
+    "a trusted program has the store: what one rank puts the others get, progress reaches the "
+    "record") {
   Run run;
-  run.start(
-      3,
-      "n=${DLRUN_STORE#fd:}; ask() { printf '%s\\n' \"$1\" >&$n; read -r -u $n line; echo \"$DLRUN_RANK $line\"; }\n"
-      "if [ $DLRUN_RANK = 0 ]; then\n"
-      "  ask '{\"op\":\"put\",\"key\":\"id\",\"value\":\"beef\"}'\n"
-      "  ask '{\"op\":\"put\",\"key\":\"id\",\"value\":\"dead\"}'\n"
-      "  ask '{\"op\":\"get\",\"key\":\"never\",\"wait_ms\":100}'\n"
-      "  ask 'not json'\n"
-      "  printf '%s\\n' '{\"op\":\"progress\",\"epoch\":1,\"loss\":0.5}' >&$n\n"
-      "  printf '%s\\n' '{\"op\":\"progress\",\"final\":true,\"test_accuracy\":0.98}' >&$n\n"
-      "  ask '{\"op\":\"get\",\"key\":\"id\"}'\n"
-      "else ask '{\"op\":\"get\",\"key\":\"id\",\"wait_ms\":20000}'; fi",
-      {}, {"--trusted"});
+  run.start(3,
+            "n=${DLRUN_STORE#fd:}; ask() { printf '%s\\n' \"$1\" >&$n; read -r -u $n line; echo "
+            "\"$DLRUN_RANK $line\"; }\n"
+            "if [ $DLRUN_RANK = 0 ]; then\n"
+            "  ask '{\"op\":\"put\",\"key\":\"id\",\"value\":\"beef\"}'\n"
+            "  ask '{\"op\":\"put\",\"key\":\"id\",\"value\":\"dead\"}'\n"
+            "  ask '{\"op\":\"get\",\"key\":\"never\",\"wait_ms\":100}'\n"
+            "  ask 'not json'\n"
+            "  printf '%s\\n' '{\"op\":\"progress\",\"epoch\":1,\"loss\":0.5}' >&$n\n"
+            "  printf '%s\\n' '{\"op\":\"progress\",\"final\":true,\"test_accuracy\":0.98}' >&$n\n"
+            "  ask '{\"op\":\"get\",\"key\":\"id\"}'\n"
+            "else ask '{\"op\":\"get\",\"key\":\"id\",\"wait_ms\":20000}'; fi",
+            {}, {"--trusted"});
   CHECK(run.wait() == 0);
   const auto out = run.out();
   for (const auto* line :
-       {"0 {\"ok\":true}\n", "0 {\"ok\":false,\"error\":\"key 'id' exists already with another value\"}\n",
+       {"0 {\"ok\":true}\n",
+        "0 {\"ok\":false,\"error\":\"key 'id' exists already with another value\"}\n",
         "0 {\"ok\":false,\"error\":\"no rank has put key 'never' within 100 ms\"}\n",
         "0 {\"ok\":false,\"error\":\"not an object", "0 {\"ok\":true,\"value\":\"beef\"}\n",
         "1 {\"ok\":true,\"value\":\"beef\"}\n", "2 {\"ok\":true,\"value\":\"beef\"}\n"}) {
@@ -303,16 +325,20 @@ TEST_CASE("a trusted program has the store: what one rank puts the others get, p
   CHECK(run.events("result")[0]["test_accuracy"] == 0.98);
 }
 
-TEST_CASE("all ranks of a trusted program end for the failure of one: that one is named, with its words") {
+TEST_CASE(
+    "all ranks of a trusted program end for the failure of one: that one is named, with its "
+    "words") {
   Run run;
   run.start(3,
             "[ $DLRUN_RANK != 1 ] || sleep 60\n"
-            "printf '%s\\n' '{\"op\":\"progress\",\"failed\":\"ckpt: No space left\",\"of\":1}' >&${DLRUN_STORE#fd:}; "
+            "printf '%s\\n' '{\"op\":\"progress\",\"failed\":\"ckpt: No space left\",\"of\":1}' "
+            ">&${DLRUN_STORE#fd:}; "
             "exit 74",
             {}, {"--trusted"});
   CHECK(run.wait() == 74);
   CHECK(run.err().find("dlrun: rank 1 on ") != std::string::npos);
-  CHECK(run.err().find(": ckpt: No space left; the other 2 ranks are ended\n") != std::string::npos);
+  CHECK(run.err().find(": ckpt: No space left; the other 2 ranks are ended\n") !=
+        std::string::npos);
   CHECK(run.events("rank_failed")[0]["rank"] == 1);
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
@@ -348,11 +374,11 @@ TEST_CASE("a terminal on standard input is the program's own: no pipe, no proces
 
 TEST_CASE("without a lead, rank is a plain wrapper with the program's exit code") {
   Env env = Env::of_process();
-  const auto finished =
-      run_command({.argv = {kAgent, "rank", "--env", "R={rank}/{world_size}", "--", "sh", "-c", "echo $R; exit 5"},
-                   .env = env,
-                   .stdin_text = "",
-                   .directory = std::nullopt});
+  const auto finished = run_command({.argv = {kAgent, "rank", "--env", "R={rank}/{world_size}",
+                                              "--", "sh", "-c", "echo $R; exit 5"},
+                                     .env = env,
+                                     .stdin_text = "",
+                                     .directory = std::nullopt});
   REQUIRE(finished);
   CHECK(finished->exit_code == 5);
   CHECK(finished->out == "0/1\n");
@@ -362,7 +388,8 @@ TEST_CASE("the agent is one static binary of at most 4 MB that starts in millise
   const auto image = read_file(kAgent, 64U << 20U);
   REQUIRE(image);
   const std::string_view bytes(*image);
-  if (bytes.find("__asan_init") != std::string_view::npos || bytes.find("__tsan_init") != std::string_view::npos) {
+  if (bytes.find("__asan_init") != std::string_view::npos ||
+      bytes.find("__tsan_init") != std::string_view::npos) {
     MESSAGE("left out: a build with sanitizers is neither static nor small");
     return;
   }
@@ -371,7 +398,8 @@ TEST_CASE("the agent is one static binary of at most 4 MB that starts in millise
   auto best = seconds(9) + Clock::duration(0);
   for (int i = 0; i < 10; ++i) {
     const auto began = Clock::now();
-    REQUIRE(run_command({.argv = {kAgent, "--version"}, .env = {}, .stdin_text = "", .directory = std::nullopt}));
+    REQUIRE(run_command(
+        {.argv = {kAgent, "--version"}, .env = {}, .stdin_text = "", .directory = std::nullopt}));
     best = std::min(best, Clock::now() - began);
   }
   CHECK(best < milliseconds(20));

@@ -21,9 +21,12 @@ std::vector<std::string> causes(const Run& run) {
   return words;
 }
 
-TEST_CASE("a rank that fails and one that is killed start the run again, with the next attempt's number and logs") {
+TEST_CASE(
+    "a rank that fails and one that is killed start the run again, with the next attempt's number "
+    "and logs") {
   Run run;
-  // Who ends an attempt waits for what the others print: a program may be ended before its first line.
+  // Who ends an attempt waits for what the others print: a program may be ended before its first
+  // line.
   const auto program = R"(
     all_are_up() { until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done; }
     echo attempt $DLRUN_ATTEMPT
@@ -43,15 +46,18 @@ TEST_CASE("a rank that fails and one that is killed start the run again, with th
   CHECK(run.events("ended")[0]["attempt"] == 2);
   CHECK(trim(run.file("attempt")) == "2");
   for (const auto* attempt : {"0", "1", "2"}) {
-    CHECK(run.file(fmt::format("logs/attempt-{}/rank-0002.log", attempt)) == fmt::format("attempt {}\n", attempt));
+    CHECK(run.file(fmt::format("logs/attempt-{}/rank-0002.log", attempt)) ==
+          fmt::format("attempt {}\n", attempt));
   }
   CHECK(processes_of(run.run).empty());
 }
 
-TEST_CASE("each attempt has a secret and a port of its own: a rank of the one before cannot come in") {
+TEST_CASE(
+    "each attempt has a secret and a port of its own: a rank of the one before cannot come in") {
   Run run;
-  run.start(1, "tr '\\0' '\\n' </proc/$PPID/environ | grep ^DLRUN_SECRET=; exit $((1 - DLRUN_ATTEMPT))",
-            {"--retry", "1", "--retry-on", "failure"});
+  run.start(
+      1, "tr '\\0' '\\n' </proc/$PPID/environ | grep ^DLRUN_SECRET=; exit $((1 - DLRUN_ATTEMPT))",
+      {"--retry", "1", "--retry-on", "failure"});
   CHECK(run.wait() == 0);
   const auto first = run.file("logs/attempt-0/rank-0000.log");
   const auto second = run.file("logs/attempt-1/rank-0000.log");
@@ -61,7 +67,8 @@ TEST_CASE("each attempt has a secret and a port of its own: a rank of the one be
 }
 
 TEST_CASE(
-    "a trainer that is refused its checkpoint folder, another run's, does not start again: it would go on from there") {
+    "a trainer that is refused its checkpoint folder, another run's, does not start again: it "
+    "would go on from there") {
   Run run;
   run.start(1, "exit 78", {"--retry", "3", "--retry-on", "failure"}, {"--trusted"});
   CHECK(run.wait() == 78);
@@ -69,27 +76,36 @@ TEST_CASE(
   CHECK(run.events("ended")[0]["state"] == "failed");
 }
 
-TEST_CASE("a job that always fails stops after no_progress attempts, with its own code, whatever its budget") {
+TEST_CASE(
+    "a job that always fails stops after no_progress attempts, with its own code, whatever its "
+    "budget") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
   CHECK(run.wait() == 7);
   CHECK(run.events("started").size() == 5);  // the first got further than nothing
-  CHECK(run.err().find("at most 996 restarts left; none if it gets no further either (retry.no_progress)\n") !=
+  CHECK(run.err().find(
+            "at most 996 restarts left; none if it gets no further either (retry.no_progress)\n") !=
         std::string::npos);
   CHECK(run.events("ended")[0]["state"] == "failed");
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
-            "it does not start again: 4 attempts in a row got no further (retry.no_progress)") != std::string::npos);
+            "it does not start again: 4 attempts in a row got no further (retry.no_progress)") !=
+        std::string::npos);
 }
 
-TEST_CASE("what a program writes as its progress and nobody can read is told once, with what was expected") {
+TEST_CASE(
+    "what a program writes as its progress and nobody can read is told once, with what was "
+    "expected") {
   Run run;
-  run.start(1, "for i in 1 2 3; do echo step 12 >$DLRUN_PROGRESS; sleep 1.2; done; echo 13 >$DLRUN_PROGRESS");
+  run.start(1,
+            "for i in 1 2 3; do echo step 12 >$DLRUN_PROGRESS; sleep 1.2; done; echo 13 "
+            ">$DLRUN_PROGRESS");
   CHECK(run.wait() == 0);
   REQUIRE(run.events("warning").size() == 1);
   const auto message = run.events("warning")[0]["message"].get<std::string>();
   CHECK(message ==
-        "the program's DLRUN_PROGRESS cannot be used: 'step 12' is not a JSON object; expected is one JSON object, "
+        "the program's DLRUN_PROGRESS cannot be used: 'step 12' is not a JSON object; expected is "
+        "one JSON object, "
         "written whole each time, such as {\"step\": 120, \"steps\": 5000, \"loss\": 0.5}");
   CHECK(run.err().find(": " + message) != std::string::npos);
 }
@@ -100,8 +116,8 @@ TEST_CASE("a program that never says how far it is has its whole budget") {
   CHECK(run.wait() == 7);
   CHECK(run.events("started").size() == 5);
   CHECK(run.err().find("retry.no_progress") == std::string::npos);
-  CHECK(run.events("ended")[0]["message"].get<std::string>().find("it has started again 4 times (retry.max)") !=
-        std::string::npos);
+  CHECK(run.events("ended")[0]["message"].get<std::string>().find(
+            "it has started again 4 times (retry.max)") != std::string::npos);
 }
 
 TEST_CASE("without --retry, and for a cause that is not asked for, there is one attempt") {
@@ -123,7 +139,9 @@ TEST_CASE("TERM ends the run for good, though it may start again") {
   CHECK(run.events("ended")[0]["state"] == "cancelled");
 }
 
-TEST_CASE("a rank stopped for 3 s is left alone, and one stopped for good is named, ended and started again") {
+TEST_CASE(
+    "a rank stopped for 3 s is left alone, and one stopped for good is named, ended and started "
+    "again") {
   Run run;
   run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
@@ -141,13 +159,15 @@ TEST_CASE("a rank stopped for 3 s is left alone, and one stopped for good is nam
   CHECK(Clock::now() - since < seconds(20));
   CHECK(causes(run) == Words{"hang"});
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
-  CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") != std::string::npos);
+  CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") !=
+        std::string::npos);
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
 
 TEST_CASE("a job that is suspended as a whole does not hang") {
   Run run;
-  run.start(2, kUp + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done", {"--hang-after", "1"});
+  run.start(2, kUp + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done",
+            {"--hang-after", "1"});
   run.wait_for_programs(2);
   const auto all = processes_of(run.run);
   run.signal(SIGSTOP);
@@ -163,41 +183,51 @@ TEST_CASE("a job that is suspended as a whole does not hang") {
 
 TEST_CASE("a wrapper that waits for a stopped program hangs as the program does") {
   Run run;
-  run.start(1, "bash -c '" + kUp + "while :; do echo x; sleep 0.2; done'; exit 3", {"--hang-after", "4"});
+  run.start(1, "bash -c '" + kUp + "while :; do echo x; sleep 0.2; done'; exit 3",
+            {"--hang-after", "4"});
   ::kill(run.program(0), SIGSTOP);
   CHECK(run.wait() == 79);
   CHECK(run.err().find("its process has been stopped for ") != std::string::npos);
 }
 
-TEST_CASE("a silent program hangs only where it was given a limit, and what it prints is a sign of life") {
+TEST_CASE(
+    "a silent program hangs only where it was given a limit, and what it prints is a sign of "
+    "life") {
   Run run;
-  run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done", {"--hang-after", "4"});
+  run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done",
+            {"--hang-after", "4"});
   CHECK(run.wait() == 0);
   Run silent;
   silent.start(2, "sleep 100", {"--hang-after", "1"});
   CHECK(silent.wait() == 79);
   CHECK(silent.events("ended")[0]["state"] == "failed");
-  CHECK(silent.err().find("the run hangs: no rank has printed anything or reported progress for ") !=
-        std::string::npos);
+  CHECK(
+      silent.err().find("the run hangs: no rank has printed anything or reported progress for ") !=
+      std::string::npos);
 }
 
-TEST_CASE("any program says how far it is through a file: it is on the record, a hang is seen, a retry goes by it") {
+TEST_CASE(
+    "any program says how far it is through a file: it is on the record, a hang is seen, a retry "
+    "goes by it") {
   Run run;
-  run.start(
-      2,
-      "[ $DLRUN_RANK = 0 ] || { [ -z \"$DLRUN_PROGRESS\" ] || exit 9; sleep 100; }; step=$((DLRUN_ATTEMPT * 10)); "
-      "for i in 1 2 3 4; do echo noise; echo \"{\\\"step\\\": $((step += 1)), \\\"loss\\\": 0.5}\" >$DLRUN_PROGRESS; "
-      "sleep 1; done; while :; do echo noise; sleep 0.5; done",
-      {"--hang-after", "3", "--retry", "1", "--retry-on", "hang", "--no-progress", "1"});
-  // Each attempt gets further than the one before until the budget is used: the noise is no progress.
+  run.start(2,
+            "[ $DLRUN_RANK = 0 ] || { [ -z \"$DLRUN_PROGRESS\" ] || exit 9; sleep 100; }; "
+            "step=$((DLRUN_ATTEMPT * 10)); "
+            "for i in 1 2 3 4; do echo noise; echo \"{\\\"step\\\": $((step += 1)), \\\"loss\\\": "
+            "0.5}\" >$DLRUN_PROGRESS; "
+            "sleep 1; done; while :; do echo noise; sleep 0.5; done",
+            {"--hang-after", "3", "--retry", "1", "--retry-on", "hang", "--no-progress", "1"});
+  // Each attempt gets further than the one before until the budget is used: the noise is no
+  // progress.
   CHECK(run.wait() == 79);
   CHECK(run.events("started").size() == 2);
   CHECK(run.events("progress").back()["step"] == 14);
   CHECK(run.events("progress").back()["loss"] == 0.5);
-  CHECK(run.err().find("no progress was reported for 3 s (health.hang_after); the last was step 4\n") !=
+  CHECK(run.err().find(
+            "no progress was reported for 3 s (health.hang_after); the last was step 4\n") !=
         std::string::npos);
-  CHECK(run.events("ended")[0]["message"].get<std::string>().find("it has started again once (retry.max)") !=
-        std::string::npos);
+  CHECK(run.events("ended")[0]["message"].get<std::string>().find(
+            "it has started again once (retry.max)") != std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// A run of the real dlrun-agent on this machine: lead with --local, its ranks, and shell commands as programs.
+// A run of the real dlrun-agent on this machine: lead with --local, its ranks, and shell commands
+// as programs.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -41,7 +42,8 @@ inline bool comes_true(const std::function<bool()>& condition, milliseconds limi
   return condition();
 }
 
-/// Processes whose environment holds this run's directory: everything that grew from lead and is no lead itself.
+/// Processes whose environment holds this run's directory: everything that grew from lead and is no
+/// lead itself.
 inline std::vector<pid_t> processes_of(const fs::path& run) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -62,7 +64,8 @@ class Run {
   fs::path run = folder / "run";
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< words before lead's own, such as strace's
-  std::function<void()> in_child{};   ///< in lead's process before it is lead: limits, ignored signals
+  std::function<void()>
+      in_child{};  ///< in lead's process before it is lead: limits, ignored signals
 
   Run() { fs::create_directories(run); }
   ~Run() {
@@ -81,7 +84,8 @@ class Run {
     start_program(ranks, {"bash", "-c", script}, options, rank_options);
   }
 
-  void start_program(int ranks, const std::vector<std::string>& program, const std::vector<std::string>& options = {},
+  void start_program(int ranks, const std::vector<std::string>& program,
+                     const std::vector<std::string>& options = {},
                      const std::vector<std::string>& rank_options = {}) {
     auto argv = prefix;
     argv.insert(argv.end(), {agent, "lead", "--local", std::to_string(ranks)});
@@ -120,15 +124,20 @@ class Run {
   /// lead's exit code; it ends within 60 s or the test fails.
   int wait() {
     int status = 0;
-    const bool has_ended = comes_true([&] { return ::waitpid(lead_, &status, WNOHANG) == lead_; }, seconds(60));
+    const bool has_ended =
+        comes_true([&] { return ::waitpid(lead_, &status, WNOHANG) == lead_; }, seconds(60));
     if (!has_ended) ::kill(lead_, SIGKILL);
     REQUIRE(has_ended);
     lead_ = -1;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  [[nodiscard]] std::string out() const { return read_file(folder / "out", 1U << 28U).value_or(""); }
-  [[nodiscard]] std::string err() const { return read_file(folder / "err", 1U << 28U).value_or(""); }
+  [[nodiscard]] std::string out() const {
+    return read_file(folder / "out", 1U << 28U).value_or("");
+  }
+  [[nodiscard]] std::string err() const {
+    return read_file(folder / "err", 1U << 28U).value_or("");
+  }
   [[nodiscard]] std::string file(const std::string& name) const {
     return read_file(run / name, 1U << 28U).value_or("");
   }
@@ -161,12 +170,15 @@ class Run {
 inline pid_t parent_of(pid_t pid) {
   const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
   const auto at = status.find("PPid:\t");
-  return at == std::string::npos ? 0 : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
+  return at == std::string::npos
+             ? 0
+             : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
 }
 
 // Says when it is up; waits for ever. printf and mv: the file is never seen half-written.
 inline const std::string kUp =
-    "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK $DLRUN_RUN/pid-$DLRUN_RANK; ";
+    "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "
+    "$DLRUN_RUN/pid-$DLRUN_RANK; ";
 inline const std::string kForever = "while :; do sleep 0.2; done";
 // Ignores TERM, and so does a grandchild in a session of its own.
 inline const std::string kStubborn =

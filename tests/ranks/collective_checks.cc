@@ -80,15 +80,17 @@ class Checker {
   void expect_values(std::span<const T> values, const std::string& what, Expected&& expected) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] == expected(i)) continue;
-      failures.push_back(fmt::format("{}: element {} of {} is {}, expected {}", what, i, values.size(),
-                                     static_cast<double>(values[i]), static_cast<double>(expected(i))));
+      failures.push_back(fmt::format("{}: element {} of {} is {}, expected {}", what, i,
+                                     values.size(), static_cast<double>(values[i]),
+                                     static_cast<double>(expected(i))));
       return;
     }
   }
 
   template <typename T>
   std::string title(const char* call, std::size_t count) const {
-    return fmt::format("rank {} of {}: {} {} x {}", comm_.rank(), comm_.size(), call, to_string(kDataTypeOf<T>), count);
+    return fmt::format("rank {} of {}: {} {} x {}", comm_.rank(), comm_.size(), call,
+                       to_string(kDataTypeOf<T>), count);
   }
 
   template <typename T>
@@ -96,7 +98,8 @@ class Checker {
     auto values = own_values<T>(count);
     const std::string what = title<T>("all_reduce", count);
     if (!expect(comm_.all_reduce(std::span(values), op), what)) return;
-    expect_values<T>(values, what, [&](std::size_t i) { return reduced_at<T>(comm_.size(), op, i); });
+    expect_values<T>(values, what,
+                     [&](std::size_t i) { return reduced_at<T>(comm_.size(), op, i); });
   }
 
   template <typename T>
@@ -112,17 +115,21 @@ class Checker {
   template <typename T>
   void check_all_gather(std::size_t count) {
     const auto parts = static_cast<std::size_t>(comm_.size());
-    const auto expected = [&](std::size_t i) { return value_at<T>(static_cast<int>(i / count), i % count); };
+    const auto expected = [&](std::size_t i) {
+      return value_at<T>(static_cast<int>(i / count), i % count);
+    };
     const std::string what = title<T>("all_gather", count);
 
     auto mine = own_values<T>(count);
     std::vector<T> all(parts * count);
     if (!expect(comm_.all_gather(std::span(mine), std::span(all)), what)) return;
     expect_values<T>(all, what, expected);
-    expect_values<T>(mine, what + " (its input)", [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
+    expect_values<T>(mine, what + " (its input)",
+                     [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
 
     std::vector<T> in_place(parts * count);
-    const auto part = std::span(in_place).subspan(static_cast<std::size_t>(comm_.rank()) * count, count);
+    const auto part =
+        std::span(in_place).subspan(static_cast<std::size_t>(comm_.rank()) * count, count);
     std::copy(mine.begin(), mine.end(), part.begin());
     if (!expect(comm_.all_gather(part, std::span(in_place)), what + " in place")) return;
     expect_values<T>(in_place, what + " in place", expected);
@@ -135,8 +142,10 @@ class Checker {
     const std::string what = title<T>("reduce_scatter", count);
     if (!expect(comm_.reduce_scatter(std::span(all), std::span(mine), op), what)) return;
     const std::size_t first = static_cast<std::size_t>(comm_.rank()) * count;
-    expect_values<T>(mine, what, [&](std::size_t i) { return reduced_at<T>(comm_.size(), op, first + i); });
-    expect_values<T>(all, what + " (its input)", [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
+    expect_values<T>(mine, what,
+                     [&](std::size_t i) { return reduced_at<T>(comm_.size(), op, first + i); });
+    expect_values<T>(all, what + " (its input)",
+                     [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
   }
 
   /// Several requests under way, a blocking call between them, waits in another order.
@@ -155,8 +164,9 @@ class Checker {
     check_all_reduce<T>(64, ReduceOp::kMax);
     for (const std::size_t bucket : {2U, 0U, 3U, 1U}) {
       if (!expect(requests[bucket].wait(), what)) return;
-      expect_values<T>(buckets[bucket], what,
-                       [&](std::size_t i) { return reduced_at<T>(comm_.size(), ReduceOp::kSum, i); });
+      expect_values<T>(buckets[bucket], what, [&](std::size_t i) {
+        return reduced_at<T>(comm_.size(), ReduceOp::kSum, i);
+      });
       if (requests[bucket].is_pending()) failures.push_back(what + ": pending after its wait");
       expect(requests[bucket].wait(), what + " waited for twice");
     }
@@ -178,7 +188,8 @@ std::vector<std::string> check_collectives(Communicator& comm) {
   checker.check_type<Float16>();
   checker.check_type<Bfloat16>();
   checker.check_barrier();
-  if (auto settled = comm.settled(); !settled) checker.failures.push_back("not settled: " + settled.error().message);
+  if (auto settled = comm.settled(); !settled)
+    checker.failures.push_back("not settled: " + settled.error().message);
   return std::move(checker.failures);
 }
 
@@ -206,28 +217,33 @@ std::vector<std::string> check_mismatch(Communicator& comm, Mismatch mismatch) {
   const auto expected = [&]() -> std::array<std::string, 2> {
     switch (mismatch) {
       case Mismatch::kCount:
-        return {"all_reduce(sum, float32 x 12) in rank", "all_reduce(sum, float32 x 11) in rank {}"};
+        return {"all_reduce(sum, float32 x 12) in rank",
+                "all_reduce(sum, float32 x 11) in rank {}"};
       case Mismatch::kType:
-        return {"all_reduce(sum, float32 x 12) in rank", "all_reduce(sum, float64 x 12) in rank {}"};
+        return {"all_reduce(sum, float32 x 12) in rank",
+                "all_reduce(sum, float64 x 12) in rank {}"};
       case Mismatch::kReduction:
-        return {"all_reduce(sum, float32 x 12) in rank", "all_reduce(max, float32 x 12) in rank {}"};
+        return {"all_reduce(sum, float32 x 12) in rank",
+                "all_reduce(max, float32 x 12) in rank {}"};
       case Mismatch::kRoot:
-        return {"broadcast(float32 x 12, root 0) in rank", "broadcast(float32 x 12, root 1) in rank {}"};
+        return {"broadcast(float32 x 12, root 0) in rank",
+                "broadcast(float32 x 12, root 1) in rank {}"};
       case Mismatch::kOperation:
         return {"broadcast(float32 x 12, root 0) in rank", "barrier() in rank {}"};
     }
     return {};
   }();
   const auto result = call();
-  const std::string where =
-      fmt::format("rank {} of {}, mismatch {}", comm.rank(), comm.size(), static_cast<int>(mismatch));
+  const std::string where = fmt::format("rank {} of {}, mismatch {}", comm.rank(), comm.size(),
+                                        static_cast<int>(mismatch));
   if (result) return {where + ": the call succeeded"};
   std::vector<std::string> failures;
   if (result.error().code != Errc::kPeer) failures.push_back(where + ": the error is not kPeer");
   if (comm.settled()) failures.push_back(where + ": after the error the communicator is settled");
   for (const std::string& part : {expected[0], fmt::format(fmt::runtime(expected[1]), last)}) {
     if (result.error().message.find(part) == std::string::npos) {
-      failures.push_back(fmt::format("{}: '{}' is not in '{}'", where, part, result.error().message));
+      failures.push_back(
+          fmt::format("{}: '{}' is not in '{}'", where, part, result.error().message));
     }
   }
   return failures;

@@ -1,6 +1,6 @@
-// A flood of foreign connections, for tests: connection_flood PORT THREADS. Each connection to 127.0.0.1:PORT is reset
-// as soon as it is made, so that no ports run out. Prints "up" after the first 200,000; ends with SIGTERM and prints
-// how many connections it began, and how many a second.
+// A flood of foreign connections, for tests: connection_flood PORT THREADS. Each connection to
+// 127.0.0.1:PORT is reset as soon as it is made, so that no ports run out. Prints "up" after the
+// first 200,000; ends with SIGTERM and prints how many connections it began, and how many a second.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

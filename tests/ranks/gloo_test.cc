@@ -21,7 +21,9 @@ namespace dlrun {
 
 using std::chrono::steady_clock;
 
-TEST_CASE("gloo: it is what auto takes for the ranks of several nodes that have a store and no MPI launcher") {
+TEST_CASE(
+    "gloo: it is what auto takes for the ranks of several nodes that have a store and no MPI "
+    "launcher") {
   check_none(on_threads(
       "auto", 2,
       [](Communicator& comm) -> std::vector<std::string> {
@@ -61,10 +63,12 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
     if (rank == kVictim) ::kill(::getpid(), SIGKILL);
     std::vector<float> values(100'000, 1.0F);
     Result<> result;
-    for (int step = 0; step < 1000 && result; ++step) result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
+    for (int step = 0; step < 1000 && result; ++step)
+      result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
     if (result) return 12;
     (void)write_file_atomic(error_of(rank), result.error().message);
-    // Stay until all have noticed: a rank that leaves is a lost peer, too, and would be named in the victim's place.
+    // Stay until all have noticed: a rank that leaves is a lost peer, too, and would be named in
+    // the victim's place.
     const auto all_have_noticed = [&] {
       for (int other = 0; other < kSize; ++other) {
         if (other != kVictim && !std::filesystem::exists(error_of(other))) return false;
@@ -87,7 +91,8 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
     CHECK(contains(*message, "lost: rank"));
     if (message->find(" 2", message->find("lost: rank")) != std::string::npos) ++named;
   }
-  // Gloo closes all of a rank's connections at its first error, so a survivor may be the first that another one loses.
+  // Gloo closes all of a rank's connections at its first error, so a survivor may be the first that
+  // another one loses.
   CHECK(named >= 1);
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }

@@ -2,8 +2,8 @@
 //
 //   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely
 //
-// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead is a failure, not a
-// smaller test.
+// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead
+// is a failure, not a smaller test.
 
 #include <algorithm>
 #include <chrono>
@@ -32,15 +32,17 @@ int report(const std::vector<std::string>& failures) {
   return failures.empty() ? 0 : 1;
 }
 
-/// Without a launcher MPI sees a world of one; asked for two ranks, the backend must say so and what to do.
+/// Without a launcher MPI sees a world of one; asked for two ranks, the backend must say so and
+/// what to do.
 int check_lonely() {
   CommunicatorOptions options;
   options.world = {.rank = 0, .size = 2};
   const auto comm = make_communicator("mpi", options);
   if (comm) return report({"a world of two was made from one process"});
-  const bool is_clear =
-      comm.error().code == Errc::kInvalid && comm.error().message.find("srun --mpi=pmix") != std::string::npos;
-  return report(is_clear ? std::vector<std::string>{} : std::vector<std::string>{comm.error().message});
+  const bool is_clear = comm.error().code == Errc::kInvalid &&
+                        comm.error().message.find("srun --mpi=pmix") != std::string::npos;
+  return report(is_clear ? std::vector<std::string>{}
+                         : std::vector<std::string>{comm.error().message});
 }
 
 /// A rank that waits for a late one leaves the processor to others.
@@ -55,7 +57,8 @@ int check_patient(Communicator& comm) {
   if (auto done = request->wait(); !done) return report({done.error().message});
   const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
   if (comm.rank() != 0 && seconds > std::chrono::duration<double>(kLate).count() / 2) {
-    return report({fmt::format("rank {} computed for {:.2f} s while it waited for 0.6 s", comm.rank(), seconds)});
+    return report({fmt::format("rank {} computed for {:.2f} s while it waited for 0.6 s",
+                               comm.rank(), seconds)});
   }
   return 0;
 }
@@ -77,26 +80,33 @@ int check_crowded() {
   return report({"ranks that share a processor do not yield"});
 }
 
-/// Ranks of one node look for no network, but for what their environment asks for: here another btl than ours.
+/// Ranks of one node look for no network, but for what their environment asks for: here another btl
+/// than ours.
 int check_near() {
   const Env now = Env::of_process();
-  const auto is = [&](const char* name, std::string_view value) { return now.get(name).value_or("") == value; };
-  if (is("OMPI_MCA_pml", "ob1") && is("OMPI_MCA_btl", "self,tcp") && is("OMPI_MCA_osc", "^ucx")) return 0;
+  const auto is = [&](const char* name, std::string_view value) {
+    return now.get(name).value_or("") == value;
+  };
+  if (is("OMPI_MCA_pml", "ob1") && is("OMPI_MCA_btl", "self,tcp") && is("OMPI_MCA_osc", "^ucx"))
+    return 0;
   return report({fmt::format("pml {}, btl {}, osc {}", now.get("OMPI_MCA_pml").value_or("none"),
-                             now.get("OMPI_MCA_btl").value_or("none"), now.get("OMPI_MCA_osc").value_or("none"))});
+                             now.get("OMPI_MCA_btl").value_or("none"),
+                             now.get("OMPI_MCA_osc").value_or("none"))});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 2) return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely"});
+  if (arguments.size() < 2)
+    return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely"});
   if (arguments[1] == "lonely") return check_lonely();
   const Env env = Env::of_process();
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return report({world.error().message});
   if (world->size != parse_int(arguments[0])) {
-    return report({fmt::format("the launcher made a world of {}, not of {}", world->size, arguments[0])});
+    return report(
+        {fmt::format("the launcher made a world of {}, not of {}", world->size, arguments[0])});
   }
   CommunicatorOptions options;
   options.world = *world;
@@ -114,7 +124,8 @@ int main(int argc, char** argv) {
   if (arguments[1] == "collectives") return report(check_collectives(**comm));
   if (arguments[1] == "mismatch" && arguments.size() == 3) {
     const auto which = parse_int(arguments[2]);
-    if (!which || *which < 0 || *which >= std::ssize(kMismatches)) return report({"no such mismatch"});
+    if (!which || *which < 0 || *which >= std::ssize(kMismatches))
+      return report({"no such mismatch"});
     return report(check_mismatch(**comm, kMismatches[*which]));
   }
   if (arguments[1] == "near") return check_near();

@@ -1,5 +1,5 @@
-// The nccl backend as far as a machine without two GPUs can show it: without a GPU its refusal, with one a world of
-// one.
+// The nccl backend as far as a machine without two GPUs can show it: without a GPU its refusal,
+// with one a world of one.
 
 #include <string>
 #include <vector>
@@ -38,7 +38,9 @@ TEST_CASE("nccl: without a GPU it says so and what to do") {
   CHECK(comm.error().message.find("resources.gpus_per_node") != std::string::npos);
 }
 
-TEST_CASE("nccl: on a GPU a world of one gives the closed forms, from host memory and on the compute stream") {
+TEST_CASE(
+    "nccl: on a GPU a world of one gives the closed forms, from host memory and on the compute "
+    "stream") {
   if (!has_gpu()) {
     MESSAGE("this machine has no GPU: the other test's case");
     return;
@@ -55,12 +57,14 @@ TEST_CASE("nccl: on a GPU a world of one gives the closed forms, from host memor
   REQUIRE(cudaMalloc(&device, kCount * sizeof(float)) == cudaSuccess);
   const std::vector<float> values(kCount, 3.0F);
   std::vector<float> back(kCount);
-  REQUIRE(cudaMemcpyAsync(device, values.data(), kCount * sizeof(float), cudaMemcpyHostToDevice, compute) ==
-          cudaSuccess);
-  auto request = (*comm)->start_all_reduce(Buffer(device, kCount, DataType::kFloat32), ReduceOp::kSum);
+  REQUIRE(cudaMemcpyAsync(device, values.data(), kCount * sizeof(float), cudaMemcpyHostToDevice,
+                          compute) == cudaSuccess);
+  auto request =
+      (*comm)->start_all_reduce(Buffer(device, kCount, DataType::kFloat32), ReduceOp::kSum);
   REQUIRE(request);
   REQUIRE(request->wait());
-  REQUIRE(cudaMemcpyAsync(back.data(), device, kCount * sizeof(float), cudaMemcpyDeviceToHost, compute) == cudaSuccess);
+  REQUIRE(cudaMemcpyAsync(back.data(), device, kCount * sizeof(float), cudaMemcpyDeviceToHost,
+                          compute) == cudaSuccess);
   REQUIRE(cudaStreamSynchronize(compute) == cudaSuccess);
   CHECK(back == values);
   comm->reset();

@@ -48,7 +48,8 @@ TEST_CASE("shm, gloo: ranks that call something else are named on every rank") {
     for (const int size : {2, 4, 7}) {
       for (const Mismatch mismatch : kMismatches) {
         CAPTURE(backend.name);
-        check_none(on_threads(backend.name, size, [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
+        check_none(on_threads(backend.name, size,
+                              [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
       }
     }
   }
@@ -67,7 +68,8 @@ TEST_CASE("shm, gloo: two communicators over one store do not meet") {
       std::vector<float> two{2};
       auto request = first.start_all_reduce(std::span(one), ReduceOp::kSum);
       if (!request) return {request.error().message};
-      if (auto done = (*second)->all_reduce(std::span(two), ReduceOp::kSum); !done) return {done.error().message};
+      if (auto done = (*second)->all_reduce(std::span(two), ReduceOp::kSum); !done)
+        return {done.error().message};
       if (auto done = request->wait(); !done) return {done.error().message};
       if (one[0] != 2 || two[0] != 4) return {"sums of 1 and 2 over two ranks are not 2 and 4"};
       return {};
@@ -75,7 +77,9 @@ TEST_CASE("shm, gloo: two communicators over one store do not meet") {
   }
 }
 
-TEST_CASE("shm, gloo: a rank that never comes is named within the timeout, and without a store the remedy is said") {
+TEST_CASE(
+    "shm, gloo: a rank that never comes is named within the timeout, and without a store the "
+    "remedy is said") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);
     MemoryStore store;
@@ -90,7 +94,8 @@ TEST_CASE("shm, gloo: a rank that never comes is named within the timeout, and w
     options.store = nullptr;
     const auto lonely = make_communicator(backend.name, options);
     REQUIRE_FALSE(lonely);
-    CHECK(lonely.error().code == Errc::kUnavailable);  // not kInvalid: the trainer would call its data wrong
+    CHECK(lonely.error().code ==
+          Errc::kUnavailable);  // not kInvalid: the trainer would call its data wrong
     CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
   }
 }
@@ -107,7 +112,8 @@ TEST_CASE("shm, gloo: an abandoned communicator ends the others' calls at once")
       }
       const auto after = comm.barrier();
       if (after) return {"a barrier without rank 1 succeeded"};
-      if (backend.name == "shm" && !contains(after.error().message, "rank 1 left")) return {after.error().message};
+      if (backend.name == "shm" && !contains(after.error().message, "rank 1 left"))
+        return {after.error().message};
       return {};
     }));
     CHECK(steady_clock::now() - before < std::chrono::seconds(10));

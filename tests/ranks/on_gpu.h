@@ -19,7 +19,8 @@ namespace dlrun::trainer {
 /// Host arrays go to a device, an operation runs there, and the first array comes back.
 using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
 
-inline std::vector<float> result_of(Kernels<float>& kernels, const std::vector<std::vector<float>>& arrays,
+inline std::vector<float> result_of(Kernels<float>& kernels,
+                                    const std::vector<std::vector<float>>& arrays,
                                     const Operation& operation) {
   std::vector<Array<float>> memory;
   std::vector<float*> pointers;
@@ -62,8 +63,8 @@ inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
 }
 
 /// Each number of got is expected's within tolerance times (scale + the number).
-inline void check_close(const std::vector<float>& got, const std::vector<float>& expected, double tolerance,
-                        double scale) {
+inline void check_close(const std::vector<float>& got, const std::vector<float>& expected,
+                        double tolerance, double scale) {
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);

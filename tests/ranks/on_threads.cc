@@ -23,9 +23,10 @@ CommunicatorOptions options_of(int rank, int size, Store& store) {
   return options;
 }
 
-std::vector<std::string> on_threads(std::string_view backend, int size,
-                                    const std::function<std::vector<std::string>(Communicator&)>& body,
-                                    const std::function<void(CommunicatorOptions&)>& change) {
+std::vector<std::string> on_threads(
+    std::string_view backend, int size,
+    const std::function<std::vector<std::string>(Communicator&)>& body,
+    const std::function<void(CommunicatorOptions&)>& change) {
   MemoryStore store;
   std::mutex mutex;
   std::vector<std::string> failures;

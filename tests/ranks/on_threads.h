@@ -16,13 +16,15 @@ namespace dlrun {
 /// Of one rank of a world on one node that meets over store.
 [[nodiscard]] CommunicatorOptions options_of(int rank, int size, Store& store);
 
-/// body on size threads, each with its own communicator of backend; every failure of every rank. change: of the options
-/// of each.
-[[nodiscard]] std::vector<std::string> on_threads(std::string_view backend, int size,
-                                                  const std::function<std::vector<std::string>(Communicator&)>& body,
-                                                  const std::function<void(CommunicatorOptions&)>& change = {});
+/// body on size threads, each with its own communicator of backend; every failure of every rank.
+/// change: of the options of each.
+[[nodiscard]] std::vector<std::string> on_threads(
+    std::string_view backend, int size,
+    const std::function<std::vector<std::string>(Communicator&)>& body,
+    const std::function<void(CommunicatorOptions&)>& change = {});
 
-/// body(rank, store) in size processes that share a store in folder; what they exited with, -1 for the killed.
+/// body(rank, store) in size processes that share a store in folder; what they exited with, -1 for
+/// the killed.
 [[nodiscard]] std::vector<int> in_processes(int size, const std::filesystem::path& folder,
                                             const std::function<int(int rank, Store& store)>& body);
 

@@ -1,9 +1,10 @@
-// One rank of the tests of the store over PMIx, started by mpirun or `srun --mpi=pmix` without any DLRUN_ variable:
+// One rank of the tests of the store over PMIx, started by mpirun or `srun --mpi=pmix` without any
+// DLRUN_ variable:
 //
 //   pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND
 //
-// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead is a failure, not a
-// smaller test.
+// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead
+// is a failure, not a smaller test.
 
 #include <chrono>
 #include <cstdio>
@@ -38,7 +39,8 @@ int report(const std::vector<std::string>& failures) {
 /// Bytes that no rank, key or place shares with another.
 std::string value_of(int rank, std::size_t size) {
   std::string value(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) value[i] = static_cast<char>((i * 7 + static_cast<std::size_t>(rank)) % 256);
+  for (std::size_t i = 0; i < size; ++i)
+    value[i] = static_cast<char>((i * 7 + static_cast<std::size_t>(rank)) % 256);
   return value;
 }
 
@@ -55,22 +57,24 @@ int leave(Store& store, const World& world, std::vector<std::string> failures) {
   return report(failures);
 }
 
-/// What a store promises: any bytes, any size, written once; keys that come after others have waited for them, and
-/// after other keys of the same rank have been read.
+/// What a store promises: any bytes, any size, written once; keys that come after others have
+/// waited for them, and after other keys of the same rank have been read.
 std::vector<std::string> check_store(Store& store, const World& world) {
   std::vector<std::string> failures;
   const auto must_be = [&](const std::string& key, const std::string& expected) {
     const auto got = store.get(key, kLong);
     if (!got) failures.push_back(fmt::format("rank {}: {}", world.rank, got.error().message));
     if (got && *got != expected) {
-      failures.push_back(fmt::format("rank {}: '{}' has {} bytes, and not those put", world.rank, key, got->size()));
+      failures.push_back(fmt::format("rank {}: '{}' has {} bytes, and not those put", world.rank,
+                                     key, got->size()));
     }
   };
   const auto must_put = [&](const std::string& key, const std::string& value) {
     if (auto put = store.put(key, value); !put) failures.push_back(put.error().message);
   };
   int round = 0;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimit}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimit}) {
     // Each rank puts a while after the others have asked.
     std::this_thread::sleep_for(milliseconds(20 * world.rank));
     must_put(fmt::format("round{}/{}", round, world.rank), value_of(world.rank, size));
@@ -85,21 +89,23 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   const auto expect = [&](const Result<>& result, Errc code, std::string_view part) {
     if (result) {
       failures.push_back(fmt::format("rank {}: no error of '{}'", world.rank, part));
-    } else if (result.error().code != code || result.error().message.find(part) == std::string::npos) {
+    } else if (result.error().code != code ||
+               result.error().message.find(part) == std::string::npos) {
       failures.push_back(result.error().message);
     }
   };
   const std::string own = fmt::format("round0/{}", world.rank);
   must_put(own, "");  // the same again
   expect(store.put(own, "other"), Errc::kRefused, "holds another value already");
-  expect(store.put("large/" + std::to_string(world.rank), std::string(kStoreValueLimit + 1, 'x')), Errc::kInvalid,
-         "at most 500000");
+  expect(store.put("large/" + std::to_string(world.rank), std::string(kStoreValueLimit + 1, 'x')),
+         Errc::kInvalid, "at most 500000");
   const int other = (world.rank + 1) % world.size;
   if (other != world.rank) {
     expect(store.put(fmt::format("theirs/{}", other), "x"), Errc::kInvalid,
            fmt::format("is rank {}'s to put, not rank {}'s", other, world.rank));
   }
-  expect(store.put(fmt::format("nobody/{}", world.size), "x"), Errc::kInvalid, "ends in no rank of the");
+  expect(store.put(fmt::format("nobody/{}", world.size), "x"), Errc::kInvalid,
+         "ends in no rank of the");
   return failures;
 }
 
@@ -112,8 +118,8 @@ void check_other_world(World world, const Env& env, std::vector<std::string>& fa
     if (store) {
       failures.push_back(fmt::format("{}: a world of {} got a store", backend, world.size));
     } else if (store.error().code != Errc::kInvalid ||
-               store.error().message.find(fmt::format("expected rank {} of {}", world.rank, world.size)) ==
-                   std::string::npos) {
+               store.error().message.find(fmt::format("expected rank {} of {}", world.rank,
+                                                      world.size)) == std::string::npos) {
       failures.push_back(store.error().message);
     }
   }
@@ -131,26 +137,32 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
     if (got) {
       failures.push_back(fmt::format("'{}' is there", key));
     } else if (got.error().code != Errc::kTimeout ||
-               got.error().message != fmt::format("store: rank {} has not put '{}' within 700 ms", rank, key)) {
+               got.error().message !=
+                   fmt::format("store: rank {} has not put '{}' within 700 ms", rank, key)) {
       failures.push_back(got.error().message);
     }
     if (waited < milliseconds(700)) failures.emplace_back("the wait was cut short");
     if (waited > milliseconds(10'000)) failures.emplace_back("the wait had no end");
   }
   // A question that nobody waits for any more does not disturb the next.
-  if (auto put = store.put(fmt::format("after/{}", world.rank), "x"); !put) failures.push_back(put.error().message);
+  if (auto put = store.put(fmt::format("after/{}", world.rank), "x"); !put)
+    failures.push_back(put.error().message);
   for (int rank = 0; rank < world.size; ++rank) {
-    if (const auto got = store.get(fmt::format("after/{}", rank), kLong); !got) failures.push_back(got.error().message);
+    if (const auto got = store.get(fmt::format("after/{}", rank), kLong); !got)
+      failures.push_back(got.error().message);
   }
   return failures;
 }
 
 /// backend over the store, twice.
-std::vector<std::string> check_backend(std::string_view backend, const CommunicatorOptions& options) {
+std::vector<std::string> check_backend(std::string_view backend,
+                                       const CommunicatorOptions& options) {
   auto comm = make_communicator(backend, options);
   if (!comm) return {comm.error().message};
-  if (backend != "auto" && (*comm)->name() != backend) return {fmt::format("this is {}", (*comm)->name())};
-  if (backend == "auto" && (*comm)->name() != "shm") return {fmt::format("auto chose {}", (*comm)->name())};
+  if (backend != "auto" && (*comm)->name() != backend)
+    return {fmt::format("this is {}", (*comm)->name())};
+  if (backend == "auto" && (*comm)->name() != "shm")
+    return {fmt::format("auto chose {}", (*comm)->name())};
   auto failures = check_collectives(**comm);
   auto second = options;
   second.prefix = "second";
@@ -161,7 +173,8 @@ std::vector<std::string> check_backend(std::string_view backend, const Communica
 }
 
 /// MPI uses PMIx, too: neither ends it for the other, whoever starts and leaves first.
-std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World& world, const Env& env) {
+std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World& world,
+                                      const Env& env) {
   CommunicatorOptions options;
   options.world = world;
   options.timeout = kLong;
@@ -191,15 +204,18 @@ std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World&
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 2) return report({"usage: pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND"});
+  if (arguments.size() < 2)
+    return report({"usage: pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND"});
   const Env env = Env::of_process();
   for (const char* name : {"DLRUN_RANK", "DLRUN_STORE", "DLRUN_ADDR"}) {
-    if (env.has(name)) return report({fmt::format("{} is set: this would not show what PMIx does", name)});
+    if (env.has(name))
+      return report({fmt::format("{} is set: this would not show what PMIx does", name)});
   }
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return report({world.error().message});
   if (world->size != parse_int(arguments[0])) {
-    return report({fmt::format("the launcher made a world of {}, not of {}", world->size, arguments[0])});
+    return report(
+        {fmt::format("the launcher made a world of {}, not of {}", world->size, arguments[0])});
   }
   const bool is_collectives = arguments[1] == "collectives" && arguments.size() == 3;
   const std::string_view backend = is_collectives ? arguments[2] : "gloo";
@@ -207,7 +223,8 @@ int main(int argc, char** argv) {
   if (arguments[1] == "lonely") {
     const bool is_clear = !store && store.error().code == Errc::kUnavailable &&
                           store.error().message.starts_with("store over PMIx: PMIx_Init: ");
-    return report(is_clear ? std::vector<std::string>{} : std::vector{store ? "a store" : store.error().message});
+    return report(is_clear ? std::vector<std::string>{}
+                           : std::vector{store ? "a store" : store.error().message});
   }
   if (!store) return report({store.error().message});
   if (*store == nullptr) return report({"there is no store"});

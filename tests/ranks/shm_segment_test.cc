@@ -1,4 +1,5 @@
-// How the ranks of the shm backend meet and count their steps: see shm_test.cc for what they do then.
+// How the ranks of the shm backend meet and count their steps: see shm_test.cc for what they do
+// then.
 
 #include "runtime/comm/shm_segment.h"
 
@@ -30,7 +31,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// body on size threads, one a rank, each with the options of its rank; every failure of every rank.
+/// body on size threads, one a rank, each with the options of its rank; every failure of every
+/// rank.
 template <typename Body>
 std::vector<std::string> on_rank_threads(int size, Store& store, Body&& body) {
   std::mutex mutex;
@@ -55,7 +57,9 @@ class LossyStore final : public Store {
     if (!std::exchange(has_failed_, true)) return fail(Errc::kUnavailable, "the store is away");
     return store_.put(key, value);
   }
-  Result<std::string> get(std::string_view key, milliseconds wait) override { return store_.get(key, wait); }
+  Result<std::string> get(std::string_view key, milliseconds wait) override {
+    return store_.get(key, wait);
+  }
 
  private:
   Store& store_;
@@ -74,7 +78,9 @@ class LastDescriptorStore final : public Store {
     ::setrlimit(RLIMIT_NOFILE, &none_more);
     return done;
   }
-  Result<std::string> get(std::string_view key, milliseconds wait) override { return store_.get(key, wait); }
+  Result<std::string> get(std::string_view key, milliseconds wait) override {
+    return store_.get(key, wait);
+  }
 
  private:
   Store& store_;
@@ -89,20 +95,23 @@ TEST_CASE("shm: collectives are right where 32 bits of steps end") {
       CAPTURE(size);
       CAPTURE(before);
       MemoryStore store;
-      check_none(on_rank_threads(size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
-        auto made = make_shm_communicator(options, kWrap - 1 - before);
-        if (!made) return {made.error().message};
-        const auto comm = make_guarded(std::move(*made), 0);
-        // Some six chunks: their buffers are in use at once while the count passes the end.
-        std::vector<std::int64_t> values(400'000);
-        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i) + options.world.rank;
-        if (auto done = comm->all_reduce(std::span(values), ReduceOp::kSum); !done) return {done.error().message};
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          if (values[i] != static_cast<std::int64_t>(i) * size + size * (size - 1) / 2)
-            return {fmt::format("element {} is {}", i, values[i])};
-        }
-        return before == 2 ? check_collectives(*comm) : std::vector<std::string>{};
-      }));
+      check_none(on_rank_threads(
+          size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
+            auto made = make_shm_communicator(options, kWrap - 1 - before);
+            if (!made) return {made.error().message};
+            const auto comm = make_guarded(std::move(*made), 0);
+            // Some six chunks: their buffers are in use at once while the count passes the end.
+            std::vector<std::int64_t> values(400'000);
+            for (std::size_t i = 0; i < values.size(); ++i)
+              values[i] = static_cast<std::int64_t>(i) + options.world.rank;
+            if (auto done = comm->all_reduce(std::span(values), ReduceOp::kSum); !done)
+              return {done.error().message};
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              if (values[i] != static_cast<std::int64_t>(i) * size + size * (size - 1) / 2)
+                return {fmt::format("element {} is {}", i, values[i])};
+            }
+            return before == 2 ? check_collectives(*comm) : std::vector<std::string>{};
+          }));
     }
   }
 }
@@ -128,18 +137,23 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
     MemoryStore store;
     LossyStore lossy(store);
     const auto before = steady_clock::now();
-    check_none(on_rank_threads(size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
-      if (options.world.rank == 0) options.store = &lossy;
-      const auto segment = ShmSegment::join(options);
-      if (segment) return {"ranks met without rank 0's word"};
-      const bool is_said = contains(segment.error().message, "the store is away");
-      return is_said ? std::vector<std::string>{} : std::vector<std::string>{segment.error().message};
-    }));
-    CHECK(steady_clock::now() - before < std::chrono::seconds(10));  // of the 30 that ranks wait for each other
+    check_none(
+        on_rank_threads(size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
+          if (options.world.rank == 0) options.store = &lossy;
+          const auto segment = ShmSegment::join(options);
+          if (segment) return {"ranks met without rank 0's word"};
+          const bool is_said = contains(segment.error().message, "the store is away");
+          return is_said ? std::vector<std::string>{}
+                         : std::vector<std::string>{segment.error().message};
+        }));
+    CHECK(steady_clock::now() - before <
+          std::chrono::seconds(10));  // of the 30 that ranks wait for each other
   }
 }
 
-TEST_CASE("shm: a rank 0 that cannot answer the others, for lack of descriptors, says so and nobody waits") {
+TEST_CASE(
+    "shm: a rank 0 that cannot answer the others, for lack of descriptors, says so and nobody "
+    "waits") {
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     const TemporaryDirectory folder;
@@ -157,7 +171,8 @@ TEST_CASE("shm: a rank 0 that cannot answer the others, for lack of descriptors,
   }
 }
 
-TEST_CASE("shm: ranks poll where each can have a processor of its own, and sleep where they share") {
+TEST_CASE(
+    "shm: ranks poll where each can have a processor of its own, and sleep where they share") {
   const ProcessorSet all = own_processors();
   std::vector<std::size_t> first;
   for (std::size_t i = 0; i < all.size() && first.size() < 2; ++i) {
@@ -166,16 +181,17 @@ TEST_CASE("shm: ranks poll where each can have a processor of its own, and sleep
   const auto polls = [&](int size, const auto& processor_of) {
     MemoryStore store;
     std::vector<int> answers(static_cast<std::size_t>(size), -1);
-    check_none(on_rank_threads(size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
-      cpu_set_t own;
-      CPU_ZERO(&own);
-      CPU_SET(processor_of(options.world.rank), &own);
-      if (::sched_setaffinity(0, sizeof own, &own) != 0) return {"no affinity"};
-      const auto segment = ShmSegment::join(options);
-      if (!segment) return {segment.error().message};
-      answers[static_cast<std::size_t>(options.world.rank)] = (*segment)->polls() ? 1 : 0;
-      return {};
-    }));
+    check_none(on_rank_threads(
+        size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
+          cpu_set_t own;
+          CPU_ZERO(&own);
+          CPU_SET(processor_of(options.world.rank), &own);
+          if (::sched_setaffinity(0, sizeof own, &own) != 0) return {"no affinity"};
+          const auto segment = ShmSegment::join(options);
+          if (!segment) return {segment.error().message};
+          answers[static_cast<std::size_t>(options.world.rank)] = (*segment)->polls() ? 1 : 0;
+          return {};
+        }));
     return answers;
   };
   CHECK(polls(2, [&](int) { return first[0]; }) == std::vector<int>{0, 0});
@@ -183,8 +199,10 @@ TEST_CASE("shm: ranks poll where each can have a processor of its own, and sleep
     MESSAGE("this process has one processor: ranks cannot be bound to two");
     return;
   }
-  CHECK(polls(2, [&](int rank) { return first[static_cast<std::size_t>(rank)]; }) == std::vector<int>{1, 1});
-  CHECK(polls(4, [&](int rank) { return first[static_cast<std::size_t>(rank % 2)]; }) == std::vector<int>(4, 0));
+  CHECK(polls(2, [&](int rank) { return first[static_cast<std::size_t>(rank)]; }) ==
+        std::vector<int>{1, 1});
+  CHECK(polls(4, [&](int rank) { return first[static_cast<std::size_t>(rank % 2)]; }) ==
+        std::vector<int>(4, 0));
 }
 
 TEST_CASE("shm: every part of the shared memory begins with a page, whatever a page's size") {
@@ -197,7 +215,8 @@ TEST_CASE("shm: every part of the shared memory begins with a page, whatever a p
       CHECK(layout.chunk_bytes % page == 0);
       CHECK(layout.slot_bytes % page == 0);
       CHECK(layout.end % page == 0);
-      CHECK(layout.slots >= ShmSegment::kHeadBytes + ShmSegment::kLineBytes * static_cast<std::size_t>(ranks));
+      CHECK(layout.slots >=
+            ShmSegment::kHeadBytes + ShmSegment::kLineBytes * static_cast<std::size_t>(ranks));
       CHECK(layout.end == layout.slots + layout.slot_bytes * static_cast<std::size_t>(ranks));
     }
   }

@@ -38,14 +38,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-std::vector<std::string> on_ranks(int size, const std::function<std::vector<std::string>(Communicator&)>& body,
-                                  const std::function<void(CommunicatorOptions&)>& change = {}) {
+std::vector<std::string> on_ranks(
+    int size, const std::function<std::vector<std::string>(Communicator&)>& body,
+    const std::function<void(CommunicatorOptions&)>& change = {}) {
   return on_threads("shm", size, body, change);
 }
 
 }  // namespace
 
-TEST_CASE("shm: it is what auto takes for the ranks of one node that have a store, also under an MPI launcher") {
+TEST_CASE(
+    "shm: it is what auto takes for the ranks of one node that have a store, also under an MPI "
+    "launcher") {
   for (const bool has_launcher : {false, true}) {
     check_none(on_threads(
         "auto", 2,
@@ -62,12 +65,14 @@ TEST_CASE("shm: calls that are not compared beforehand are no hang either when r
     std::vector<float> values(100'000, 1.0F);
     const bool deviates = comm.rank() == 2;
     // More than one chunk, and fewer of them on the rank that deviates.
-    const auto reduced = comm.all_reduce(std::span(values).first(deviates ? 10 : 100'000), ReduceOp::kSum);
+    const auto reduced =
+        comm.all_reduce(std::span(values).first(deviates ? 10 : 100'000), ReduceOp::kSum);
     if (reduced) return {"ranks with other counts reduced together"};
     const std::string& message = reduced.error().message;
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
     const bool is_named =
-        contains(message, deviates ? "ranks 0, 1, 3 call something else" : "rank 2 calls something else") ||
+        contains(message,
+                 deviates ? "ranks 0, 1, 3 call something else" : "rank 2 calls something else") ||
         contains(message, "left after an error of its own");  // who noticed first has gone
     return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
@@ -96,10 +101,12 @@ TEST_CASE("shm: a sum is the same bytes on every rank, and near the sum in doubl
     std::mutex mutex;
     check_none(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
       auto values = drawn(comm.rank());
-      if (auto reduced = comm.all_reduce(std::span(values), ReduceOp::kSum); !reduced) return {reduced.error().message};
+      if (auto reduced = comm.all_reduce(std::span(values), ReduceOp::kSum); !reduced)
+        return {reduced.error().message};
       const std::lock_guard lock(mutex);
       if (first.empty()) first = values;
-      if (std::memcmp(first.data(), values.data(), kCount * sizeof(float)) != 0) return {"ranks hold other bytes"};
+      if (std::memcmp(first.data(), values.data(), kCount * sizeof(float)) != 0)
+        return {"ranks hold other bytes"};
       for (std::size_t i = 0; i < kCount; ++i) {
         // size additions of numbers below size: each rounds by at most size / 2^24.
         if (std::abs(static_cast<double>(values[i]) - expected[i]) > size * size * 6e-8)
@@ -125,10 +132,12 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
         --waiting;
         if (met) return {"a barrier without rank 1 succeeded"};
         const std::string& message = met.error().message;
-        const bool is_named = met.error().code == Errc::kTimeout && contains(message, "rank 1 did not come within");
+        const bool is_named =
+            met.error().code == Errc::kTimeout && contains(message, "rank 1 did not come within");
         // The other one may have given up first.
-        return is_named || contains(message, "left after an error of its own") ? std::vector<std::string>{}
-                                                                               : std::vector<std::string>{message};
+        return is_named || contains(message, "left after an error of its own")
+                   ? std::vector<std::string>{}
+                   : std::vector<std::string>{message};
       },
       [](CommunicatorOptions& options) {
         options.timeout = milliseconds(1000);
@@ -160,7 +169,8 @@ TEST_CASE("shm: a rank that waits for a late one leaves the processor to others"
     };
     const auto before = own_time();
     if (auto met = comm.barrier(); !met) return {met.error().message};
-    if (comm.rank() == 1 && own_time() - before > kLate / 10) return {"it computed while it waited"};
+    if (comm.rank() == 1 && own_time() - before > kLate / 10)
+      return {"it computed while it waited"};
     return {};
   }));
 }
@@ -176,7 +186,8 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
         const auto memory = comm.share(bytes);
         if (!memory) return {memory.error().message};
         if (*memory == nullptr) return {"nothing is shared"};
-        if (reinterpret_cast<std::uintptr_t>(memory->get()) % page_bytes() != 0) return {"not aligned"};
+        if (reinterpret_cast<std::uintptr_t>(memory->get()) % page_bytes() != 0)
+          return {"not aligned"};
         if (bytes == 1) continue;
         auto* const words = reinterpret_cast<std::uint32_t*>(memory->get());
         for (std::size_t i = 0; i < kWords; ++i) {
@@ -209,7 +220,8 @@ TEST_CASE("shm: where one rank finds no room nothing is shared on any, and colle
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
     if (!comm) return 1;
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit little{4096, RLIM_INFINITY};  // for what makes a file longer, as the last rank's part always does
+    const rlimit little{
+        4096, RLIM_INFINITY};  // for what makes a file longer, as the last rank's part always does
     const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &little);
     const auto memory = (*comm)->share(std::size_t{1} << 20U);
@@ -224,7 +236,8 @@ TEST_CASE("shm: where one rank finds no room nothing is shared on any, and colle
   for (const int code : codes) CHECK(code == 0);
 }
 
-TEST_CASE("shm: no room is an error that says how much is needed, on every rank, and nobody waits") {
+TEST_CASE(
+    "shm: no room is an error that says how much is needed, on every rank, and nobody waits") {
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
@@ -251,7 +264,8 @@ TEST_CASE("shm: a killed rank is named by all others at once, and nothing is lef
     if (rank == kVictim) ::kill(::getpid(), SIGKILL);
     std::vector<float> values(100'000, 1.0F);
     Result<> result;
-    for (int step = 0; step < 1000 && result; ++step) result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
+    for (int step = 0; step < 1000 && result; ++step)
+      result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
     if (result) return 12;
     if (result.error().code != Errc::kPeer) return 13;
     return contains(result.error().message, "rank 2 is gone") ? 0 : 14;
@@ -263,13 +277,16 @@ TEST_CASE("shm: a killed rank is named by all others at once, and nothing is lef
   }
 }
 
-TEST_CASE("shm: what goes into shared memory arrives whole from and at any place, streamed or not") {
+TEST_CASE(
+    "shm: what goes into shared memory arrives whole from and at any place, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  for (const std::size_t call : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {  // little, which streams, and much
+  for (const std::size_t call :
+       {std::size_t{1} << 10U, std::size_t{1} << 20U}) {  // little, which streams, and much
     SlotWriter writer;
     writer.begin(call);
-    for (const std::size_t bytes : {0, 1, 63, 64, 8191, 8192, 8193, 16'384, 32'767, 32'768, 40'003, 200'000}) {
+    for (const std::size_t bytes :
+         {0, 1, 63, 64, 8191, 8192, 8193, 16'384, 32'767, 32'768, 40'003, 200'000}) {
       for (int i = 0; i < 20; ++i) {
         std::vector<char> from(bytes + kSpare);
         for (char& byte : from) byte = static_cast<char>(random());

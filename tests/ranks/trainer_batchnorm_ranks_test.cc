@@ -9,13 +9,14 @@ namespace {
 
 TrainOptions options_with(const std::string& batchnorm) {
   TrainOptions options = small_options();
-  options.layers = {"conv2d 4 5 stride 2",
-                    batchnorm,
-                    "relu",
-                    "residual: conv2d 6 3 stride 2 same; " + batchnorm + "; shortcut; conv2d 6 1 stride 2",
-                    "relu",
-                    "avgpool 2",
-                    "dense 10"};
+  options.layers = {
+      "conv2d 4 5 stride 2",
+      batchnorm,
+      "relu",
+      "residual: conv2d 6 3 stride 2 same; " + batchnorm + "; shortcut; conv2d 6 1 stride 2",
+      "relu",
+      "avgpool 2",
+      "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   return options;
@@ -23,14 +24,20 @@ TrainOptions options_with(const std::string& batchnorm) {
 
 }  // namespace
 
-TEST_CASE("synchronised batchnorm on N ranks trains as on one, also where some ranks have no sample left") {
-  // Sums of the same numbers in another order, through 22 steps, each divided by a deviation of its channel.
+TEST_CASE(
+    "synchronised batchnorm on N ranks trains as on one, also where some ranks have no sample "
+    "left") {
+  // Sums of the same numbers in another order, through 22 steps, each divided by a deviation of its
+  // channel.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4);
-  // 283 = 10 x 28 + 3: four of seven ranks have nothing in an epoch's last step, and are waited for all the same.
+  // 283 = 10 x 28 + 3: four of seven ranks have nothing in an epoch's last step, and are waited for
+  // all the same.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4, drawn_data(283));
 }
 
-TEST_CASE("local batchnorm is another training on several ranks, whose running statistics are the same on all") {
+TEST_CASE(
+    "local batchnorm is another training on several ranks, whose running statistics are the same "
+    "on all") {
   const TrainOptions options = options_with("batchnorm");
   const auto one = train(1, options);
   TrainOptions parts = options;
@@ -55,7 +62,8 @@ TEST_CASE("running statistics resume to the same bits") {
 TEST_CASE("synchronised batchnorm and micro-batches exclude each other") {
   TrainOptions options = options_with("batchnorm sync");
   options.micro_batch = 7;
-  CHECK(has(message_of(train(1, options)[0]), "--micro-batch 7 of a batch of 28: batchnorm sync normalises whole"));
+  CHECK(has(message_of(train(1, options)[0]),
+            "--micro-batch 7 of a batch of 28: batchnorm sync normalises whole"));
 }
 
 }  // namespace dlrun::trainer

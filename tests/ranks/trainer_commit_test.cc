@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A communicator on a device that was cut off after the last wait() had returned: every call goes well, but what the
-/// sums hold is in part.
+/// A communicator on a device that was cut off after the last wait() had returned: every call goes
+/// well, but what the sums hold is in part.
 class CutOff final : public Communicator {
  public:
   explicit CutOff(Communicator& whole) : whole_(whole) {}
@@ -23,9 +23,13 @@ class CutOff final : public Communicator {
   [[nodiscard]] int rank() const override { return whole_.rank(); }
   [[nodiscard]] int size() const override { return whole_.size(); }
   Result<> all_reduce(Buffer data, ReduceOp op) override { return whole_.all_reduce(data, op); }
-  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override { return whole_.start_all_reduce(data, op); }
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    return whole_.start_all_reduce(data, op);
+  }
   Result<> broadcast(Buffer data, int root) override { return whole_.broadcast(data, root); }
-  Result<> all_gather(ConstBuffer mine, Buffer all) override { return whole_.all_gather(mine, all); }
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    return whole_.all_gather(mine, all);
+  }
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     return whole_.reduce_scatter(all, mine, op);
   }
@@ -68,7 +72,8 @@ TEST_CASE("no checkpoint is committed of sums that were cut off, on any number o
         auto reporter = Reporter::open(silent);
         if (!reporter) return;
         Trainer trainer(options, small_data(),
-                        {is_cut_off ? static_cast<Communicator&>(cut_off) : communicator, *kernels, *reporter, "host"});
+                        {is_cut_off ? static_cast<Communicator&>(cut_off) : communicator, *kernels,
+                         *reporter, "host"});
         const auto outcome = trainer.run();
         const std::lock_guard lock(mutex);
         if (!outcome) errors.push_back(outcome.error().message);

@@ -1,4 +1,5 @@
-// Whole trainings on the GPU: against the CPU's, and against each other where the way to the same numbers is another.
+// Whole trainings on the GPU: against the CPU's, and against each other where the way to the same
+// numbers is another.
 
 #include <algorithm>
 #include <cstdint>
@@ -52,7 +53,8 @@ TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the miss
   const auto device = gpu();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
-  check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4, 1);  // 20 steps of rounding
+  check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4,
+              1);  // 20 steps of rounding
 }
 
 TEST_CASE("data that stay in host memory train the same model, to the bit") {
@@ -72,7 +74,8 @@ TEST_CASE("steps that go to the GPU as one train the same model, to the bit") {
     runs.back().optimizer.name = rule;
   }
   runs.push_back(short_run());
-  runs.back().layers = {"conv2d 8 3", "batchnorm", "relu", "maxpool 2", "dropout 0.3", "dense 32", "relu", "dense 10"};
+  runs.back().layers = {"conv2d 8 3",  "batchnorm", "relu", "maxpool 2",
+                        "dropout 0.3", "dense 32",  "relu", "dense 10"};
   runs.push_back(runs.back());
   runs.back().micro_batch = 5;
   runs.push_back(short_run());
@@ -86,7 +89,8 @@ TEST_CASE("steps that go to the GPU as one train the same model, to the bit") {
       for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
         CAPTURE(most_data_bytes);
         CAPTURE(name_of(precision));
-        GpuOptions one_by_one{.precision = precision, .records_steps = false, .most_data_bytes = most_data_bytes};
+        GpuOptions one_by_one{
+            .precision = precision, .records_steps = false, .most_data_bytes = most_data_bytes};
         GpuOptions as_one = one_by_one;
         as_one.records_steps = true;
         CHECK(trained(*gpu(as_one), options) == trained(*gpu(one_by_one), options));

@@ -37,15 +37,20 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
     for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
       for (const std::size_t k : {std::size_t{0}, kWidth}) {
         compare("gemm", {numbers(kN * kClasses, 3), x, numbers(kClasses * kWidth, 4)},
-                [&](auto& kernels, const auto& p) { kernels.gemm(ta, tb, kN, kClasses, k, p[1], p[2], 0.5F, p[0]); });
+                [&](auto& kernels, const auto& p) {
+                  kernels.gemm(ta, tb, kN, kClasses, k, p[1], p[2], 0.5F, p[0]);
+                });
       }
     }
   }
   for (const bool with_relu : {false, true}) {
     for (const std::size_t offset : {0U, 1U}) {  // parameters begin at any float
-      compare("dense", {numbers(kN * kClasses, 5), x, numbers(1 + kWidth * kClasses, 16), numbers(1 + kClasses, 17)},
+      compare("dense",
+              {numbers(kN * kClasses, 5), x, numbers(1 + kWidth * kClasses, 16),
+               numbers(1 + kClasses, 17)},
               [&](auto& kernels, const auto& p) {
-                kernels.dense(kN, kWidth, kClasses, p[1], p[2] + offset, p[3] + offset, with_relu, p[0]);
+                kernels.dense(kN, kWidth, kClasses, p[1], p[2] + offset, p[3] + offset, with_relu,
+                              p[0]);
               });
     }
   }
@@ -57,18 +62,22 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
           [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 5000, 3); });
   compare("sum_rows of none", {numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 0, kWidth); });
-  compare("relu", {y, x}, [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });
-  compare("relu_backward", {numbers(kN * kWidth, 7), x, y},
-          [](auto& kernels, const auto& p) { kernels.relu_backward(p[1], p[2], p[0], kN * kWidth); });
+  compare("relu", {y, x},
+          [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });
+  compare("relu_backward", {numbers(kN * kWidth, 7), x, y}, [](auto& kernels, const auto& p) {
+    kernels.relu_backward(p[1], p[2], p[0], kN * kWidth);
+  });
   for (const std::size_t output : {0U, 1U}) {  // the gradient, then the totals
-    compare("softmax_cross_entropy", {numbers(kN * kClasses, 8), numbers(2, 9), numbers(kN * kClasses, 10)},
+    compare("softmax_cross_entropy",
+            {numbers(kN * kClasses, 8), numbers(2, 9), numbers(kN * kClasses, 10)},
             [&](auto& kernels, const auto& p) {
               std::vector<std::uint8_t> labels(kN);
-              for (std::size_t i = 0; i < kN; ++i) labels[i] = static_cast<std::uint8_t>(i % kClasses);
+              for (std::size_t i = 0; i < kN; ++i)
+                labels[i] = static_cast<std::uint8_t>(i % kClasses);
               const auto memory = kernels.allocate(kN);
               kernels.copy_from_host(memory.get(), labels.data(), kN);
-              kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN, kClasses, 0.25F, p[0],
-                                            p[1]);
+              kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN,
+                                            kClasses, 0.25F, p[0], p[1]);
               if (output == 1) kernels.relu(p[1], p[0], 2);
             });
   }
@@ -98,13 +107,18 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
           });
   const std::vector<float> squares(kN * kWidth, 0.3F);
   const RmspropCoefficients<float> rmsprop{0.1F, 0.99F, 1e-8F, 0.9F, 0.01F, 0.5F};
-  compare("rmsprop", {x, y, squares},
-          [&](auto& kernels, const auto& p) { kernels.rmsprop(p[0], p[1], p[2], nullptr, kN * kWidth, rmsprop); });
+  compare("rmsprop", {x, y, squares}, [&](auto& kernels, const auto& p) {
+    kernels.rmsprop(p[0], p[1], p[2], nullptr, kN * kWidth, rmsprop);
+  });
   compare("rmsprop with momentum", {x, y, squares, numbers(kN * kWidth, 13)},
-          [&](auto& kernels, const auto& p) { kernels.rmsprop(p[0], p[1], p[2], p[3], kN * kWidth, rmsprop); });
+          [&](auto& kernels, const auto& p) {
+            kernels.rmsprop(p[0], p[1], p[2], p[3], kN * kWidth, rmsprop);
+          });
   const LambCoefficients<float> lamb{0.9F, 0.999F, 2.0F, 20.0F, 1e-6F, 0.01F, 0.5F};
   compare("lamb_direction", {y, x, numbers(kN * kWidth, 14), squares},
-          [&](auto& kernels, const auto& p) { kernels.lamb_direction(p[1], p[0], p[2], p[3], kN * kWidth, lamb); });
+          [&](auto& kernels, const auto& p) {
+            kernels.lamb_direction(p[1], p[0], p[2], p[3], kN * kWidth, lamb);
+          });
   compare("add_scaled", {x, y},
           [](auto& kernels, const auto& p) { kernels.add_scaled(p[0], -0.5F, p[1], kN * kWidth); });
   compare("sums_of_squares", {numbers(2, 15), x}, [](auto& kernels, const auto& p) {
@@ -117,7 +131,9 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   const SgdCoefficients<float> sgd{0.1F, 0.9F, 0.01F};
   compare("momentum", {x, y, numbers(kN * kWidth, 12)},
           [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], p[2], kN * kWidth, sgd); });
-  compare("sgd", {x, y}, [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], nullptr, kN * kWidth, sgd); });
+  compare("sgd", {x, y}, [&](auto& kernels, const auto& p) {
+    kernels.sgd(p[0], p[1], nullptr, kN * kWidth, sgd);
+  });
 }
 
 TEST_CASE("in bf16 products are those of rounded inputs, added up in float32") {
@@ -134,15 +150,19 @@ TEST_CASE("in bf16 products are those of rounded inputs, added up in float32") {
     const auto w = numbers(width * kOut, 2);
     const auto compare = [&](const char* what, const Operation& operation) {
       CAPTURE(what);
-      const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w, numbers(1 + kOut, 6)};
+      const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w,
+                                                   numbers(1 + kOut, 6)};
       const std::vector<std::vector<float>> near{arrays[0], rounded(x), rounded(w), arrays[3]};
-      // Products of 16-bit numbers are exact in float32: what is left is its own sums, in another order.
-      check_close(result_of(*device, arrays, operation), result_of(*host, near, operation), 1e-5, 1);
+      // Products of 16-bit numbers are exact in float32: what is left is its own sums, in another
+      // order.
+      check_close(result_of(*device, arrays, operation), result_of(*host, near, operation), 1e-5,
+                  1);
     };
     for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
       for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
-        compare("gemm",
-                [&](auto& kernels, const auto& p) { kernels.gemm(ta, tb, kN, kOut, width, p[1], p[2], 0.5F, p[0]); });
+        compare("gemm", [&](auto& kernels, const auto& p) {
+          kernels.gemm(ta, tb, kN, kOut, width, p[1], p[2], 0.5F, p[0]);
+        });
       }
     }
     for (const bool with_relu : {false, true}) {

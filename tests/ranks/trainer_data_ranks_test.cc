@@ -46,7 +46,8 @@ TrainOptions descent() {
 
 }  // namespace
 
-TEST_CASE("a step over all partitions is the step over all data, however the files lie on the ranks") {
+TEST_CASE(
+    "a step over all partitions is the step over all data, however the files lie on the ranks") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 7));
   TrainOptions options = descent();
@@ -73,9 +74,10 @@ TEST_CASE("a batch that no rank's partitions can fill is refused with the rank t
   TrainOptions options = descent();
   options.batch = 201;
   for (const Trained& rank : train_by_file(2, folder.path(), options)) {
-    CHECK(message_of(rank) == folder.path().string() +
-                                  ": --batch 201 is larger than a rank's shard: rank 0 has 200 of " +
-                                  "300 training samples, and no other has more");
+    CHECK(message_of(rank) ==
+          folder.path().string() +
+              ": --batch 201 is larger than a rank's shard: rank 0 has 200 of " +
+              "300 training samples, and no other has more");
   }
 }
 
@@ -94,14 +96,17 @@ TEST_CASE("partitions of unlike size train, and resume to the same bits") {
   CHECK(whole[1].parameters == whole[0].parameters);
   options.checkpoint_dir = folder / "resumed";
   fs::create_directories(options.checkpoint_dir);
-  fs::copy(folder / "whole/step-00000010", options.checkpoint_dir / "step-00000010", fs::copy_options::recursive);
+  fs::copy(folder / "whole/step-00000010", options.checkpoint_dir / "step-00000010",
+           fs::copy_options::recursive);
   options.resume = true;
   const auto resumed = train_by_file(2, folder / "data", options);
   REQUIRE_MESSAGE(resumed[1].outcome.has_value(), message_of(resumed[1]));
   CHECK(resumed[1].parameters == whole[0].parameters);
 }
 
-TEST_CASE("within an epoch a run whose files lie on other ranks is refused, and goes on from an epoch's end") {
+TEST_CASE(
+    "within an epoch a run whose files lie on other ranks is refused, and goes on from an epoch's "
+    "end") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));
   TrainOptions options = descent();
@@ -117,11 +122,14 @@ TEST_CASE("within an epoch a run whose files lie on other ranks is refused, and 
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kInvalid);
     CHECK(has(message_of(rank),
-              "its newest checkpoint, of step 20, is from the middle of epoch 2, where 2 ranks with files of 200, 100 "
-              "samples had taken their samples in an order of their own; this run has 3 ranks with files of 100, 100, "
+              "its newest checkpoint, of step 20, is from the middle of epoch 2, where 2 ranks "
+              "with files of 200, 100 "
+              "samples had taken their samples in an order of their own; this run has 3 ranks with "
+              "files of 100, 100, "
               "100 samples"));
   }
-  TrainOptions elsewhere = options;  // the same place means something else where each epoch's samples are divided
+  TrainOptions elsewhere =
+      options;  // the same place means something else where each epoch's samples are divided
   elsewhere.sharding = Sharding::kSample;
   CHECK(has(message_of(train(2, elsewhere)[1]), "this run has ranks without files of their own"));
   CHECK(train_by_file(2, folder / "data", options)[0].parameters == whole[0].parameters);
@@ -150,11 +158,13 @@ TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as
   TrainOptions options = descent();
   options.loss = Loss::kSigmoid;
   options.learning_rate = 0.5;
-  check_that_ranks_train_as_one(options, 1e-5, data, 0.6);  // by chance log 2; sums in another order, through 22 steps
+  check_that_ranks_train_as_one(options, 1e-5, data,
+                                0.6);  // by chance log 2; sums in another order, through 22 steps
   options.loss = Loss::kSoftmax;
   CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "they need --loss sigmoid"));
   options.loss = Loss::kSigmoid;
-  CHECK(has(message_of(train(1, options)[0]), "drawn: its labels are classes that exclude each other"));
+  CHECK(has(message_of(train(1, options)[0]),
+            "drawn: its labels are classes that exclude each other"));
 }
 
 }  // namespace dlrun::trainer

@@ -1,4 +1,5 @@
-// The example of the library: any number of ranks makes of it what one does; rank 0 writes; an error is everybody's.
+// The example of the library: any number of ranks makes of it what one does; rank 0 writes; an
+// error is everybody's.
 
 #include <cmath>
 #include <cstring>
@@ -24,8 +25,8 @@ const std::string kProgram = DLRUN_BINARY_DIR "/bin/five-steps";
 std::vector<float> weights(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 20U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
-  const auto parsed =
-      parse_safetensors(path.string(), {reinterpret_cast<const std::uint8_t*>(text->data()), text->size()});
+  const auto parsed = parse_safetensors(
+      path.string(), {reinterpret_cast<const std::uint8_t*>(text->data()), text->size()});
   REQUIRE(parsed.has_value());
   const auto& bytes = parsed->tensors.at("weight").bytes;
   std::vector<float> values(bytes.size() / sizeof(float));
@@ -53,7 +54,8 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
   for (const std::string size : {"2", "4", "7"}) {
     CAPTURE(size);
     const auto many =
-        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kProgram, size}, folder.path());
+        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kProgram, size},
+            folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(many.out.find("step 30, " + size + " ranks: ") != std::string::npos);
     CHECK(last_loss(many.out) == doctest::Approx(last_loss(alone.out)).epsilon(1e-4));
@@ -64,8 +66,9 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
       largest = std::max(largest, std::abs(double{got[i]} - double{want[i]}));
     CHECK(largest < 1e-6);  // 30 steps of the same sums in another order
   }
-  const auto refused =
-      run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kProgram, "no/such/file"}, folder.path());
+  const auto refused = run(
+      {DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kProgram, "no/such/file"},
+      folder.path());
   CHECK(refused.exit_code == 1);
   CHECK(refused.err.find("five-steps: rank 0 on ") != std::string::npos);
   CHECK(refused.err.find("no/such") != std::string::npos);
@@ -82,15 +85,17 @@ TEST_CASE("a job knows its GPU, its learning rate and what does not fit its opti
   CHECK(job->gpu(0) == 0);
   CHECK(job->scaled(0.5) == 0.5);
   CHECK_FALSE(job->on_root([]() -> Result<> { return fail(Errc::kIo, "full"); }).has_value());
-  CHECK(DistributedOptimizer::wrap(*job, {.name = "sdg"}, 3).error().message.find("expected one of adam") !=
-        std::string::npos);
+  CHECK(DistributedOptimizer::wrap(*job, {.name = "sdg"}, 3)
+            .error()
+            .message.find("expected one of adam") != std::string::npos);
   auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd", .momentum = 0}, 3);
   REQUIRE(optimizer.has_value());
   std::vector<float> parameters{1, 2, 3};
   std::vector<float> gradients{1, 0, -1};
   REQUIRE(optimizer->step(parameters, gradients, 0.5).has_value());
   CHECK(parameters == std::vector<float>{0.5F, 2, 3.5F});
-  CHECK(optimizer->step(parameters, std::span(gradients).first(2), 0.5).error().code == Errc::kShape);
+  CHECK(optimizer->step(parameters, std::span(gradients).first(2), 0.5).error().code ==
+        Errc::kShape);
   env.set("OMPI_COMM_WORLD_RANK", "7");
   env.set("OMPI_COMM_WORLD_SIZE", "2");
   CHECK_FALSE(Job::initialise("auto", env).has_value());

@@ -1,4 +1,5 @@
-// Post-local SGD: against common steps, against the algorithm written down plainly in double, and over a resume.
+// Post-local SGD: against common steps, against the algorithm written down plainly in double, and
+// over a resume.
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +26,8 @@ using Words = std::vector<std::string>;
 
 constexpr double kMomentum = 0.9;
 
-/// Momentum at a constant rate, batches of 28 over all ranks: 11 steps an epoch, the last one of 20 samples.
+/// Momentum at a constant rate, batches of 28 over all ranks: 11 steps an epoch, the last one of 20
+/// samples.
 TrainOptions descent(int size) {
   TrainOptions options = small_options();
   options.layers = {"dense 24", "tanh", "dense 10"};
@@ -51,8 +53,9 @@ struct Model {
     double totals[2]{};
     kernels->gather(kernels->upload(data), chosen, 1.0F / 255, network->input(), labels.data());
     network->forward(chosen.size());
-    kernels->softmax_cross_entropy(network->output(), labels.data(), chosen.size(), 10, 1.0 / static_cast<double>(of),
-                                   network->output_gradient(), totals);
+    kernels->softmax_cross_entropy(network->output(), labels.data(), chosen.size(), 10,
+                                   1.0 / static_cast<double>(of), network->output_gradient(),
+                                   totals);
     network->backward(chosen.size(), [](std::size_t) {});
   }
   void descend(double rate) {
@@ -81,8 +84,8 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
   for (int r = 0; r < size; ++r) {
     Model& rank = ranks[static_cast<std::size_t>(r)];
     auto layers = make_layers<double>(options.layers, {data.height, data.width, 1}, 10);
-    rank.network =
-        std::make_unique<Network<double>>(*rank.kernels, std::move(*layers), data.features, options.batch, 0);
+    rank.network = std::make_unique<Network<double>>(*rank.kernels, std::move(*layers),
+                                                     data.features, options.batch, 0);
     rank.network->initialise(options.seed);
     rank.sampler = std::make_unique<Sampler>(
         Sampler::Options{data.size(), options.batch, r, size, options.sharding, options.seed});
@@ -91,15 +94,16 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
   std::size_t apart = 0;
   for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (std::size_t offset = 0; offset < data.size();) {
-      const bool is_local =
-          static_cast<double>(epoch) + static_cast<double>(offset) / static_cast<double>(data.size()) >=
-          options.local_after;
+      const bool is_local = static_cast<double>(epoch) +
+                                static_cast<double>(offset) / static_cast<double>(data.size()) >=
+                            options.local_after;
       std::size_t advance = 0;
       for (Model& rank : ranks) {
         const Batch batch = rank.sampler->batch(epoch, offset);
         advance = batch.advance;
-        rank.backward(data, batch.samples,
-                      is_local ? std::max<std::size_t>(batch.samples.size(), 1) : batch.global_samples);
+        rank.backward(
+            data, batch.samples,
+            is_local ? std::max<std::size_t>(batch.samples.size(), 1) : batch.global_samples);
         rank.samples += static_cast<double>(batch.samples.size());
         if (is_local && !batch.samples.empty()) rank.descend(options.learning_rate);
       }
@@ -128,7 +132,8 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
 
 }  // namespace
 
-TEST_CASE("ranks that average after each step of descent train as those that average gradients do") {
+TEST_CASE(
+    "ranks that average after each step of descent train as those that average gradients do") {
   for (const auto& [size, rule, sharding] : {std::tuple(1, "sgd", Sharding::kSample),
                                              {2, "sgd", Sharding::kEpoch},
                                              {4, "nesterov", Sharding::kSample},
@@ -145,9 +150,11 @@ TEST_CASE("ranks that average after each step of descent train as those that ave
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == local[0].parameters);
     }
-    // The same sums in another order; and each of 22 averages rounds the parameters themselves, up to 7 times.
+    // The same sums in another order; and each of 22 averages rounds the parameters themselves, up
+    // to 7 times.
     CHECK(largest_difference(local[0].parameters, together[0].parameters) < 4e-6);
-    CHECK(local[0].outcome->test_loss == doctest::Approx(together[0].outcome->test_loss).epsilon(1e-4));
+    CHECK(local[0].outcome->test_loss ==
+          doctest::Approx(together[0].outcome->test_loss).epsilon(1e-4));
   }
 }
 
@@ -164,18 +171,22 @@ TEST_CASE("post-local SGD is the algorithm as it is written, at 2, 4 and 7 ranks
       CHECK(rank.parameters == got[0].parameters);
     }
     const auto want = plain_post_local(size, options, small_data().train);
-    CHECK(largest_difference(got[0].parameters, want) < 2e-6);                    // float against double
-    CHECK(largest_difference(got[0].parameters, together[0].parameters) > 1e-4);  // or nothing was local
+    CHECK(largest_difference(got[0].parameters, want) < 2e-6);  // float against double
+    CHECK(largest_difference(got[0].parameters, together[0].parameters) >
+          1e-4);  // or nothing was local
   }
 }
 
-TEST_CASE("a run with local steps saves what is due at its averages, and resumes from there to the same bits") {
+TEST_CASE(
+    "a run with local steps saves what is due at its averages, and resumes from there to the same "
+    "bits") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.layers = {"dense 24", "batchnorm", "relu", "dense 10"};
   options.batch = 14;
   options.local_steps = 3;
-  options.local_after = 0.5;  // 6 common steps of an epoch's 11; averages after 9, 11, 14, 17, 20 and 22
+  options.local_after =
+      0.5;  // 6 common steps of an epoch's 11; averages after 9, 11, 14, 17, 20 and 22
   options.checkpoint_every = 4;
   options.checkpoint_keep = 100;
   options.checkpoint_dir = folder / "whole";
@@ -187,8 +198,8 @@ TEST_CASE("a run with local steps saves what is due at its averages, and resumes
     if (entry.is_directory()) saved.push_back(entry.path().filename());
   }
   std::ranges::sort(saved);
-  CHECK(saved ==
-        Words{"step-00000004", "step-00000009", "step-00000014", "step-00000017", "step-00000020", "step-00000022"});
+  CHECK(saved == Words{"step-00000004", "step-00000009", "step-00000014", "step-00000017",
+                       "step-00000020", "step-00000022"});
   for (const char* step : {"step-00000004", "step-00000009", "step-00000017"}) {
     CAPTURE(step);
     options.checkpoint_dir = folder / step;
@@ -198,7 +209,8 @@ TEST_CASE("a run with local steps saves what is due at its averages, and resumes
     for (const Trained& rank : train(2, options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == whole[0].parameters);
-      CHECK(rank.outcome->parameters_hash == whole[0].outcome->parameters_hash);  // running statistics, too
+      CHECK(rank.outcome->parameters_hash ==
+            whole[0].outcome->parameters_hash);  // running statistics, too
     }
   }
 }
@@ -249,7 +261,8 @@ TEST_CASE("of ranks whose losses differ the one is named whose loss is not finit
     silent.is_silent = true;
     auto reporter = Reporter::open(silent);
     if (!reporter) return;
-    Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
+    Session session{communicator, *kernels, *reporter,
+                    "host" + std::to_string(communicator.rank())};
     const auto outcome = Trainer(options, data, session).run();
     const std::string message = outcome ? "succeeded" : outcome.error().message;
     CHECK_MESSAGE(has(message, "rank 1 on host1: drawn: the loss is "), message);
@@ -257,19 +270,24 @@ TEST_CASE("of ranks whose losses differ the one is named whose loss is not finit
   });
 }
 
-TEST_CASE("what local steps cannot be put together with is refused, and so are ranks that differ in them") {
+TEST_CASE(
+    "what local steps cannot be put together with is refused, and so are ranks that differ in "
+    "them") {
   TrainOptions options = small_options();
   options.local_steps = 4;
   options.has_sharded_state = true;
-  CHECK(has(message_of(train(1, options)[0]), "--local-steps needs the whole of the optimizer's state"));
+  CHECK(has(message_of(train(1, options)[0]),
+            "--local-steps needs the whole of the optimizer's state"));
   options.has_sharded_state = false;
   options.layers = {"dense 8", "batchnorm sync", "dense 10"};
-  CHECK(has(message_of(train(2, options)[1]), "--local-steps: batchnorm sync normalises the batches of all ranks"));
+  CHECK(has(message_of(train(2, options)[1]),
+            "--local-steps: batchnorm sync normalises the batches of all ranks"));
   const auto ranks = train(4, small_options(), [](int rank, TrainOptions& mine, Session&) {
     if (rank == 1) mine.local_steps = 2;
   });
   for (const Trained& rank : ranks)
-    CHECK(has(message_of(rank), "rank 1 on host1: options or data differ: --local-steps is 2, on rank 0 0"));
+    CHECK(has(message_of(rank),
+              "rank 1 on host1: options or data differ: --local-steps is 2, on rank 0 0"));
 }
 
 }  // namespace dlrun::trainer

@@ -59,8 +59,8 @@ const Split& small_data() {
 }
 
 std::vector<Trained> train(int size, const TrainOptions& options,
-                           const std::function<void(int, TrainOptions&, Session&)>& change, std::string_view backend,
-                           const Split& data) {
+                           const std::function<void(int, TrainOptions&, Session&)>& change,
+                           std::string_view backend, const Split& data) {
   std::vector<Trained> trained(static_cast<std::size_t>(size));
   on_ranks(
       size,
@@ -70,7 +70,8 @@ std::vector<Trained> train(int size, const TrainOptions& options,
         silent.is_silent = true;
         auto reporter = Reporter::open(silent);
         if (!reporter) return;
-        Session session{communicator, *kernels, *reporter, "host" + std::to_string(communicator.rank())};
+        Session session{communicator, *kernels, *reporter,
+                        "host" + std::to_string(communicator.rank())};
         TrainOptions mine = options;
         if (change) change(communicator.rank(), mine, session);
         Trainer trainer(mine, data, session);
@@ -97,10 +98,12 @@ void check_that_it_resumes(TrainOptions options) {
   const auto resumed = train(2, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[0].parameters == whole[0].parameters);
-  CHECK(resumed[0].outcome->parameters_hash == whole[0].outcome->parameters_hash);  // running statistics, too
+  CHECK(resumed[0].outcome->parameters_hash ==
+        whole[0].outcome->parameters_hash);  // running statistics, too
 }
 
-void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data, double learned) {
+void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data,
+                                   double learned) {
   const auto one = train(1, options, {}, "single", data);
   REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
   CHECK(one[0].outcome->test_loss < learned);
@@ -121,7 +124,8 @@ void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
   return largest;
 }
 

@@ -12,7 +12,8 @@
 namespace dlrun::trainer {
 
 /// body(rank's communicator) on size threads. A rank that cannot connect fails the test.
-void on_ranks(int size, const std::function<void(Communicator&)>& body, std::string_view backend = "gloo");
+void on_ranks(int size, const std::function<void(Communicator&)>& body,
+              std::string_view backend = "gloo");
 
 struct Trained {
   Result<Outcome> outcome = fail(Errc::kInternal, "did not run");
@@ -27,16 +28,19 @@ struct Trained {
 [[nodiscard]] const Split& small_data();
 
 /// What every rank got. change: this rank's options and session, if they are to differ.
-[[nodiscard]] std::vector<Trained> train(int size, const TrainOptions& options,
-                                         const std::function<void(int, TrainOptions&, Session&)>& change = {},
-                                         std::string_view backend = "gloo", const Split& data = small_data());
+[[nodiscard]] std::vector<Trained> train(
+    int size, const TrainOptions& options,
+    const std::function<void(int, TrainOptions&, Session&)>& change = {},
+    std::string_view backend = "gloo", const Split& data = small_data());
 
 /// Two ranks that go on from step 7 end with the bits of those that never stopped.
 void check_that_it_resumes(TrainOptions options);
 
-/// At 2, 4 and 7 ranks with a global batch of 28 all ranks end with the same parameters, by less than tolerance other
-/// than those of one rank, which has learned something: its test loss is below `learned`.
-void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data = small_data(),
+/// At 2, 4 and 7 ranks with a global batch of 28 all ranks end with the same parameters, by less
+/// than tolerance other than those of one rank, which has learned something: its test loss is below
+/// `learned`.
+void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
+                                   const Split& data = small_data(),
                                    double learned = 2.29);  // by chance log 10
 
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);

@@ -51,7 +51,8 @@ TEST_CASE("compressed buckets hold the rounded sum, and the words behind them tr
         CHECK(reducer.buckets() == 3);
         for (std::size_t layer = 3; layer-- > 0;) reducer.layer_done(layer);
         REQUIRE(reducer.wait().has_value());
-        for (const float word : network.extra()) CHECK(word == 100'003.0F * static_cast<float>(size));
+        for (const float word : network.extra())
+          CHECK(word == 100'003.0F * static_cast<float>(size));
         // Each of up to `size` roundings errs by half a unit of the sum's last place.
         const double unit = compression == Compression::kFloat16 ? 0x1p-11 : 0x1p-8;
         for (const float gradient : network.gradients()) {
@@ -82,7 +83,8 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
           CHECK(rank.outcome->test_loss < 2.25);
         }
         const double difference = largest_difference(many[0].parameters, one[0].parameters);
-        CHECK(difference < tolerance);  // 22 steps of at most 0.05, each with a relative error of up to 7 roundings
+        CHECK(difference < tolerance);  // 22 steps of at most 0.05, each with a relative error of
+                                        // up to 7 roundings
         CHECK(difference > 1e-6);       // or nothing was compressed
       }
     }
@@ -94,10 +96,12 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
 TEST_CASE("N ranks with sharded states train as one does") {
   TrainOptions options = descent();
   options.has_sharded_state = true;
-  check_that_ranks_train_as_one(options, 1e-6);  // sums of the same numbers in another order, through 22 steps
+  check_that_ranks_train_as_one(
+      options, 1e-6);  // sums of the same numbers in another order, through 22 steps
   options = adam();
   options.has_sharded_state = true;
-  check_that_ranks_train_as_one(options, 2e-4);  // as without: a root mean square makes much of little
+  check_that_ranks_train_as_one(options,
+                                2e-4);  // as without: a root mean square makes much of little
 }
 
 TEST_CASE("sharded states give the numbers of whole ones at the same size, in shared arrays, too") {
@@ -115,7 +119,9 @@ TEST_CASE("sharded states give the numbers of whole ones at the same size, in sh
   }
 }
 
-TEST_CASE("a checkpoint of sharded states is whole: it resumes to the same bits, at another size, and unsharded") {
+TEST_CASE(
+    "a checkpoint of sharded states is whole: it resumes to the same bits, at another size, and "
+    "unsharded") {
   TrainOptions options = adam();
   options.has_sharded_state = true;
   options.batch = 14;
@@ -137,7 +143,8 @@ TEST_CASE("a checkpoint of sharded states is whole: it resumes to the same bits,
       later.resume = true;
       later.checkpoint_dir = folder / ("at" + std::to_string(size) + (is_sharded ? "s" : "w"));
       fs::create_directories(later.checkpoint_dir);
-      fs::copy(folder / "two/step-00000007", later.checkpoint_dir / "step-00000007", fs::copy_options::recursive);
+      fs::copy(folder / "two/step-00000007", later.checkpoint_dir / "step-00000007",
+               fs::copy_options::recursive);
       const auto resumed = train(size, later);
       REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
       CHECK(resumed[0].outcome->steps == 22);
@@ -163,24 +170,31 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
       REQUIRE(gathered.has_value());
       CHECK(*gathered == whole);
 
-      // One step of plain descent, against the formula: p - 0.5 (sum of all ranks' gradients) * scale.
+      // One step of plain descent, against the formula: p - 0.5 (sum of all ranks' gradients) *
+      // scale.
       const auto rule = make_optimizer<float>({.name = "sgd", .momentum = 0});
       std::vector<float> parameters(ShardedStep::room(10, size));
       std::vector<float> gradients(parameters.size(), 0.25F);
       std::copy(whole.begin(), whole.end(), parameters.begin());
-      std::vector<std::vector<float>> states((*rule)->states().size(), std::vector<float>(sharded.part()));
+      std::vector<std::vector<float>> states((*rule)->states().size(),
+                                             std::vector<float>(sharded.part()));
       std::vector<float*> pointers;
       for (auto& state : states) pointers.push_back(state.data());
       const double norm = 0.25 * size * std::sqrt(10.0);
-      REQUIRE(sharded.step(**rule, parameters.data(), gradients.data(), pointers, {0.5, 1, 1}, norm / 2).has_value());
+      REQUIRE(
+          sharded.step(**rule, parameters.data(), gradients.data(), pointers, {0.5, 1, 1}, norm / 2)
+              .has_value());
       for (std::size_t i = 0; i < 10; ++i)
         CHECK(parameters[i] == doctest::Approx(whole[i] - 0.5 * 0.25 * size / 2).epsilon(1e-6));
     });
   }
 }
 
-TEST_CASE("ranks that share their arrays step, piece by piece, as one rank on the sum of their gradients, to the bit") {
-  constexpr std::size_t kCount = 100'003;  // several pieces a rank, of which most begin within a line of the cache
+TEST_CASE(
+    "ranks that share their arrays step, piece by piece, as one rank on the sum of their "
+    "gradients, to the bit") {
+  constexpr std::size_t kCount =
+      100'003;  // several pieces a rank, of which most begin within a line of the cache
   for (const int size : {2, 3}) {
     on_ranks(
         size,
@@ -199,9 +213,11 @@ TEST_CASE("ranks that share their arrays step, piece by piece, as one rank on th
 
           std::vector<float> expected(kCount);
           std::vector<std::vector<float>> expected_states(2, std::vector<float>(kCount));
-          const std::vector<float*> expected_pointers{expected_states[0].data(), expected_states[1].data()};
+          const std::vector<float*> expected_pointers{expected_states[0].data(),
+                                                      expected_states[1].data()};
           const auto gradient = [](std::size_t i, int rank, std::uint64_t step) {
-            return static_cast<float>((i * 7 + step) % 64) / 64 - 0.25F * static_cast<float>(rank);  // sums are exact
+            return static_cast<float>((i * 7 + step) % 64) / 64 -
+                   0.25F * static_cast<float>(rank);  // sums are exact
           };
           for (std::uint64_t step = 1; step <= 3; ++step) {
             std::vector<float> sum(kCount);
@@ -209,9 +225,11 @@ TEST_CASE("ranks that share their arrays step, piece by piece, as one rank on th
               gradients[i] = gradient(i, communicator.rank(), step);
               for (int rank = 0; rank < size; ++rank) sum[i] += gradient(i, rank, step);
             }
-            (*rule)->step(*kernels, {expected.data(), sum.data(), expected_pointers, kCount, {}}, {0.01, step, 1});
+            (*rule)->step(*kernels, {expected.data(), sum.data(), expected_pointers, kCount, {}},
+                          {0.01, step, 1});
             REQUIRE(communicator.barrier().has_value());
-            REQUIRE(sharded.step(**rule, parameters, gradients, pointers, {0.01, step, 1}, 0).has_value());
+            REQUIRE(sharded.step(**rule, parameters, gradients, pointers, {0.01, step, 1}, 0)
+                        .has_value());
             CHECK_MESSAGE(std::equal(expected.begin(), expected.end(), parameters), "step ", step);
             REQUIRE(communicator.barrier().has_value());
           }
@@ -232,7 +250,8 @@ TEST_CASE("what sharding and compression cannot be put together with is refused"
     if (rank == 1) mine.buckets.compression = Compression::kFloat16;
   });
   for (const Trained& rank : ranks)
-    CHECK(has(message_of(rank), "rank 1 on host1: options or data differ: --compression is fp16, on rank 0 none"));
+    CHECK(has(message_of(rank),
+              "rank 1 on host1: options or data differ: --compression is fp16, on rank 0 none"));
 }
 
 }  // namespace dlrun::trainer

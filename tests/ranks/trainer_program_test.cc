@@ -1,4 +1,5 @@
-// The program itself: one process alone, and several under mpirun; what it prints, what it leaves, how it ends.
+// The program itself: one process alone, and several under mpirun; what it prints, what it leaves,
+// how it ends.
 
 #include <signal.h>
 
@@ -36,7 +37,8 @@ Words words(Words first, const Words& rest) {
 
 #ifdef DLRUN_MPIEXEC
 Words on_mpi(int size) {
-  return {DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", std::to_string(size), kProgram};
+  return {DLRUN_MPIEXEC, "--oversubscribe",    "--bind-to", "none",
+          "-n",          std::to_string(size), kProgram};
 }
 #endif
 
@@ -56,8 +58,8 @@ std::string value_of(const std::string& text, const std::string& key) {
 std::vector<float> arrays_of(const fs::path& path) {
   const auto text = read_file(path, 1U << 30U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
-  const auto parsed =
-      parse_safetensors(path.string(), {reinterpret_cast<const std::uint8_t*>(text->data()), text->size()});
+  const auto parsed = parse_safetensors(
+      path.string(), {reinterpret_cast<const std::uint8_t*>(text->data()), text->size()});
   REQUIRE(parsed.has_value());
   std::vector<float> values;
   for (const auto& [name, tensor] : parsed->tensors) {
@@ -76,17 +78,20 @@ const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden"
 #ifdef DLRUN_MPIEXEC
 TEST_CASE("N ranks under mpirun train as one process with the whole batch does") {
   const TemporaryDirectory folder;
-  const auto one = run(words({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall), folder.path());
+  const auto one =
+      run(words({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall), folder.path());
   REQUIRE_MESSAGE(one.exit_code == 0, one.err);
   const auto expected = arrays_of(folder / "one/step-00000022/model.safetensors");
-  for (const auto& [backend, size] : {std::pair("mpi", 1), {"mpi", 2}, {"mpi", 4}, {"mpi", 7}, {"gloo", 2}}) {
+  for (const auto& [backend, size] :
+       {std::pair("mpi", 1), {"mpi", 2}, {"mpi", 4}, {"mpi", 7}, {"gloo", 2}}) {
     CAPTURE(backend);
     CAPTURE(size);
     const std::string dir = backend + std::to_string(size);
-    const auto many = run(words(words(on_mpi(size), {"--backend", backend, "--batch", std::to_string(28 / size),
-                                                     "--checkpoint-dir", dir}),
-                                kSmall),
-                          folder.path());
+    const auto many =
+        run(words(words(on_mpi(size), {"--backend", backend, "--batch", std::to_string(28 / size),
+                                       "--checkpoint-dir", dir}),
+                  kSmall),
+            folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(has(many.out, fmt::format("; {}; cpu", backend)));
     CHECK(has(many.out, "equal on " + std::to_string(size) + " rank"));
@@ -101,10 +106,13 @@ TEST_CASE("N ranks under mpirun train as one process with the whole batch does")
 
 TEST_CASE("a partition that one rank misses is named with rank and file, and ends all ranks") {
   const TemporaryDirectory folder;
-  REQUIRE(run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "50", "--partitions", "4"}, folder.path())
-              .exit_code == 0);
-  const Words by_file{"--dataset", "arrays", "--data",   "d", "--shard",           "file", "--backend", "mpi",
-                      "--epochs",  "1",      "--hidden", "8", "--checkpoint-keep", "0"};
+  REQUIRE(
+      run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "50", "--partitions", "4"},
+          folder.path())
+          .exit_code == 0);
+  const Words by_file{"--dataset",         "arrays", "--data",   "d", "--shard",  "file",
+                      "--backend",         "mpi",    "--epochs", "1", "--hidden", "8",
+                      "--checkpoint-keep", "0"};
   const auto whole = run(words(on_mpi(3), by_file), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   CHECK(has(whole.out, "data: d; 300 training and 50 test samples"));
@@ -132,14 +140,16 @@ TEST_CASE("a data file that is missing or damaged ends all ranks with the file's
   CHECK(cut.exit_code == 65);
   CHECK(has(cut.err, "rank 0 on "));
   CHECK(has(cut.err,
-            "d/train-images-idx3-ubyte: truncated: expected 23536 bytes for 30 values of 784 bytes, found 1000"));
+            "d/train-images-idx3-ubyte: truncated: expected 23536 bytes for 30 values of 784 "
+            "bytes, found 1000"));
   fs::remove(folder / "d/t10k-labels-idx1-ubyte");
   fs::remove(folder / "d/train-images-idx3-ubyte");
   CHECK(run(words(on_mpi(2), data), folder.path()).exit_code == 66);
 }
 #endif
 
-TEST_CASE("training prints its result, writes metrics and a checkpoint that Python's layout describes") {
+TEST_CASE(
+    "training prints its result, writes metrics and a checkpoint that Python's layout describes") {
   const TemporaryDirectory folder;
   const auto done = run(words({kProgram, "--metrics", "m.jsonl"}, kSmall), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
@@ -149,12 +159,14 @@ TEST_CASE("training prints its result, writes metrics and a checkpoint that Pyth
   const auto metrics = read_file(folder / "m.jsonl", 1U << 20U);
   REQUIRE(metrics.has_value());
   CHECK(has(*metrics, "\"test_accuracy\":"));
-  CHECK(arrays_of(folder / "ckpt/step-00000020/model.safetensors").size() == 784 * 32 + 32 + 32 * 10 + 10);
+  CHECK(arrays_of(folder / "ckpt/step-00000020/model.safetensors").size() ==
+        784 * 32 + 32 + 32 * 10 + 10);
 }
 
 TEST_CASE("a resumed process ends with the bits of one that was never stopped") {
   const TemporaryDirectory folder;
-  const Words options = words({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
+  const Words options =
+      words({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
   const auto whole = run(words(options, {"--checkpoint-dir", "whole"}), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   fs::create_directory(folder / "cut");
@@ -164,36 +176,44 @@ TEST_CASE("a resumed process ends with the bits of one that was never stopped") 
   fs::resize_file(folder / "cut/step-00000009/model.safetensors", 5000);
   const auto resumed = run(words(options, {"--checkpoint-dir", "cut", "--resume"}), folder.path());
   REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
-  CHECK(
-      has(resumed.out, "damaged checkpoint: cut/step-00000009/model.safetensors: has 5000 bytes, its manifest says "));
+  CHECK(has(resumed.out,
+            "damaged checkpoint: cut/step-00000009/model.safetensors: has 5000 bytes, its manifest "
+            "says "));
   CHECK(has(resumed.out, "resumed from cut at step 6"));
   CHECK(value_of(resumed.out, "parameters") == value_of(whole.out, "parameters"));
   CHECK(*read_file(folder / "cut/step-00000020/model.safetensors", 1U << 30U) ==
         *read_file(folder / "whole/step-00000020/model.safetensors", 1U << 30U));
 }
 
-TEST_CASE("a trainer whose run belongs to a later attempt commits no checkpoint, and ends with 78") {
+TEST_CASE(
+    "a trainer whose run belongs to a later attempt commits no checkpoint, and ends with 78") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder / "attempt", "1\n"));
   for (const char* attempt : {"0", "1"}) {
     const bool is_owner = std::string_view(attempt) == "1";
     const std::string run_words = "DLRUN_RUN=" + folder.path().string();
-    const auto done = run(words({"/usr/bin/env", run_words, std::string("DLRUN_ATTEMPT=") + attempt, kProgram}, kSmall),
-                          folder.path());
+    const auto done =
+        run(words({"/usr/bin/env", run_words, std::string("DLRUN_ATTEMPT=") + attempt, kProgram},
+                  kSmall),
+            folder.path());
     CHECK(done.exit_code == (is_owner ? 0 : 78));
     CHECK(has(done.err, "names attempt 1, this is attempt 0") == !is_owner);
     CHECK(fs::exists(folder / "ckpt/step-00000020") == is_owner);
   }
 }
 
-TEST_CASE("a disk that is full ends the run with the file's name and leaves the checkpoint before") {
+TEST_CASE(
+    "a disk that is full ends the run with the file's name and leaves the checkpoint before") {
   const TemporaryDirectory folder;
   REQUIRE(run(words({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code == 0);
   fs::remove_all(folder / "ckpt/step-00000020");
   // A size limit on files fails a write as a full disk does, and needs no privileges.
-  const auto full = run(words({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmall), folder.path());
+  const auto full = run(words({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmall),
+                        folder.path());
   CHECK(full.exit_code == 74);
-  CHECK(has(full.err, "cannot save a checkpoint: ckpt/step-00000020/model.safetensors: File too large (EFBIG)"));
+  CHECK(has(
+      full.err,
+      "cannot save a checkpoint: ckpt/step-00000020/model.safetensors: File too large (EFBIG)"));
   const auto again = run(words({kProgram, "--resume"}, kSmall), folder.path());
   CHECK(again.exit_code == 0);
   CHECK(has(again.out, "resumed from ckpt at step 15"));
@@ -201,11 +221,13 @@ TEST_CASE("a disk that is full ends the run with the file's name and leaves the 
 
 TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to its end") {
   const TemporaryDirectory folder;
-  // The signal waits, blocked, from before the program starts: it is delivered once the program can take it.
-  const auto done = run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
-                               "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
-                              kSmall),
-                        folder.path());
+  // The signal waits, blocked, from before the program starts: it is delivered once the program can
+  // take it.
+  const auto done =
+      run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
+                 "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
+                kSmall),
+          folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(arrays_of(folder / "ckpt/step-00000001/model.safetensors").size() > 0);
   CHECK(fs::exists(folder / "ckpt/step-00000001/manifest.json"));
@@ -216,7 +238,8 @@ TEST_CASE("wrong words end the program with 64 and the reason") {
   const TemporaryDirectory folder;
   const auto unknown = run({kProgram, "--epoch", "3"}, folder.path());
   CHECK(unknown.exit_code == 64);
-  CHECK(unknown.err == "dlrun-trainer: unknown option '--epoch'; did you mean '--epochs'?; --help lists all\n");
+  CHECK(unknown.err ==
+        "dlrun-trainer: unknown option '--epoch'; did you mean '--epochs'?; --help lists all\n");
   const auto help = run({kProgram, "--help"}, folder.path());
   CHECK(help.exit_code == 0);
   CHECK(has(help.out, "--checkpoint-every"));
@@ -224,12 +247,14 @@ TEST_CASE("wrong words end the program with 64 and the reason") {
 
 TEST_CASE("digits are written as files that training reads") {
   const TemporaryDirectory folder;
-  const auto written = run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "100"}, folder.path());
+  const auto written =
+      run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "100"}, folder.path());
   REQUIRE_MESSAGE(written.exit_code == 0, written.err);
   const auto from_files =
-      run(words({kProgram, "--dataset", "mnist", "--data", "d", "--checkpoint-keep", "0"}, kSmall), folder.path());
-  const auto from_memory =
-      run(words({kProgram, "--dataset", "digits", "--checkpoint-keep", "0"}, kSmall), folder.path());
+      run(words({kProgram, "--dataset", "mnist", "--data", "d", "--checkpoint-keep", "0"}, kSmall),
+          folder.path());
+  const auto from_memory = run(
+      words({kProgram, "--dataset", "digits", "--checkpoint-keep", "0"}, kSmall), folder.path());
   REQUIRE_MESSAGE(from_files.exit_code == 0, from_files.err);
   CHECK(value_of(from_files.out, "parameters") == value_of(from_memory.out, "parameters"));
 }
@@ -237,9 +262,9 @@ TEST_CASE("digits are written as files that training reads") {
 TEST_CASE("real MNIST: four epochs of the mlp reach 0.978 on one rank" *
           doctest::skip(std::getenv("DLRUN_TEST_MNIST") == nullptr)) {
   const TemporaryDirectory folder;
-  const auto done =
-      run({kProgram, "--dataset", "mnist", "--data", std::getenv("DLRUN_TEST_MNIST"), "--checkpoint-keep", "0"},
-          folder.path());
+  const auto done = run({kProgram, "--dataset", "mnist", "--data", std::getenv("DLRUN_TEST_MNIST"),
+                         "--checkpoint-keep", "0"},
+                        folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(parse_double(value_of(done.out, "test accuracy")).value_or(0) >= 0.978);
 }

@@ -1,5 +1,5 @@
-// Data-parallel training over gloo and shm, ranks as threads of this process: the same result as one rank's, the same
-// end for all.
+// Data-parallel training over gloo and shm, ranks as threads of this process: the same result as
+// one rank's, the same end for all.
 
 #include <atomic>
 #include <filesystem>
@@ -21,8 +21,9 @@ namespace dlrun::trainer {
 
 namespace fs = std::filesystem;
 
-/// An optimizer and a rate at which it learns the small data. Ranks add the same numbers in another order: 22 steps of
-/// a few units of 2^-24. Rules that divide by a root mean square make much of little where a gradient is nearly 0.
+/// An optimizer and a rate at which it learns the small data. Ranks add the same numbers in another
+/// order: 22 steps of a few units of 2^-24. Rules that divide by a root mean square make much of
+/// little where a gradient is nearly 0.
 struct Rule {
   const char* optimizer;
   double learning_rate;
@@ -42,7 +43,8 @@ void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gl
     options.clip_norm = 0.5;
     const auto one = train(1, options);
     REQUIRE(one[0].outcome.has_value());
-    CHECK_MESSAGE(one[0].outcome->test_loss < 2.25, rule.optimizer);  // it did learn; chance is log 10
+    CHECK_MESSAGE(one[0].outcome->test_loss < 2.25,
+                  rule.optimizer);  // it did learn; chance is log 10
     for (const int size : {2, 4, 7}) {
       CAPTURE(rule.optimizer);
       CAPTURE(size);
@@ -63,7 +65,8 @@ void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gl
 TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with sgd and nesterov") {
   check_ranks_train_as_one(kDescent);
 }
-TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with adam, adamw and rmsprop") {
+TEST_CASE(
+    "N ranks with batch B train as one rank with batch N * B does, with adam, adamw and rmsprop") {
   check_ranks_train_as_one(kMeanSquares);
 }
 TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with lars and lamb") {
@@ -73,7 +76,9 @@ TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with la
 TEST_CASE("N ranks with batch B train as one rank with batch N * B does, over shared memory") {
   check_ranks_train_as_one({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
 }
-TEST_CASE("N ranks with batch B train a convolutional network as one rank with batch N * B does, dropout and all") {
+TEST_CASE(
+    "N ranks with batch B train a convolutional network as one rank with batch N * B does, dropout "
+    "and all") {
   TrainOptions options = small_options();
   options.layers = {"conv2d 4 5 stride 2",
                     "relu",
@@ -85,12 +90,15 @@ TEST_CASE("N ranks with batch B train a convolutional network as one rank with b
                     "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  check_that_ranks_train_as_one(options, 1e-5);  // sums of the same numbers in another order, through 22 steps
+  check_that_ranks_train_as_one(
+      options, 1e-5);  // sums of the same numbers in another order, through 22 steps
 }
 
-TEST_CASE("N ranks whose batches go through the network in parts train as one does, and resume to the same bits") {
-  // 32 channels of 24 x 24 and 1.25 MiB at once (nn/cpu_layer_kernels.cc) are parts of 17 samples: 28 and 20 of one
-  // rank are two, and 14 none.
+TEST_CASE(
+    "N ranks whose batches go through the network in parts train as one does, and resume to the "
+    "same bits") {
+  // 32 channels of 24 x 24 and 1.25 MiB at once (nn/cpu_layer_kernels.cc) are parts of 17 samples:
+  // 28 and 20 of one rank are two, and 14 none.
   TrainOptions options = small_options();
   options.layers = {"conv2d 32 5", "relu", "maxpool 4", "dropout 0.25", "dense 10"};
   options.optimizer.name = "sgd";
@@ -106,7 +114,8 @@ TEST_CASE("a convolutional network with dropout resumes to the same bits") {
 }
 
 TEST_CASE(
-    "micro-batches accumulate to the whole batch's gradient, on any number of ranks, and resume to the same bits") {
+    "micro-batches accumulate to the whole batch's gradient, on any number of ranks, and resume to "
+    "the same bits") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -131,7 +140,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a wrong weight of the last batch would be seen") {
-  // The same, but with the last batch dropped: parameters differ by far more than the tolerance above.
+  // The same, but with the last batch dropped: parameters differ by far more than the tolerance
+  // above.
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -162,18 +172,22 @@ TEST_CASE("more ranks than samples in a step is no reason to fail") {
   }
 }
 
-TEST_CASE("a batch that is larger than a rank's shard, and a rank without a sample, are refused by name") {
+TEST_CASE(
+    "a batch that is larger than a rank's shard, and a rank without a sample, are refused by "
+    "name") {
   TrainOptions options = small_options();
   options.batch = 43;  // 300 samples of 7 ranks
   options.epochs = 1;
   CHECK(train(7, options)[6].outcome.has_value());
   options.batch = 44;
   for (const Trained& rank : train(7, options)) {
-    CHECK(message_of(rank) == "drawn: --batch 44 is larger than a rank's shard: rank 0 has 43 of 300 training samples");
+    CHECK(message_of(rank) ==
+          "drawn: --batch 44 is larger than a rank's shard: rank 0 has 43 of 300 training samples");
   }
   options.sharding = Sharding::kEpoch;
   options.batch = 301;
-  CHECK(has(message_of(train(2, options)[1]), "--batch 301 is larger than a rank's shard: rank 0 has 300 of 300"));
+  CHECK(has(message_of(train(2, options)[1]),
+            "--batch 301 is larger than a rank's shard: rank 0 has 300 of 300"));
   options.sharding = Sharding::kSample;
   options.batch = 1;
   CHECK(train(4, options, {}, "gloo", drawn_data(4))[3].outcome.has_value());
@@ -186,7 +200,8 @@ TEST_CASE("ranks with different options are told apart before they train") {
     if (rank == 2) options.learning_rate = 0.5;
   });
   for (const Trained& rank : ranks) {
-    CHECK(message_of(rank) == "rank 2 on host2: options or data differ: --lr is 0.5, on rank 0 0.003");
+    CHECK(message_of(rank) ==
+          "rank 2 on host2: options or data differ: --lr is 0.5, on rank 0 0.003");
   }
 }
 
@@ -196,7 +211,8 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const TemporaryDirectory folder;
     TrainOptions options = small_options();
     options.optimizer.name = rule.optimizer;
-    if (rule.optimizer == std::string("rmsprop")) options.optimizer.momentum = 0.5;  // its second array
+    if (rule.optimizer == std::string("rmsprop"))
+      options.optimizer.momentum = 0.5;  // its second array
     options.learning_rate = rule.learning_rate;
     options.checkpoint_every = 5;
     options.checkpoint_keep = 100;
@@ -204,12 +220,14 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const auto whole = train(2, options);
     REQUIRE(whole[0].outcome.has_value());
 
-    // The run's checkpoints at step 5 and in the second epoch at 10, as if it had been killed after them.
+    // The run's checkpoints at step 5 and in the second epoch at 10, as if it had been killed after
+    // them.
     for (const char* step : {"step-00000005", "step-00000010"}) {
       CAPTURE(step);
       options.checkpoint_dir = folder.path() / (std::string("resumed-") + step);
       fs::create_directories(options.checkpoint_dir);
-      fs::copy(folder.path() / "whole" / step, options.checkpoint_dir / step, fs::copy_options::recursive);
+      fs::copy(folder.path() / "whole" / step, options.checkpoint_dir / step,
+               fs::copy_options::recursive);
       options.resume = true;
       const auto resumed = train(2, options);
       REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
@@ -221,7 +239,8 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
 }
 
 TEST_CASE("resuming gives the same bits as never having stopped, with every optimizer") {
-  for (const Rules* rules : {&kDescent, &kMeanSquares, &kLayerWise}) check_resume_gives_the_same_bits(*rules);
+  for (const Rules* rules : {&kDescent, &kMeanSquares, &kLayerWise})
+    check_resume_gives_the_same_bits(*rules);
 }
 
 TEST_CASE("a run resumes at another world size where it was") {
@@ -235,16 +254,19 @@ TEST_CASE("a run resumes at another world size where it was") {
   options.checkpoint_dir = folder.path();
   options.batch = 14;
   REQUIRE(train(2, options)[0].outcome.has_value());
-  for (const char* later : {"step-00000022", "step-00000020", "step-00000016"}) fs::remove_all(folder.path() / later);
+  for (const char* later : {"step-00000022", "step-00000020", "step-00000016"})
+    fs::remove_all(folder.path() / later);
   options.batch = 7;
   options.resume = true;
   const auto resumed = train(4, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[3].outcome->steps == 22);
-  CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) < 1e-6);  // as in the first test
+  CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) <
+        1e-6);  // as in the first test
 }
 
-TEST_CASE("a run whose ranks share the epochs resumes at another size after as many epochs of all") {
+TEST_CASE(
+    "a run whose ranks share the epochs resumes at another size after as many epochs of all") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.sharding = Sharding::kEpoch;
@@ -261,7 +283,8 @@ TEST_CASE("a run whose ranks share the epochs resumes at another size after as m
     CAPTURE(size);
     options.checkpoint_dir = folder / std::to_string(size);
     fs::create_directories(options.checkpoint_dir);
-    fs::copy(folder / "two/step-00000016", options.checkpoint_dir / "step-00000016", fs::copy_options::recursive);
+    fs::copy(folder / "two/step-00000016", options.checkpoint_dir / "step-00000016",
+             fs::copy_options::recursive);
     for (const Trained& rank : train(size, options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.outcome->steps == steps);
@@ -296,7 +319,8 @@ TEST_CASE("another run's checkpoints are not overwritten") {
   }
   options.resume = true;
   options.seed = 8;
-  for (const Trained& rank : train(2, options)) CHECK(has(message_of(rank), "made with --seed 1, this run has 8"));
+  for (const Trained& rank : train(2, options))
+    CHECK(has(message_of(rank), "made with --seed 1, this run has 8"));
 }
 
 TEST_CASE("a signal on any rank saves a checkpoint after the next step, and training goes on") {
@@ -314,14 +338,17 @@ TEST_CASE("a signal on any rank saves a checkpoint after the next step, and trai
   CHECK(fs::exists(folder.path() / "step-00000006/manifest.json"));  // two epochs of 3 steps
 }
 
-TEST_CASE("a checkpoint that rank 0 cannot write, or look for, ends all ranks with its name and the file's") {
+TEST_CASE(
+    "a checkpoint that rank 0 cannot write, or look for, ends all ranks with its name and the "
+    "file's") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "file") << "not a folder";
   fs::create_symlink(folder.path() / "gone" / "away", folder.path() / "link");
   TrainOptions options = small_options();
   options.checkpoint_keep = 1;
-  for (const auto& [where, what] : {std::pair("link", "cannot save a checkpoint: "),
-                                    std::pair("file/ckpt", "ckpt: cannot list its checkpoints: ")}) {
+  for (const auto& [where, what] :
+       {std::pair("link", "cannot save a checkpoint: "),
+        std::pair("file/ckpt", "ckpt: cannot list its checkpoints: ")}) {
     options.checkpoint_dir = folder.path() / where;
     for (const Trained& rank : train(4, options)) {
       REQUIRE_FALSE(rank.outcome.has_value());
@@ -352,7 +379,8 @@ TEST_CASE("a step that ruins the parameters is not saved, though its own loss wa
   options.epochs = 1;
   options.checkpoint_dir = folder.path();
   options.checkpoint_keep = 1;
-  for (const Trained& rank : train(2, options)) REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+  for (const Trained& rank : train(2, options))
+    REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
   const std::string good = "step-00000006";  // an epoch
   REQUIRE(read_file(folder.path() / "latest", 100).value() == good + "\n");
 
@@ -365,8 +393,10 @@ TEST_CASE("a step that ruins the parameters is not saved, though its own loss wa
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kInvalid);
     const auto message = message_of(rank);
-    CHECK_MESSAGE(has(message, "rank 0 on host0: drawn: a parameter, or the optimizer's state of one, is no finite "),
-                  message);
+    CHECK_MESSAGE(
+        has(message,
+            "rank 0 on host0: drawn: a parameter, or the optimizer's state of one, is no finite "),
+        message);
   }
   CHECK(fs::exists(folder.path() / good / "manifest.json"));
   CHECK(read_file(folder.path() / "latest", 100).value() == good + "\n");
@@ -378,7 +408,8 @@ TEST_CASE("a test loss that is not finite is no success") {
   options.learning_rate = 1e3;
   options.optimizer.weight_decay = 1e38;
   options.epochs = 1;
-  options.batch = small_data().train.size();  // one step, whose loss is that of the first parameters
+  options.batch =
+      small_data().train.size();  // one step, whose loss is that of the first parameters
   const Trained alone = train(1, options).front();
   REQUIRE_FALSE(alone.outcome.has_value());
   CHECK(alone.outcome.error().code == Errc::kInvalid);
@@ -389,7 +420,9 @@ TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {
   on_ranks(4, [](Communicator& communicator) {
     const auto none = agree(communicator, "h", Result<>());
     CHECK(none.has_value());
-    const Result<> mine = communicator.rank() >= 2 ? Result<>(fail(Errc::kNotFound, "/d/x: no such file")) : Result<>();
+    const Result<> mine = communicator.rank() >= 2
+                              ? Result<>(fail(Errc::kNotFound, "/d/x: no such file"))
+                              : Result<>();
     const auto common = agree(communicator, "h" + std::to_string(communicator.rank()), mine);
     REQUIRE_FALSE(common.has_value());
     CHECK(common.error().code == Errc::kNotFound);
@@ -411,7 +444,8 @@ TEST_CASE("ranks that hold other bytes are named") {
     if (communicator.rank() == 3 || communicator.rank() == 5) bytes[999] = 8;
     const auto different = equal_on_all_ranks(communicator, "parameters", bytes);
     REQUIRE_FALSE(different.has_value());
-    CHECK(different.error().message == "parameters differ: ranks 3,5 of 7 do not hold what rank 0 holds");
+    CHECK(different.error().message ==
+          "parameters differ: ranks 3,5 of 7 do not hold what rank 0 holds");
   });
 }
 

@@ -1,4 +1,5 @@
-// The timeline: valid JSON of all ranks, in which spans lie one inside the other and communication beside backward.
+// The timeline: valid JSON of all ranks, in which spans lie one inside the other and communication
+// beside backward.
 
 #include <algorithm>
 #include <filesystem>
@@ -46,37 +47,44 @@ std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path
     CHECK(begin >= 0);
     CHECK(duration >= 0);
     tracks[{event["pid"].get<int>(), event["tid"].get<int>()}].push_back(
-        {event["name"].get<std::string>(), begin, begin + duration, event.value("args", json::object())});
+        {event["name"].get<std::string>(), begin, begin + duration,
+         event.value("args", json::object())});
   }
   for (const auto& [key, events] : tracks) {
-    CHECK(ranks[key.first] == "rank " + std::to_string(key.first) + " on \"host\" " + std::to_string(key.first));
+    CHECK(ranks[key.first] ==
+          "rank " + std::to_string(key.first) + " on \"host\" " + std::to_string(key.first));
   }
   return tracks;
 }
 
 /// Every event of a track lies in one that is not over yet, or after it.
 void check_nesting(Track track) {
-  std::ranges::sort(
-      track, [](const Event& a, const Event& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+  std::ranges::sort(track, [](const Event& a, const Event& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
   std::vector<Event> open;
   for (const Event& event : track) {
     while (!open.empty() && open.back().end <= event.begin + kRounding) open.pop_back();
-    if (!open.empty()) CHECK_MESSAGE(event.end <= open.back().end + kRounding, event.name, " in ", open.back().name);
+    if (!open.empty())
+      CHECK_MESSAGE(event.end <= open.back().end + kRounding, event.name, " in ", open.back().name);
     open.push_back(event);
   }
 }
 
 Track named(const Track& track, const std::string& name) {
   Track found;
-  std::ranges::copy_if(track, std::back_inserter(found), [&](const Event& event) { return event.name == name; });
+  std::ranges::copy_if(track, std::back_inserter(found),
+                       [&](const Event& event) { return event.name == name; });
   return found;
 }
 
-std::vector<Trained> train_traced(int size, const TrainOptions& options, std::string_view backend = "gloo") {
+std::vector<Trained> train_traced(int size, const TrainOptions& options,
+                                  std::string_view backend = "gloo") {
   return train(
       size, options,
       [](int rank, TrainOptions&, Session& session) {
-        session.host = "\"host\" " + std::to_string(rank);  // whatever a host is called, the trace is JSON
+        session.host =
+            "\"host\" " + std::to_string(rank);  // whatever a host is called, the trace is JSON
       },
       backend);
 }
@@ -84,7 +92,8 @@ std::vector<Trained> train_traced(int size, const TrainOptions& options, std::st
 }  // namespace
 
 TEST_CASE(
-    "a timeline has the steps of all ranks, their parts inside them, and each bucket's all-reduce beside backward") {
+    "a timeline has the steps of all ranks, their parts inside them, and each bucket's all-reduce "
+    "beside backward") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();  // two buckets
   options.batch = 14;
@@ -118,7 +127,8 @@ TEST_CASE(
         return event.begin + kRounding >= steps[i].begin && event.end <= steps[i].end + kRounding;
       };
       std::map<std::string, int> parts;
-      for (const Event& event : own) parts[event.name] += inside(event) && event.name != "step" ? 1 : 0;
+      for (const Event& event : own)
+        parts[event.name] += inside(event) && event.name != "step" ? 1 : 0;
       // 14 samples in micro-batches of 5, 5 and 4.
       CHECK(parts == std::map<std::string, int>{{"backward", 3},
                                                 {"checkpoint", i == 2 ? 1 : 0},
@@ -138,20 +148,24 @@ TEST_CASE(
         REQUIRE(reduced.size() == 4);
         CHECK(reduced[i].name == "all-reduce");
         CHECK(reduced[i].begin >= last("backward").begin);
-        CHECK(reduced[i].begin <= last("backward").end + kRounding);  // it is on its way before backward is over
+        CHECK(reduced[i].begin <=
+              last("backward").end + kRounding);  // it is on its way before backward is over
         CHECK(reduced[i].end <= last("wait for gradients").end + kRounding);
         CHECK(reduced[i].end >= last("wait for gradients").begin);
       }
       CHECK(tracks[{rank, 1}][i].begin < tracks[{rank, 2}][i].begin);  // the last layer's first
       CHECK(tracks[{rank, 2}][0].args["bytes"].get<int>() == (784 * 24 + 24) * 4);
     }
-    const auto alone = tracks_of(folder / ("trace/attempt-0-rank-000" + std::to_string(rank) + ".json"));
+    const auto alone =
+        tracks_of(folder / ("trace/attempt-0-rank-000" + std::to_string(rank) + ".json"));
     CHECK(alone.size() == 3);
     CHECK(alone.at({rank, 0}).size() == own.size());
   }
 }
 
-TEST_CASE("a timeline of ranks that share arrays, or the optimizer's state, has their sums and new parameters") {
+TEST_CASE(
+    "a timeline of ranks that share arrays, or the optimizer's state, has their sums and new "
+    "parameters") {
   for (const bool is_shared : {true, false}) {
     CAPTURE(is_shared);
     const TemporaryDirectory folder;
@@ -167,7 +181,8 @@ TEST_CASE("a timeline of ranks that share arrays, or the optimizer's state, has 
     for (int rank = 0; rank < 2; ++rank) {
       const Track& own = tracks.at({rank, 0});
       check_nesting(own);
-      for (const char* name : {"sum of gradients", "optimizer", "new parameters"}) CHECK(named(own, name).size() == 3);
+      for (const char* name : {"sum of gradients", "optimizer", "new parameters"})
+        CHECK(named(own, name).size() == 3);
       CHECK(named(own, "wait for gradients").empty());
       const Track& bucket = tracks.at({rank, 1});
       check_nesting(bucket);
@@ -180,7 +195,9 @@ TEST_CASE("a timeline of ranks that share arrays, or the optimizer's state, has 
   }
 }
 
-TEST_CASE("a timeline that is longer than the run has all of it, tests and averages of local steps, too") {
+TEST_CASE(
+    "a timeline that is longer than the run has all of it, tests and averages of local steps, "
+    "too") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.batch = 60;
@@ -195,8 +212,9 @@ TEST_CASE("a timeline that is longer than the run has all of it, tests and avera
   check_nesting(own);
   CHECK(named(own, "step").size() == 6);
   CHECK(named(own, "test").size() == 2);
-  CHECK(named(own, "average").size() == 2);  // of the second epoch's 3 steps: after 2, and at its end
-  CHECK(tracks.at({1, 1}).size() == 3);      // the first epoch's
+  CHECK(named(own, "average").size() ==
+        2);                              // of the second epoch's 3 steps: after 2, and at its end
+  CHECK(tracks.at({1, 1}).size() == 3);  // the first epoch's
 }
 
 TEST_CASE("a timeline that one rank cannot write ends all ranks with its name") {

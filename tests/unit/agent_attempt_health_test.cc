@@ -1,4 +1,5 @@
-// What an attempt makes of nodes that are not fit, of ranks that hang and of nodes that fall silent.
+// What an attempt makes of nodes that are not fit, of ranks that hang and of nodes that fall
+// silent.
 
 #include <signal.h>
 
@@ -12,7 +13,9 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("a node that is not fit ends the attempt before any program starts, and all such nodes are kept off") {
+TEST_CASE(
+    "a node that is not fit ends the attempt before any program starts, and all such nodes are "
+    "kept off") {
   Scene scene;
   scene.hello(2, 6, "disk: /tmp takes no file: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
@@ -22,21 +25,25 @@ TEST_CASE("a node that is not fit ends the attempt before any program starts, an
   scene.attempt.on_step_end(1, "", scene.now);
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().message ==
-        "rank 2 on n2: n2 is not fit for the job: disk: /tmp takes no file: No space left on device; the other 5 ranks "
+        "rank 2 on n2: n2 is not fit for the job: disk: /tmp takes no file: No space left on "
+        "device; the other 5 ranks "
         "are ended");
   CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
   CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
 }
 
-TEST_CASE("nodes that all fail their checks in the same way are none's fault: the run ends, and does not start again") {
+TEST_CASE(
+    "nodes that all fail their checks in the same way are none's fault: the run ends, and does not "
+    "start again") {
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
   CHECK(scene.notes.broadcasts_of("end") == 0);  // it may be n2's alone
   SUBCASE("all alike") {
     scene.hello(0, 4, reason);
-    CHECK(scene.notes.said.back() == "none of the 2 nodes is fit for the job, all for the same reason: " + reason +
-                                         "; that is no node's fault, but the spec's or the site's (health.preflight)");
+    CHECK(scene.notes.said.back() ==
+          "none of the 2 nodes is fit for the job, all for the same reason: " + reason +
+              "; that is no node's fault, but the spec's or the site's (health.preflight)");
     scene.hello(1, 4, reason);
     scene.attempt.on_step_end(1, "", scene.now);
     scene.pass(seconds(3));
@@ -61,7 +68,8 @@ TEST_CASE("nodes that all fail their checks in the same way are none's fault: th
 }
 
 TEST_CASE(
-    "the ranks try a collective before their programs: who does not come is not fit, and no hang is seen meanwhile") {
+    "the ranks try a collective before their programs: who does not come is not fit, and no hang "
+    "is seen meanwhile") {
   AttemptOptions options;
   options.hang_after = seconds(10);
   options.tries_collective = true;
@@ -83,7 +91,8 @@ TEST_CASE(
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     lost = {"n2"};
     CHECK(scene.notes.said.back() ==
-          "rank 2 on n2: n2 is not fit for the job: its rank did not come to the check of collectives (gloo: timed "
+          "rank 2 on n2: n2 is not fit for the job: its rank did not come to the check of "
+          "collectives (gloo: timed "
           "out); the other 3 ranks are ended");
   }
   SUBCASE("one has no device") {
@@ -93,7 +102,8 @@ TEST_CASE(
     lost = {"n2"};
   }
   SUBCASE("none has a device") {
-    for (const int rank : {3, 2, 0}) scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
+    for (const int rank : {3, 2, 0})
+      scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
     reason = "not_fit";
   }
   SUBCASE("all come, and it does not work") {
@@ -101,7 +111,8 @@ TEST_CASE(
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = "not_fit";
     CHECK(scene.notes.said.back() ==
-          "collectives do not work among the ranks, though all of them came: nccl: timed out (health.preflight)");
+          "collectives do not work among the ranks, though all of them came: nccl: timed out "
+          "(health.preflight)");
   }
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().reason == reason);
@@ -109,7 +120,9 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 1);
 }
 
-TEST_CASE("a rank whose process is stopped for 3 s is nobody's business, and one stopped for good hangs and is named") {
+TEST_CASE(
+    "a rank whose process is stopped for 3 s is nobody's business, and one stopped for good hangs "
+    "and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
@@ -118,7 +131,8 @@ TEST_CASE("a rank whose process is stopped for 3 s is nobody's business, and one
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.attempt.on_stopped(2, seconds(10), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.notes.said.back() == "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
+  CHECK(scene.notes.said.back() ==
+        "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
   end_all(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kHang);
@@ -133,13 +147,15 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);  // nobody can read it, yet it changes
+  scene.attempt.on_progress(0, nlohmann::ordered_json::object(),
+                            scene.now);  // nobody can read it, yet it changes
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.pass(milliseconds(200));
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.notes.said.back() ==
-        "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
+  CHECK(
+      scene.notes.said.back() ==
+      "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
   end_all(scene);
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK(scene.attempt.end().step == 7);
@@ -162,7 +178,8 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     beat({0, 1});
     scene.pass(seconds(1));
     CHECK(scene.notes.said.back() ==
-          "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7; nothing is heard "
+          "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step "
+          "7; nothing is heard "
           "of n2 for 10 s, it is taken for lost");
     for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
     scene.attempt.on_step_end(137, "", scene.now);
@@ -222,7 +239,9 @@ TEST_CASE("a program that reports nothing and was given no limit is left alone f
   CHECK(scene.notes.broadcasts_of("end") == 0);
 }
 
-TEST_CASE("a node whose ranks are all lost without a word is suspected, one that lost one of two is not whole") {
+TEST_CASE(
+    "a node whose ranks are all lost without a word is suspected, one that lost one of two is not "
+    "whole") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_lost(3, "its agent has said nothing for 30 s", scene.now);

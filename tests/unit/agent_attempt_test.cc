@@ -53,7 +53,9 @@ TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
   }
 }
 
-TEST_CASE("the first failed rank is named with host and signal, its code is the attempt's, the others are ended") {
+TEST_CASE(
+    "the first failed rank is named with host and signal, its code is the attempt's, the others "
+    "are ended") {
   Scene scene;
   scene.all_join(8);
   scene.attempt.on_exit(3, {137, SIGKILL, ""}, scene.now);
@@ -84,11 +86,13 @@ TEST_CASE("an exit code and a command that is not there are said in their own wo
   }
   SUBCASE("error") {
     scene.attempt.on_exit(0, {127, 0, "python3: command not found (PATH=/bin)"}, scene.now);
-    CHECK(scene.notes.said[0] == "rank 0 on n1: python3: command not found (PATH=/bin); the other rank is ended");
+    CHECK(scene.notes.said[0] ==
+          "rank 0 on n1: python3: command not found (PATH=/bin); the other rank is ended");
   }
 }
 
-TEST_CASE("a rank that leaves because another has died is not blamed, though it is heard of first") {
+TEST_CASE(
+    "a rank that leaves because another has died is not blamed, though it is heard of first") {
   Scene scene;
   scene.all_join(4);
   const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
@@ -135,7 +139,8 @@ TEST_CASE("where all ranks end for the failure of one, that one is named, with i
   for (const int rank : {3, 1})
     scene.attempt.on_exit(rank, {74, 0, "ckpt: No space left on device", true, 2}, scene.now);
   REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0] == "rank 2 on n2: ckpt: No space left on device; the other 3 ranks are ended");
+  CHECK(scene.notes.said[0] ==
+        "rank 2 on n2: ckpt: No space left on device; the other 3 ranks are ended");
   CHECK(scene.notes.last("rank_failed")["pid"] == 1002);
 }
 
@@ -144,10 +149,12 @@ TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is h
   scene.all_join(4);
   SUBCASE("the launcher") {
     scene.attempt.on_launcher_killed(SIGKILL, scene.now);
-    for (const int rank : {1, 0, 2, 3}) scene.attempt.on_lost(rank, "the connection was closed", scene.now);
+    for (const int rank : {1, 0, 2, 3})
+      scene.attempt.on_lost(rank, "the connection was closed", scene.now);
   }
   SUBCASE("its ranks") {
-    for (const int rank : {1, 0, 2, 3}) scene.attempt.on_lost(rank, "the connection was closed", scene.now);
+    for (const int rank : {1, 0, 2, 3})
+      scene.attempt.on_lost(rank, "the connection was closed", scene.now);
     scene.attempt.on_launcher_killed(SIGKILL, scene.now);
   }
   scene.attempt.on_step_end(137, "", scene.now);
@@ -157,10 +164,12 @@ TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is h
   CHECK(end.cause == Cause::kFailure);
   CHECK_FALSE(end.first_failed);
   CHECK(end.suspects.empty());  // Slurm is not asked, and waited for, about nodes that are well
-  CHECK(scene.notes.said == std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
+  CHECK(scene.notes.said ==
+        std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
 }
 
-TEST_CASE("how a lost agent died is taken from the launcher, before or after the connection breaks") {
+TEST_CASE(
+    "how a lost agent died is taken from the launcher, before or after the connection breaks") {
   Scene scene;
   scene.all_join(4);
   const auto told = [&] { scene.attempt.on_task_end(2, "n2", 139, SIGSEGV, scene.now); };
@@ -176,12 +185,13 @@ TEST_CASE("how a lost agent died is taken from the launcher, before or after the
     CHECK(scene.notes.said.empty());
     told();
   }
-  CHECK(scene.notes.said ==
-        std::vector<std::string>{"rank 2 on n2 was killed by SIGSEGV; the other 3 ranks are ended"});
+  CHECK(scene.notes.said == std::vector<std::string>{
+                                "rank 2 on n2 was killed by SIGSEGV; the other 3 ranks are ended"});
   CHECK(scene.attempt.end().code == 139);
 }
 
-TEST_CASE("a lost agent of which nobody says more is named within a second, with the code of a kill") {
+TEST_CASE(
+    "a lost agent of which nobody says more is named within a second, with the code of a kill") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_lost(1, "the connection was closed", scene.now);
@@ -217,10 +227,12 @@ TEST_CASE("two TERMs end the attempt within 5 s, though neither the step nor the
   scene.pass(milliseconds(200));
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 143);
-  CHECK(scene.attempt.end().message == "ended by SIGTERM; the step does not end and is left behind");
+  CHECK(scene.attempt.end().message ==
+        "ended by SIGTERM; the step does not end and is left behind");
 }
 
-TEST_CASE("lead without descriptors for its ranks says so at once, and does not start again for that") {
+TEST_CASE(
+    "lead without descriptors for its ranks says so at once, and does not start again for that") {
   Scene scene;
   scene.hello(0, 4);
   scene.attempt.on_full("too few open files", scene.now);
@@ -242,7 +254,8 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
   scene.pass(seconds(1));
   REQUIRE(scene.notes.said.size() == 1);
   CHECK(scene.notes.said[0] ==
-        "5 of 8 ranks did not say hello within 5 s: ranks 2, 4-7; missing on n2 (1 of its 2), n[3-4] (all)");
+        "5 of 8 ranks did not say hello within 5 s: ranks 2, 4-7; missing on n2 (1 of its 2), "
+        "n[3-4] (all)");
   CHECK(scene.notes.last("missing")["ranks"] == Json{2, 4, 5, 6, 7});
   scene.attempt.on_lost(0, "", scene.now);
   scene.attempt.on_lost(1, "", scene.now);
@@ -265,7 +278,8 @@ TEST_CASE("a step that cannot be launched keeps srun's words") {
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 77);
   CHECK(scene.attempt.end().reason == "launch_failed");
-  CHECK(scene.attempt.end().message.find("srun: error: Unable to create step") != std::string::npos);
+  CHECK(scene.attempt.end().message.find("srun: error: Unable to create step") !=
+        std::string::npos);
 }
 
 TEST_CASE("a command line without rank agents is said to be that") {
@@ -280,7 +294,8 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
   scene.hello(0, 2);
   scene.attempt.on_task_end(1, "n1", 64, 0, scene.now);
   scene.pass(Attempt::kCulpritWait);
-  CHECK(scene.notes.said == std::vector<std::string>{"rank 1 on n1 exited with code 64; the other rank is ended"});
+  CHECK(scene.notes.said ==
+        std::vector<std::string>{"rank 1 on n1 exited with code 64; the other rank is ended"});
   CHECK(scene.attempt.end().code == 64);
 }
 
@@ -309,12 +324,16 @@ TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("what Slurm gives as its reason is told beside its signal: a time limit is a failure, a preemption is not") {
+TEST_CASE(
+    "what Slurm gives as its reason is told beside its signal: a time limit is a failure, a "
+    "preemption is not") {
   for (const bool word_comes_first : {false, true}) {
     for (const auto& [reason, sentence, is_cancelled] :
-         {std::tuple{"TIME LIMIT", "the job reached its time limit (resources.time); ended by SIGTERM", false},
+         {std::tuple{"TIME LIMIT",
+                     "the job reached its time limit (resources.time); ended by SIGTERM", false},
           std::tuple{"PREEMPTION", "the job was preempted; ended by SIGTERM", true},
-          std::tuple{"SOMETHING NEW", "Slurm ended the job: SOMETHING NEW; ended by SIGTERM", true}}) {
+          std::tuple{"SOMETHING NEW", "Slurm ended the job: SOMETHING NEW; ended by SIGTERM",
+                     true}}) {
       CAPTURE(reason);
       Scene scene;
       scene.all_join(2);
@@ -357,7 +376,8 @@ TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
   }
 }
 
-TEST_CASE("a TERM that reaches ranks alone is preemption's grace with signal_before, else the end") {
+TEST_CASE(
+    "a TERM that reaches ranks alone is preemption's grace with signal_before, else the end") {
   SUBCASE("forward") {
     AttemptOptions options;
     options.forward_usr1 = true;
@@ -378,12 +398,15 @@ TEST_CASE("a TERM that reaches ranks alone is preemption's grace with signal_bef
   }
 }
 
-TEST_CASE("a nested or unknown field of a program's report is not recorded, and a report of nothing else not at all") {
+TEST_CASE(
+    "a nested or unknown field of a program's report is not recorded, and a report of nothing else "
+    "not at all") {
   Scene scene;
   scene.all_join(4);
   Json nested = Json::array();
   for (int i = 0; i < 60; ++i) nested = Json::array({nested});
-  scene.attempt.on_progress(0, {{"step", 7}, {"nested", nested}, {"long", std::string(60'000, 'x')}}, scene.now);
+  scene.attempt.on_progress(
+      0, {{"step", 7}, {"nested", nested}, {"long", std::string(60'000, 'x')}}, scene.now);
   CHECK(scene.notes.last("progress") == Json({{"step", 7}}));
   scene.pass(seconds(2));
   const int before = scene.notes.count("progress");
@@ -392,12 +415,16 @@ TEST_CASE("a nested or unknown field of a program's report is not recorded, and 
   CHECK(scene.notes.count("progress") == before);
 }
 
-TEST_CASE("a program that reports its end again and again makes one result a second, each with all before it") {
+TEST_CASE(
+    "a program that reports its end again and again makes one result a second, each with all "
+    "before it") {
   Scene scene;
   scene.all_join(4);
-  scene.attempt.on_progress(0, {{"final", true}, {"test_accuracy", 0.5}, {"notes", Json::array({1})}}, scene.now);
+  scene.attempt.on_progress(
+      0, {{"final", true}, {"test_accuracy", 0.5}, {"notes", Json::array({1})}}, scene.now);
   CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}}));
-  for (int i = 0; i < 100; ++i) scene.attempt.on_progress(0, {{"final", true}, {"test_loss", i}}, scene.now);
+  for (int i = 0; i < 100; ++i)
+    scene.attempt.on_progress(0, {{"final", true}, {"test_loss", i}}, scene.now);
   CHECK(scene.notes.count("result") == 1);
   scene.pass(seconds(1));
   CHECK(scene.notes.count("result") == 2);
@@ -433,7 +460,9 @@ TEST_CASE("a superseded attempt ends with the code it is given") {
   CHECK(scene.attempt.end().code == 75);
 }
 
-TEST_CASE("ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more time") {
+TEST_CASE(
+    "ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more "
+    "time") {
   AttemptOptions options;
   options.forward_usr1 = true;
   options.retries_timeout = true;
@@ -463,14 +492,17 @@ TEST_CASE("ahead of the time limit the attempt ends when a checkpoint is saved, 
   CHECK(scene.attempt.end().is_timeout);
 }
 
-TEST_CASE("a program that saves on the warning of the time limit and leaves with 0 is not done, unless it says so") {
+TEST_CASE(
+    "a program that saves on the warning of the time limit and leaves with 0 is not done, unless "
+    "it says so") {
   AttemptOptions options;
   options.forward_usr1 = true;
   options.retries_timeout = true;
   bool is_warned = true;
   bool is_timeout = true;
   std::string message =
-      "all 4 ranks ended with 0 after the warning of the time limit, without a word that the program is done";
+      "all 4 ranks ended with 0 after the warning of the time limit, without a word that the "
+      "program is done";
   Json last_word = {{"step", 7}, {"steps", 9}};
   SUBCASE("it says nothing") {
     last_word = Json::object();
@@ -509,7 +541,9 @@ TEST_CASE("a program that saves on the warning of the time limit and leaves with
   CHECK(end.message == (is_plain ? "all 4 ranks ended with 0" : message));
 }
 
-TEST_CASE("ranks that save in a preemption's grace time and leave with 0 were preempted, if Slurm says so, too") {
+TEST_CASE(
+    "ranks that save in a preemption's grace time and leave with 0 were preempted, if Slurm says "
+    "so, too") {
   AttemptOptions options;
   options.forward_usr1 = true;
   Scene scene(options);
@@ -528,7 +562,9 @@ TEST_CASE("ranks that save in a preemption's grace time and leave with 0 were pr
   CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 
-TEST_CASE("what ended an attempt is told by a cause (a failure, memory, a preemption), and a cancellation has none") {
+TEST_CASE(
+    "what ended an attempt is told by a cause (a failure, memory, a preemption), and a "
+    "cancellation has none") {
   Scene scene;
   scene.all_join(4);
   Cause expected = Cause::kFailure;
@@ -594,7 +630,8 @@ TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead'
 TEST_CASE("a hello whose world contradicts itself is refused") {
   Json message{{"host", "n1"}, {"addr", "10.0.0.1"}, {"pid", 1}, {"port", 0}};
   CHECK_FALSE(Hello::of_json(message));
-  message["world"] = {{"rank", 4}, {"size", 4}, {"local_rank", 0}, {"local_size", 1}, {"node_rank", 0}, {"nnodes", 1}};
+  message["world"] = {{"rank", 4},       {"size", 4},      {"local_rank", 0},
+                      {"local_size", 1}, {"node_rank", 0}, {"nnodes", 1}};
   CHECK_FALSE(Hello::of_json(message));
   message["world"]["rank"] = 3;
   CHECK(Hello::of_json(message)->world.rank == 3);

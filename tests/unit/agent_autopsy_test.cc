@@ -42,7 +42,9 @@ Scene hung_scene() {
 
 }  // namespace
 
-TEST_CASE("a hung attempt ends once every agent has saved its stacks, and names the rank that stands elsewhere") {
+TEST_CASE(
+    "a hung attempt ends once every agent has saved its stacks, and names the rank that stands "
+    "elsewhere") {
   Scene scene = hung_scene();
   CHECK(scene.notes.broadcasts_of("autopsy") == 1);
   CHECK(scene.notes.broadcasts_of("end") == 0);
@@ -53,14 +55,16 @@ TEST_CASE("a hung attempt ends once every agent has saved its stacks, and names 
   const auto event = scene.notes.last("autopsy");
   CHECK(event["odd"] == 1);
   REQUIRE(event["groups"].size() == 2);
-  CHECK(event["groups"][0] == Json{{"ranks", "2"}, {"count", 1}, {"hosts", "n2"}, {"frames", kWaits}});
+  CHECK(event["groups"][0] ==
+        Json{{"ranks", "2"}, {"count", 1}, {"hosts", "n2"}, {"frames", kWaits}});
   CHECK(event["groups"][1]["ranks"] == "0-1, 3");
   end_all(scene);
   scene.attempt.on_step_end(143, "", scene.now);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().reason == "hang");
   CHECK(scene.attempt.end().cause == Cause::kHang);
-  CHECK(scene.attempt.end().message.find("rank 2 on n2 is at acquire (threading.py:320), the others at all_reduce") !=
+  CHECK(scene.attempt.end().message.find(
+            "rank 2 on n2 is at acquire (threading.py:320), the others at all_reduce") !=
         std::string::npos);
 }
 
@@ -74,7 +78,9 @@ TEST_CASE("agents that do not answer are waited for within a bound") {
   CHECK(scene.notes.last("autopsy")["groups"].size() == 1);
 }
 
-TEST_CASE("a rank that dies during the autopsy is waited for no longer, and the attempt has hung all the same") {
+TEST_CASE(
+    "a rank that dies during the autopsy is waited for no longer, and the attempt has hung all the "
+    "same") {
   Scene scene = hung_scene();
   for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduces, scene.now);
   scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
@@ -93,7 +99,8 @@ TEST_CASE("who cancels a job during an autopsy does not wait for it") {
 TEST_CASE("nobody stands out where the ranks are divided evenly, or each stands elsewhere") {
   const auto odd_of = [](const std::vector<Frames>& frames) {
     AutopsyBoard board({0, 1, 2, 3});
-    for (std::size_t rank = 0; rank < frames.size(); ++rank) board.note(static_cast<int>(rank), frames[rank]);
+    for (std::size_t rank = 0; rank < frames.size(); ++rank)
+      board.note(static_cast<int>(rank), frames[rank]);
     return AutopsyBoard::odd_ones(board.groups());
   };
   CHECK(odd_of({kReduces, kWaits, kReduces, kReduces}) == std::vector<int>{1});
@@ -104,19 +111,23 @@ TEST_CASE("nobody stands out where the ranks are divided evenly, or each stands 
 }
 
 TEST_CASE("the main thread's frames are read from py-spy, Python's faulthandler and gdb") {
-  CHECK(frames_of_py_spy("Process 12: python train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
-                         "Thread 14 (idle): \"Thread-1\"\n    wait (threading.py:324)\n"
-                         "Thread 12 (idle): \"MainThread\"\n    acquire (lock.py:3)\n    main (train.py:9)\n") ==
+  CHECK(frames_of_py_spy(
+            "Process 12: python train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
+            "Thread 14 (idle): \"Thread-1\"\n    wait (threading.py:324)\n"
+            "Thread 12 (idle): \"MainThread\"\n    acquire (lock.py:3)\n    main (train.py:9)\n") ==
         Frames{"acquire (lock.py:3)", "main (train.py:9)"});
-  CHECK(frames_of_faulthandler(
-            "Thread 0x00007ff444b626c0 (most recent call first):\n  File \"/x/train.py\", line 3 in worker\n\n"
-            "Current thread 0x00007ff4457c3b80 (most recent call first):\n"
-            "  File \"/home/me/a b/train.py\", line 5 in step\n  File \"/x/train.py\", line 7 in <module>\n") ==
+  CHECK(frames_of_faulthandler("Thread 0x00007ff444b626c0 (most recent call first):\n  File "
+                               "\"/x/train.py\", line 3 in worker\n\n"
+                               "Current thread 0x00007ff4457c3b80 (most recent call first):\n"
+                               "  File \"/home/me/a b/train.py\", line 5 in step\n  File "
+                               "\"/x/train.py\", line 7 in <module>\n") ==
         Frames{"step (train.py:5)", "<module> (train.py:7)"});
-  CHECK(frames_of_gdb("[New LWP 5]\n\nThread 2 (Thread 0x7f (LWP 5) \"t\"):\n#0  worker () at a.c:1\n\n"
-                      "Thread 1 (Thread 0x7f (LWP 4) \"t\"):\n#0  0x00007ff444b61ab0 in futex_wait (op=1) at f.c:5\n"
-                      "#1  pthread_mutex_lock (m=0x1) at m.c:2\n#2  0x01 in main ()\n[Inferior 1 detached]\n") ==
-        Frames{"futex_wait", "pthread_mutex_lock", "main"});
+  CHECK(frames_of_gdb(
+            "[New LWP 5]\n\nThread 2 (Thread 0x7f (LWP 5) \"t\"):\n#0  worker () at a.c:1\n\n"
+            "Thread 1 (Thread 0x7f (LWP 4) \"t\"):\n#0  0x00007ff444b61ab0 in futex_wait (op=1) at "
+            "f.c:5\n"
+            "#1  pthread_mutex_lock (m=0x1) at m.c:2\n#2  0x01 in main ()\n[Inferior 1 "
+            "detached]\n") == Frames{"futex_wait", "pthread_mutex_lock", "main"});
   CHECK(frames_of_gdb("").empty());
   CHECK(frames_of_faulthandler("nonsense\n  File \"x, line in\n").empty());
 }
@@ -148,17 +159,21 @@ TEST_CASE("an agent's line about its rank is bounded, and nonsense is no stack")
   REQUIRE(frames.size() == 2);
   CHECK(frames[0].find('\x1b') == std::string::npos);
   CHECK(frames_of_line(many + "]}").size() <= kFramesLimit);
-  for (const char* text : {"", "[]", "{}", R"({"frames":3})", R"({"frames":[3]})"}) CHECK(frames_of_line(text).empty());
+  for (const char* text : {"", "[]", "{}", R"({"frames":3})", R"({"frames":[3]})"})
+    CHECK(frames_of_line(text).empty());
 }
 
-TEST_CASE("torch's flight recorder writes its dump when its pipe is written to, and a copy goes into the run") {
+TEST_CASE(
+    "torch's flight recorder writes its dump when its pipe is written to, and a copy goes into the "
+    "run") {
   const TemporaryDirectory folder;
   const auto pipe = (folder / "pipe-").string();
   REQUIRE(::mkfifo((pipe + "3.pipe").c_str(), 0600) == 0);
   Env program;
   program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe);
   program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
-  CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));  // nobody reads the pipe
+  CHECK_FALSE(
+      copy_flight_record(program, 3, folder / "copy", milliseconds(100)));  // nobody reads the pipe
   std::thread recorder([&] {
     std::ifstream wish(pipe + "3.pipe");
     std::string line;
@@ -167,8 +182,10 @@ TEST_CASE("torch's flight recorder writes its dump when its pipe is written to, 
   });
   bool is_copied = false;
   for (const auto until = std::chrono::steady_clock::now() + seconds(30);
-       !is_copied && std::chrono::steady_clock::now() < until; std::this_thread::sleep_for(milliseconds(10))) {
-    is_copied = copy_flight_record(program, 3, folder / "copy", seconds(5));  // nobody reads the pipe at first
+       !is_copied && std::chrono::steady_clock::now() < until;
+       std::this_thread::sleep_for(milliseconds(10))) {
+    is_copied = copy_flight_record(program, 3, folder / "copy",
+                                   seconds(5));  // nobody reads the pipe at first
   }
   recorder.join();
   REQUIRE(is_copied);
@@ -176,7 +193,9 @@ TEST_CASE("torch's flight recorder writes its dump when its pipe is written to, 
   CHECK_FALSE(copy_flight_record(Env(), 3, folder / "copy", milliseconds(100)));
 }
 
-TEST_CASE("NCCL's RAS is asked on this node, and a port where nobody answers costs no more than the limit") {
+TEST_CASE(
+    "NCCL's RAS is asked on this node, and a port where nobody answers costs no more than the "
+    "limit") {
   const auto listener = listen_on_free_port(true);
   REQUIRE(listener);
   std::string question;
@@ -187,7 +206,8 @@ TEST_CASE("NCCL's RAS is asked on this node, and a port where nobody answers cos
     ready.fd = peer.get();
     ::poll(&ready, 1, 10'000);
     question.resize(100);
-    question.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(peer.get(), question.data(), 100), 0)));
+    question.resize(
+        static_cast<std::size_t>(std::max<ssize_t>(::read(peer.get(), question.data(), 100), 0)));
     std::ignore = write_all(peer.get(), "NCCL version 2.28\nCommunicators: 1\n");
   });
   const auto answer = ask_nccl_ras(seconds(10), listener->port);

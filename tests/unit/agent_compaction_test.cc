@@ -34,24 +34,28 @@ constexpr std::int64_t kBegin = 1'790'000'000'000;  // ms since 1970
 
 std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json fields) {
   Json object;
-  object["t"] = utc_timestamp(std::chrono::system_clock::time_point(std::chrono::milliseconds(kBegin + ms)));
+  object["t"] =
+      utc_timestamp(std::chrono::system_clock::time_point(std::chrono::milliseconds(kBegin + ms)));
   object["event"] = event;
   object["attempt"] = attempt;
   for (const auto& [key, value] : fields.items()) object[key] = value;
   return to_checked_line(object);
 }
 
-/// Seconds of progress from `from` on, one a second, of an attempt that got to `best` in its middle.
+/// Seconds of progress from `from` on, one a second, of an attempt that got to `best` in its
+/// middle.
 std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t best) {
   std::string text;
   for (int i = 0; i < seconds; ++i) {
-    const auto time =
-        utc_timestamp(std::chrono::system_clock::time_point(std::chrono::milliseconds(kBegin + (from + i) * 1000)));
-    text += checked_line_of_text(
-        fmt::format(R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,"loss":0.25,)"
-                    R"("samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
-                    time, attempt, i == seconds / 2 ? best : i));
-    if (i % 60 == 0) text += line_at((from + i) * 1000, "samples", attempt, {{"ranks", 8}, {"cpu", {1.0, 2.0, 3.0}}});
+    const auto time = utc_timestamp(std::chrono::system_clock::time_point(
+        std::chrono::milliseconds(kBegin + (from + i) * 1000)));
+    text += checked_line_of_text(fmt::format(
+        R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,"loss":0.25,)"
+        R"("samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
+        time, attempt, i == seconds / 2 ? best : i));
+    if (i % 60 == 0)
+      text +=
+          line_at((from + i) * 1000, "samples", attempt, {{"ranks", 8}, {"cpu", {1.0, 2.0, 3.0}}});
   }
   return text;
 }
@@ -68,10 +72,11 @@ std::string long_record() {
     text += line_at((from + 35'000) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
     text += line_at((from + 35'001) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
     text += line_at((from + 35'002) * 1000, "rank_failed", attempt, {{"rank", 3}, {"code", 9}});
-    text +=
-        line_at((from + 35'003) * 1000, "attempt_end", attempt, {{"reason", "hang"}, {"cause", "hang"}, {"code", 79}});
-    text += line_at((from + 35'004) * 1000, "restarting", attempt,
-                    {{"cause", "hang"}, {"left", 9 - attempt}, {"exclude", {fmt::format("bad{}", attempt)}}});
+    text += line_at((from + 35'003) * 1000, "attempt_end", attempt,
+                    {{"reason", "hang"}, {"cause", "hang"}, {"code", 79}});
+    text += line_at(
+        (from + 35'004) * 1000, "restarting", attempt,
+        {{"cause", "hang"}, {"left", 9 - attempt}, {"exclude", {fmt::format("bad{}", attempt)}}});
   }
   return text;
 }
@@ -93,7 +98,8 @@ std::string content(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a compacted record has every event that decides, to the byte, and curves with fewer points") {
+TEST_CASE(
+    "a compacted record has every event that decides, to the byte, and curves with fewer points") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
@@ -133,13 +139,16 @@ TEST_CASE("a retry decides from a compacted record as from the whole one") {
   CHECK(after->history.bad_nodes() == std::set<std::string>{"bad0", "bad1", "bad2"});
   CHECK(after->last.attempt == before->last.attempt);
   CHECK(after->last.cause == before->last.cause);
-  // The furthest step stands in the middle of each curve: another attempt that gets only to its end is fruitless.
+  // The furthest step stands in the middle of each curve: another attempt that gets only to its end
+  // is fruitless.
   auto history = after->history;
   history.add_attempt(1'000'002, Cause::kHang);
   CHECK(history.fruitless() == 1);
 }
 
-TEST_CASE("compacting what is compact already changes nothing, and a record compacted again keeps its form") {
+TEST_CASE(
+    "compacting what is compact already changes nothing, and a record compacted again keeps its "
+    "form") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   REQUIRE(write_file_atomic(path, long_record()).has_value());
@@ -154,7 +163,8 @@ TEST_CASE("a compaction that finds no room leaves the record as it was, and no t
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
   REQUIRE(write_file_atomic(path, before).has_value());
-  REQUIRE(::mkdir((run / ".events.jsonl.compacting").c_str(), 0700) == 0);  // nothing can be written there
+  REQUIRE(::mkdir((run / ".events.jsonl.compacting").c_str(), 0700) ==
+          0);  // nothing can be written there
   CHECK_FALSE(compact_events(path).has_value());
   CHECK(content(path) == before);
   REQUIRE(::rmdir((run / ".events.jsonl.compacting").c_str()) == 0);
@@ -186,7 +196,9 @@ TEST_CASE("lead's log is compacted while lead writes it, and what is written mea
   CHECK(after.find("\"step\":1999") != std::string::npos);
 }
 
-TEST_CASE("a record of more than 1 GiB, which an older version left, does not stop lead, and its budget counts") {
+TEST_CASE(
+    "a record of more than 1 GiB, which an older version left, does not stop lead, and its budget "
+    "counts") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string text = long_record();
@@ -195,7 +207,8 @@ TEST_CASE("a record of more than 1 GiB, which an older version left, does not st
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   const off_t end = (off_t{1} << 30) + static_cast<off_t>(text.size());
   const std::string last = "\n" + line_at(200'000'000, "claimed", 9, {{"job", "43"}}) +
-                           line_at(200'001'000, "restarting", 9, {{"cause", "oom"}, {"left", 1}}) + "{\"torn";
+                           line_at(200'001'000, "restarting", 9, {{"cause", "oom"}, {"left", 1}}) +
+                           "{\"torn";
   REQUIRE(::pwrite(file.get(), last.data(), last.size(), end) == static_cast<ssize_t>(last.size()));
   auto log = EventLog::open(path);
   REQUIRE(log.has_value());
@@ -207,9 +220,11 @@ TEST_CASE("a record of more than 1 GiB, which an older version left, does not st
   CHECK(history->last.attempt == 9);
 }
 
-TEST_CASE("a record of days of progress, one a second, stays below 64 MiB and keeps its first day") {
-  // Compacted as EventLog does it, without its fsync for each event. A month (DLRUN_RECORD_DAYS=30) takes a minute; its
-  // largest file is as large as that of these days, since each compaction ends at the same number of lines.
+TEST_CASE(
+    "a record of days of progress, one a second, stays below 64 MiB and keeps its first day") {
+  // Compacted as EventLog does it, without its fsync for each event. A month (DLRUN_RECORD_DAYS=30)
+  // takes a minute; its largest file is as large as that of these days, since each compaction ends
+  // at the same number of lines.
   const char* const wanted = std::getenv("DLRUN_RECORD_DAYS");
   const std::int64_t days = parse_int(wanted != nullptr ? wanted : "").value_or(4);
   const TemporaryDirectory run;
@@ -241,7 +256,9 @@ TEST_CASE("a record of days of progress, one a second, stays below 64 MiB and ke
   CHECK(first_day > 200);
 }
 
-TEST_CASE("of a program's report the known fields are recorded, and nothing that makes the record large") {
+TEST_CASE(
+    "of a program's report the known fields are recorded, and nothing that makes the record "
+    "large") {
   Json body{{"step", 7},
             {"loss", 0.5},
             {"epoch", "one"},
@@ -250,8 +267,9 @@ TEST_CASE("of a program's report the known fields are recorded, and nothing that
             {"work_ms", 3.5},
             {"op", "progress"}};
   CHECK(kept_progress(body) == Json({{"step", 7}, {"loss", 0.5}, {"work_ms", 3.5}}));
-  Json result{{"final", true},    {"test_accuracy", 0.9}, {"parameters", "3f2a"}, {"notes", std::string(60'000, 'x')},
-              {"nested", {1, 2}}, {"event", "ended"}};
+  Json result{{"final", true},        {"test_accuracy", 0.9},
+              {"parameters", "3f2a"}, {"notes", std::string(60'000, 'x')},
+              {"nested", {1, 2}},     {"event", "ended"}};
   CHECK(kept_result(result) == Json({{"test_accuracy", 0.9}, {"parameters", "3f2a"}}));
   for (int i = 0; i < 1000; ++i) result[fmt::format("k{}", i)] = i;
   CHECK(kept_result(result).size() == 64);
@@ -261,7 +279,8 @@ TEST_CASE("a long text and a long list end in dots in the record") {
   const TemporaryDirectory run;
   auto log = EventLog::open(run / "events.jsonl");
   REQUIRE(log.has_value());
-  log->record("started", {{"argv", std::vector<std::string>(100'000, "a word")}, {"lead", std::string(100'000, 'x')}});
+  log->record("started", {{"argv", std::vector<std::string>(100'000, "a word")},
+                          {"lead", std::string(100'000, 'x')}});
   REQUIRE(log->drain(std::chrono::seconds(10)));
   const std::string text = content(run / "events.jsonl");
   CHECK(text.size() < 200'000);

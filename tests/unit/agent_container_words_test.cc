@@ -30,46 +30,59 @@ TEST_CASE("what pyxis says of an image is told in its words and in enroot's") {
   REQUIRE(failure);
   CHECK(failure->cause == Cause::kImage);
   CHECK(failure->sentence ==
-        "failed to create container filesystem for image: /a/bad.sqsh: Invalid image format: /a/bad.sqsh");
+        "failed to create container filesystem for image: /a/bad.sqsh: Invalid image format: "
+        "/a/bad.sqsh");
 }
 
-TEST_CASE("a container that does not start, a full disk and a missing enroot are not the image's fault") {
-  const auto mount = heard({"slurmstepd-n1: error: pyxis: container start failed with error code: 1",
-                            "slurmstepd-n1: error: pyxis: printing enroot log file:",
-                            "slurmstepd-n1: error: pyxis:     enroot-mount: failed to mount: /x at /y: No such file or "
-                            "directory"});
+TEST_CASE(
+    "a container that does not start, a full disk and a missing enroot are not the image's fault") {
+  const auto mount = heard(
+      {"slurmstepd-n1: error: pyxis: container start failed with error code: 1",
+       "slurmstepd-n1: error: pyxis: printing enroot log file:",
+       "slurmstepd-n1: error: pyxis:     enroot-mount: failed to mount: /x at /y: No such file or "
+       "directory"});
   REQUIRE(mount);
   CHECK(mount->cause == Cause::kContainer);
   CHECK(mount->sentence ==
-        "container start failed with error code: 1: enroot-mount: failed to mount: /x at /y: No such file or "
+        "container start failed with error code: 1: enroot-mount: failed to mount: /x at /y: No "
+        "such file or "
         "directory");
-  const auto full = heard({"slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh",
-                           "slurmstepd-n1: error: pyxis:     FATAL ERROR: write failed: No space left on device"});
+  const auto full = heard(
+      {"slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh",
+       "slurmstepd-n1: error: pyxis:     FATAL ERROR: write failed: No space left on device"});
   CHECK(full->cause == Cause::kContainer);
-  const auto missing = heard({"slurmstepd-n1: error: pyxis: child 61 failed with error code: 1",
-                              "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh"});
+  const auto missing = heard(
+      {"slurmstepd-n1: error: pyxis: child 61 failed with error code: 1",
+       "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh"});
   CHECK(missing->cause == Cause::kContainer);
 }
 
-TEST_CASE("Slurm 25.05 puts a time before pyxis's words, and enroot and apptainer print their own") {
-  CHECK(heard({"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or directory"})->cause ==
-        Cause::kContainer);
+TEST_CASE(
+    "Slurm 25.05 puts a time before pyxis's words, and enroot and apptainer print their own") {
+  CHECK(heard({"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
+               "directory"})
+            ->cause == Cause::kContainer);
   CHECK(heard({"[ERROR] Command not found: nvidia-container-cli"})->sentence ==
         "Command not found: nvidia-container-cli");
   const auto image = heard({"FATAL:   could not open image /a.sif: image format not recognized"});
   CHECK(image->cause == Cause::kImage);
   CHECK(image->sentence == "could not open image /a.sif: image format not recognized");
-  CHECK(heard({"dlrun: container: apptainer is not installed on n1"})->sentence == "apptainer is not installed on n1");
-  CHECK_FALSE(heard({"srun: error: n1: task 0: Exited with exit code 1", "pyxis: a line of nobody's", "FATALLY"}));
+  CHECK(heard({"dlrun: container: apptainer is not installed on n1"})->sentence ==
+        "apptainer is not installed on n1");
+  CHECK_FALSE(heard({"srun: error: n1: task 0: Exited with exit code 1",
+                     "pyxis: a line of nobody's", "FATALLY"}));
 }
 
 TEST_CASE("the words of a command that was to make a container say whether it was the image") {
   CHECK(judge_making("failed on n1: Invalid image format: /a.sqsh").cause == Cause::kImage);
   CHECK(judge_making("failed on n1: No such file or directory: /a.sqsh").cause == Cause::kImage);
-  CHECK(judge_making("failed on n1: bash: line 12: enroot: command not found").cause == Cause::kContainer);
+  CHECK(judge_making("failed on n1: bash: line 12: enroot: command not found").cause ==
+        Cause::kContainer);
 }
 
-TEST_CASE("a rank that never came out of its container fails for the container's reason, which no start can help") {
+TEST_CASE(
+    "a rank that never came out of its container fails for the container's reason, which no start "
+    "can help") {
   Scene scene;
   for (const auto line : kBadImage) scene.attempt.on_foreign_line(line);
   scene.attempt.on_task_end(0, "n1", 1, 0, scene.now);
@@ -79,7 +92,8 @@ TEST_CASE("a rank that never came out of its container fails for the container's
   const auto& end = scene.attempt.end();
   CHECK(end.cause == Cause::kImage);
   CHECK(end.message ==
-        "the container on n1 could not be started: failed to create container filesystem for image: /a/bad.sqsh: "
+        "the container on n1 could not be started: failed to create container filesystem for "
+        "image: /a/bad.sqsh: "
         "Invalid image format: /a/bad.sqsh");
   CHECK(scene.notes.last("attempt_end")["cause"] == "image");
   const RetryOptions options{.max = 3, .on = {Cause::kFailure}};
@@ -101,10 +115,13 @@ TEST_CASE("a rank whose agent has come fails of itself, whatever was said of con
 TEST_CASE("a container that could not be saved is a warning of a run that may have completed") {
   Scene scene;
   scene.all_join(4);
-  scene.attempt.on_foreign_line("slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /none/a.sqsh");
-  scene.attempt.on_foreign_line("slurmstepd-n1: error: pyxis: failed to export container pyxis_1.0 to /none/a.sqsh");
+  scene.attempt.on_foreign_line(
+      "slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /none/a.sqsh");
+  scene.attempt.on_foreign_line(
+      "slurmstepd-n1: error: pyxis: failed to export container pyxis_1.0 to /none/a.sqsh");
   CHECK(scene.notes.last("warning")["message"] ==
-        "failed to export container pyxis_1.0 to /none/a.sqsh: No such file or directory: /none/a.sqsh");
+        "failed to export container pyxis_1.0 to /none/a.sqsh: No such file or directory: "
+        "/none/a.sqsh");
 }
 
 }  // namespace

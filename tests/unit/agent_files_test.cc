@@ -112,7 +112,9 @@ class FullDisk {
   rlimit before_{};
 };
 
-TEST_CASE("a durable record waits for room on a full disk, another is lost, and both are written whole or not at all") {
+TEST_CASE(
+    "a durable record waits for room on a full disk, another is lost, and both are written whole "
+    "or not at all") {
   const Folder folder;
   const auto path = (folder.path / "events").string();
   auto file = BackgroundFile::open(path, 1U << 20U);
@@ -169,7 +171,8 @@ TEST_CASE("a text that loses bytes says in their place how many, and counts them
       seen.append(buffer.data(), static_cast<std::size_t>(got));
     }
   };
-  const std::string gap = "\ndlrun: 13 bytes of output are missing here: the file was not written fast enough\n";
+  const std::string gap =
+      "\ndlrun: 13 bytes of output are missing here: the file was not written fast enough\n";
   read_until(gap);
   CHECK(seen == big + gap);
   file.push_or_drop("kept");
@@ -197,8 +200,8 @@ TEST_CASE("a text on a disk that was full says what it lacks once there is room 
   REQUIRE((*file)->drain(milliseconds(5000)));
   ::signal(SIGXFSZ, handler);
   CHECK((*file)->take_failure()->message.find("EFBIG") != std::string::npos);
-  CHECK(content(path) ==
-        "one\ndlrun: 4 bytes of output are missing here: " + path + ": File too large (EFBIG)\nthree\n");
+  CHECK(content(path) == "one\ndlrun: 4 bytes of output are missing here: " + path +
+                             ": File too large (EFBIG)\nthree\n");
 }
 
 TEST_CASE("the first job makes the run its own, in private files") {
@@ -225,7 +228,8 @@ TEST_CASE("the same job claims again after a requeue, and its attempt is the nex
   REQUIRE(write_file_atomic(folder.path / "claim", claim.dump()));
   const auto again = claim_run(folder.path, kJob, "x", 1);
   REQUIRE(again);
-  CHECK(Json::parse(content(folder.path / "claim")).value("log", "") != "/x/of-the-node-before.out");
+  CHECK(Json::parse(content(folder.path / "claim")).value("log", "") !=
+        "/x/of-the-node-before.out");
   CHECK(mode_of(folder.path / "claim") == 0600);
   CHECK(again->again);
   CHECK(again->attempt == 1);
@@ -243,11 +247,13 @@ TEST_CASE("a requeued job whose attempt file is lost counts from Slurm's restart
 TEST_CASE("another job, and the same job of another cluster, are refused and change nothing") {
   const Folder folder;
   REQUIRE(claim_run(folder.path, kJob, "x", 0));
-  for (const auto& other : {JobIdentity{"alps", "43", "feed"}, JobIdentity{"daint", "42", "feed"}}) {
+  for (const auto& other :
+       {JobIdentity{"alps", "43", "feed"}, JobIdentity{"daint", "42", "feed"}}) {
     const auto refused = claim_run(folder.path, other, "x", 0);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::kRefused);
-    CHECK(refused.error().message.find("job 42 of cluster 'alps' holds this run") != std::string::npos);
+    CHECK(refused.error().message.find("job 42 of cluster 'alps' holds this run") !=
+          std::string::npos);
   }
   CHECK(content(folder.path / "attempt") == "0\n");
 }
@@ -272,10 +278,12 @@ TEST_CASE("a claim that is a dangling link is not written through") {
 TEST_CASE("a damaged claim or attempt is refused with its path, never guessed") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "";
-  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") != std::string::npos);
+  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") !=
+        std::string::npos);
   fs::remove(folder.path / "claim");
   std::ofstream(folder.path / "attempt") << "two";
-  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("'two' is no attempt's number") != std::string::npos);
+  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("'two' is no attempt's number") !=
+        std::string::npos);
 }
 
 TEST_CASE("a job that is killed while it writes its claim leaves none behind, and comes again") {
@@ -298,7 +306,9 @@ TEST_CASE("a job that is killed while it writes its claim leaves none behind, an
   CHECK(claim_run(folder.path, kJob, "x", 0));
 }
 
-TEST_CASE("a torn claim of an earlier version is taken over by the job that the run was made for, and by one only") {
+TEST_CASE(
+    "a torn claim of an earlier version is taken over by the job that the run was made for, and by "
+    "one only") {
   for (const auto* torn : {"", R"({"cluster":"al)"}) {
     CAPTURE(torn);
     const Folder folder;
@@ -308,13 +318,16 @@ TEST_CASE("a torn claim of an earlier version is taken over by the job that the 
     REQUIRE(run);
     CHECK_FALSE(run->again);
     CHECK(Json::parse(content(folder.path / "claim"))["job"] == "42");
-    std::ofstream(folder.path / "claim", std::ios::trunc) << torn;  // and again: the same job may, another may not
-    CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") != std::string::npos);
+    std::ofstream(folder.path / "claim", std::ios::trunc)
+        << torn;  // and again: the same job may, another may not
+    CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") !=
+          std::string::npos);
     CHECK(claim_run(folder.path, kJob, "x", 0)->again);
   }
 }
 
-TEST_CASE("a torn claim of a run that was made for another job, or that nobody knows, is left alone") {
+TEST_CASE(
+    "a torn claim of a run that was made for another job, or that nobody knows, is left alone") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "{";
   std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";
@@ -347,19 +360,25 @@ TEST_CASE("the run is DLRUN_RUN, else a folder named after the job") {
 }
 
 TEST_CASE("what a program says of its progress is judged by what the contract has") {
-  for (const char* right : {R"({"step": 120})", R"({"epoch": 1, "loss": 0.5, "mine": [1]})", R"({"final": true})"})
+  for (const char* right :
+       {R"({"step": 120})", R"({"epoch": 1, "loss": 0.5, "mine": [1]})", R"({"final": true})"})
     CHECK_FALSE(progress_problem(right));
   CHECK(*progress_problem("120\n") == "'120' is not a JSON object");
   CHECK_FALSE(progress_problem(R"({"step": 5, "loss": NaN})"));
-  CHECK(*progress_problem(R"({"step": NaN})") == R"(in '{"step": NaN}' "step" is not a whole number)");
-  CHECK(*progress_problem(R"({"step": "5"})") == R"(in '{"step": "5"}' "step" is not a whole number)");
+  CHECK(*progress_problem(R"({"step": NaN})") ==
+        R"(in '{"step": NaN}' "step" is not a whole number)");
+  CHECK(*progress_problem(R"({"step": "5"})") ==
+        R"(in '{"step": "5"}' "step" is not a whole number)");
   CHECK(progress_problem(R"({"step": 5, "loss": "low"})")->ends_with(R"("loss" is not a number)"));
-  CHECK(*progress_problem(R"({"iteration": 5})") == R"('{"iteration": 5}' has none of step, epoch, loss)");
-  CHECK(progress_problem(std::string(1U << 17U, '{'))->find("is longer than 65535 bytes") != std::string::npos);
+  CHECK(*progress_problem(R"({"iteration": 5})") ==
+        R"('{"iteration": 5}' has none of step, epoch, loss)");
+  CHECK(progress_problem(std::string(1U << 17U, '{'))->find("is longer than 65535 bytes") !=
+        std::string::npos);
 }
 
 TEST_CASE("progress that is nested as deep as its file allows is no JSON object, and no fault") {
-  const std::string deep = "{\"step\":1,\"a\":" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
+  const std::string deep =
+      "{\"step\":1,\"a\":" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
   REQUIRE(progress_problem(deep));
   CHECK(progress_problem(deep)->ends_with("is not a JSON object"));
   auto file = ProgressFile::create();
@@ -368,7 +387,9 @@ TEST_CASE("progress that is nested as deep as its file allows is no JSON object,
   CHECK(file->take_news() == nlohmann::ordered_json::object());
 }
 
-TEST_CASE("half of a program's progress is waited for, and what stays wrong, or is its last word, is told once") {
+TEST_CASE(
+    "half of a program's progress is waited for, and what stays wrong, or is its last word, is "
+    "told once") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };

@@ -66,7 +66,8 @@ class Echo final : public GateHandler {
 
 Result<Link> connect_rank(std::uint16_t port, const Key& secret, const std::string& job = "job",
                           milliseconds limit = seconds(10)) {
-  return Link::connect({{"127.0.0.1", port}}, secret, {job, "0", 0, 1}, limit, [] { return false; });
+  return Link::connect({{"127.0.0.1", port}}, secret, {job, "0", 0, 1}, limit,
+                       [] { return false; });
 }
 
 /// Sends a message and waits for its echo.
@@ -132,7 +133,8 @@ TEST_CASE("a stranger that says nothing is turned away after its time, one that 
   const auto silent = stranger(lead.port);
   const auto dripping = stranger(lead.port);
   std::thread drip([&] {
-    for (int i = 0; i < 80 && ::send(dripping.get(), "x", 1, MSG_NOSIGNAL) == 1; ++i) ::poll(nullptr, 0, 100);
+    for (int i = 0; i < 80 && ::send(dripping.get(), "x", 1, MSG_NOSIGNAL) == 1; ++i)
+      ::poll(nullptr, 0, 100);
   });
   CHECK(is_closed(silent, Gate::kUnprovenLimit + seconds(2)));
   CHECK(is_closed(dripping, seconds(2)));
@@ -144,7 +146,8 @@ TEST_CASE("a stranger cannot send more than its bytes before a proof") {
   Echo lead(random_key());
   const auto flood = stranger(lead.port);
   // A claim that is announced at its limit and never ends.
-  const std::string bytes = std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
+  const std::string bytes =
+      std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
   ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   CHECK(is_closed(flood, seconds(2)));
 }
@@ -179,14 +182,17 @@ UniqueFd stranger_from(const char* ip, std::uint16_t port) {
   sockaddr_in near{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
   ::inet_pton(AF_INET, ip, &near.sin_addr);
   REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&near), sizeof near) == 0);
-  sockaddr_in lead{
-      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in lead{.sin_family = AF_INET,
+                   .sin_port = htons(port),
+                   .sin_addr = {htonl(INADDR_LOOPBACK)},
+                   .sin_zero = {}};
   REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&lead), sizeof lead) == 0);
   return socket;
 }
 
 TEST_CASE(
-    "where all places are taken, the host that has the most loses one, and the job's own hosts lose theirs last") {
+    "where all places are taken, the host that has the most loses one, and the job's own hosts "
+    "lose theirs last") {
   REQUIRE(init_crypto());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -220,7 +226,8 @@ TEST_CASE("two hundred ranks come at once and all come in") {
   std::atomic<int> in = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 200; ++i) {
-    threads.emplace_back([&] { in += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
+    threads.emplace_back(
+        [&] { in += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
   }
   for (auto& thread : threads) thread.join();
   CHECK(in == 200);
@@ -236,11 +243,14 @@ TEST_CASE("a rank that goes away is told as lost, once") {
     REQUIRE(rank);
     CHECK(echoes(*rank, "hello"));
   }
-  for (const auto until = Clock::now() + seconds(5); lead.lost == 0 && Clock::now() < until;) ::poll(nullptr, 0, 5);
+  for (const auto until = Clock::now() + seconds(5); lead.lost == 0 && Clock::now() < until;)
+    ::poll(nullptr, 0, 5);
   CHECK(lead.lost == 1);
 }
 
-TEST_CASE("an agent that says nothing for half a minute is lost, and a machine that slept makes nobody silent") {
+TEST_CASE(
+    "an agent that says nothing for half a minute is lost, and a machine that slept makes nobody "
+    "silent") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   struct Quiet final : GateHandler {
@@ -258,7 +268,8 @@ TEST_CASE("an agent that says nothing for half a minute is lost, and a machine t
     const auto link = connect_rank(gate.port(), secret);
     while (!may_leave) ::poll(nullptr, 0, 5);
   });
-  for (const auto until = Clock::now() + seconds(10); quiet.admitted == 0 && Clock::now() < until;) {
+  for (const auto until = Clock::now() + seconds(10);
+       quiet.admitted == 0 && Clock::now() < until;) {
     loop->run_once(milliseconds(5));
   }
   CHECK(quiet.admitted == 1);
@@ -282,7 +293,8 @@ TEST_CASE("lead that cannot be reached is named with the address and the reason"
   }
   const auto rank = connect_rank(port, random_key(), "job", milliseconds(200));
   REQUIRE_FALSE(rank);
-  CHECK(rank.error().message.find("127.0.0.1:" + std::to_string(port) + ": Connection refused") != std::string::npos);
+  CHECK(rank.error().message.find("127.0.0.1:" + std::to_string(port) + ": Connection refused") !=
+        std::string::npos);
 }
 
 TEST_CASE("endpoints are IP literals with ports, and nothing else") {
@@ -290,14 +302,16 @@ TEST_CASE("endpoints are IP literals with ports, and nothing else") {
   REQUIRE(endpoints);
   CHECK(*endpoints == std::vector<Endpoint>{{"10.0.0.1", 4000}, {"fd00::1", 65535}});
   CHECK((*endpoints)[1].text() == "[fd00::1]:65535");
-  for (const auto* wrong : {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "node1:4000", "fd00::1:4000",
-                            "[10.0.0.1]:4000", "10.0.0.1:4000,", "10.0.0.1:4000 "}) {
+  for (const auto* wrong :
+       {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "node1:4000", "fd00::1:4000",
+        "[10.0.0.1]:4000", "10.0.0.1:4000,", "10.0.0.1:4000 "}) {
     CAPTURE(wrong);
     CHECK_FALSE(parse_endpoints(wrong));
   }
 }
 
-TEST_CASE("a held port can be bound by a program that reuses addresses, and is given to nobody else") {
+TEST_CASE(
+    "a held port can be bound by a program that reuses addresses, and is given to nobody else") {
   const auto held = hold_free_port();
   REQUIRE(held);
   const UniqueFd program(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -28,11 +28,13 @@ TEST_CASE("nodes that never used their GPUs are named, once") {
     gpus.note(8, "n3", beat("node_gpus", {0, 0}), now);
     if (minute < 10) CHECK_FALSE(gpus.due(now));
   }
-  CHECK(gpus.due(kStart + seconds(600)) == "nodes n[2-3] never used their GPUs (health.idle_gpu_after)");
+  CHECK(gpus.due(kStart + seconds(600)) ==
+        "nodes n[2-3] never used their GPUs (health.idle_gpu_after)");
   CHECK_FALSE(gpus.due(kStart + seconds(601)));
 }
 
-TEST_CASE("of a node that uses some of its GPUs the others are counted, and work starts the time anew") {
+TEST_CASE(
+    "of a node that uses some of its GPUs the others are counted, and work starts the time anew") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kStart);
   const auto tell = [&](int second, double first, double second_gpu) {
@@ -44,13 +46,17 @@ TEST_CASE("of a node that uses some of its GPUs the others are counted, and work
   CHECK_FALSE(tell(60, 50, 0));
   CHECK_FALSE(tell(80, 50, 3));
   CHECK_FALSE(tell(169, 50, 0));
-  CHECK(tell(170, 50, 0) == "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
+  CHECK(tell(170, 50, 0) ==
+        "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
   CHECK_FALSE(tell(180, 50, 0));
   CHECK_FALSE(tell(190, 50, 20));
-  CHECK(tell(280, 50, 0) == "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
+  CHECK(tell(280, 50, 0) ==
+        "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
 }
 
-TEST_CASE("nobody is blamed without a limit, before the start, for a GPU that nobody tells of, or for time asleep") {
+TEST_CASE(
+    "nobody is blamed without a limit, before the start, for a GPU that nobody tells of, or for "
+    "time asleep") {
   IdleGpus off(std::nullopt);
   off.on_start(kStart);
   off.note(0, "n1", beat("gpus", {0}), kStart);
@@ -68,8 +74,8 @@ TEST_CASE("nobody is blamed without a limit, before the start, for a GPU that no
   asleep.on_asleep(seconds(50));
   asleep.note(0, "n1", beat("gpus", {0}), kStart + seconds(70));
   CHECK_FALSE(asleep.due(kStart + seconds(70)));
-  for (const Json& odd :
-       {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}}, Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
+  for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
+                          Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
     asleep.note(1, "n2", odd, kStart);
   CHECK(asleep.due(kStart + seconds(115)) == "node n1 never used its GPUs (health.idle_gpu_after)");
 }

@@ -13,7 +13,8 @@ AttemptOptions on_two_nodes() {
   return options;
 }
 
-TEST_CASE("a node where the step cannot be launched is at fault, not the rank that srun ends elsewhere") {
+TEST_CASE(
+    "a node where the step cannot be launched is at fault, not the rank that srun ends elsewhere") {
   Scene scene(on_two_nodes());
   scene.hello(0, 4);
   scene.hello(1, 4);
@@ -93,11 +94,14 @@ TEST_CASE("a success is recorded soon, also while srun waits for a controller th
   CHECK(scene.attempt.step_is_over());
 }
 
-TEST_CASE("from Slurm 24.05 on a job that ends in its grace time is queued again by Slurm, where a requeue preempts") {
+TEST_CASE(
+    "from Slurm 24.05 on a job that ends in its grace time is queued again by Slurm, where a "
+    "requeue preempts") {
   const auto config = [](std::string_view version, std::string_view type, std::string_view mode) {
     return fmt::format(
-        "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION           = {}\n", mode,
-        type, version);
+        "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION         "
+        "  = {}\n",
+        mode, type, version);
   };
   const std::string_view batch = "PartitionName=p State=UP PreemptMode=REQUEUE TotalNodes=4";
   const std::string_view cancels = "PartitionName=p State=UP PreemptMode=CANCEL TotalNodes=4";

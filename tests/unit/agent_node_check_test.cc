@@ -29,12 +29,14 @@ TEST_CASE("the checks are words, and another is refused with those that there ar
   CHECK_FALSE(NodeChecks::parse("nccl,gloo"));
 }
 
-TEST_CASE("GPUs that do not answer or have damaged memory are named, and only those that the rank sees") {
+TEST_CASE(
+    "GPUs that do not answer or have damaged memory are named, and only those that the rank sees") {
   const std::string two = "0, GPU-aa, 0\n1, GPU-bb, 3\n";
   CHECK(gpu_problems(two, "0").empty());
   CHECK(gpu_problems(two, "1") == Strings{"gpu: GPU 1 (GPU-bb) has uncorrected memory errors"});
   CHECK(gpu_problems(two, std::nullopt).size() == 1);
-  CHECK(gpu_problems(two, "0,2") == Strings{"gpu: CUDA_VISIBLE_DEVICES is '0,2', but nvidia-smi lists 1 of them"});
+  CHECK(gpu_problems(two, "0,2") ==
+        Strings{"gpu: CUDA_VISIBLE_DEVICES is '0,2', but nvidia-smi lists 1 of them"});
   CHECK(gpu_problems("0, GPU-aa, [N/A]\n", "GPU-aa").empty());
   CHECK(gpu_problems("No devices were found\n", "0") == Strings{"gpu: nvidia-smi lists none"});
 }
@@ -50,9 +52,11 @@ TEST_CASE("nvidia-smi is asked where the rank has GPUs, and its failure is the n
   CHECK(node_problems(checks, env, world).size() == 1);  // there is none on PATH
   write_program(folder / "nvidia-smi", "0, GPU-aa, 0", 0);
   CHECK(node_problems(checks, env, world).empty());
-  write_program(folder / "nvidia-smi", "Unable to determine the device handle for GPU0: GPU is lost", 15);
+  write_program(folder / "nvidia-smi",
+                "Unable to determine the device handle for GPU0: GPU is lost", 15);
   CHECK(node_problems(checks, env, world) ==
-        Strings{"gpu: nvidia-smi ended with 15: Unable to determine the device handle for GPU0: GPU is lost"});
+        Strings{"gpu: nvidia-smi ended with 15: Unable to determine the device handle for GPU0: "
+                "GPU is lost"});
   env.set("CUDA_VISIBLE_DEVICES", "");
   CHECK(node_problems(checks, env, world).empty());
 }
@@ -63,9 +67,11 @@ TEST_CASE("a folder that takes no file is named with the reason, by the first ra
   env.set("DLRUN_RUN", folder.path().string());
   env.set("TMPDIR", (folder / "gone").string());
   const NodeChecks checks{.disk = true};
-  CHECK(node_problems(checks, env, World{.size = 2}) ==
-        Strings{"disk: " + (folder / "gone").string() + " takes no file: No such file or directory"});
-  CHECK(node_problems(checks, env, World{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2}).empty());
+  CHECK(
+      node_problems(checks, env, World{.size = 2}) ==
+      Strings{"disk: " + (folder / "gone").string() + " takes no file: No such file or directory"});
+  CHECK(node_problems(checks, env, World{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2})
+            .empty());
   std::filesystem::create_directory(folder / "gone");
   CHECK(node_problems(checks, env, World{.size = 2}).empty());
   CHECK(std::filesystem::is_empty(folder / "gone"));
@@ -73,8 +79,10 @@ TEST_CASE("a folder that takes no file is named with the reason, by the first ra
 
 TEST_CASE("a clock that is five seconds off is the node's, either way") {
   CHECK_FALSE(clock_problem(milliseconds(104'000), milliseconds(100'000)).has_value());
-  CHECK(clock_problem(milliseconds(137'500), milliseconds(100'000)) == "clock: 37.5 s ahead of the leader's");
-  CHECK(clock_problem(milliseconds(90'000), milliseconds(100'000)) == "clock: 10.0 s behind the leader's");
+  CHECK(clock_problem(milliseconds(137'500), milliseconds(100'000)) ==
+        "clock: 37.5 s ahead of the leader's");
+  CHECK(clock_problem(milliseconds(90'000), milliseconds(100'000)) ==
+        "clock: 10.0 s behind the leader's");
 }
 
 }  // namespace

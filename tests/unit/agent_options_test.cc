@@ -10,8 +10,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 TEST_CASE("lead's options end at the first --, the command keeps its own") {
-  const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist", "--join-timeout", "2.5",
-                                       "--forward-usr1", "--", "srun", "-n2", "dlrun-agent", "rank", "--", "python"});
+  const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist",
+                                       "--join-timeout", "2.5", "--forward-usr1", "--", "srun",
+                                       "-n2", "dlrun-agent", "rank", "--", "python"});
   REQUIRE(parsed);
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.runs == "/scratch/runs");
@@ -59,15 +60,17 @@ TEST_CASE("lead's words about hanging and starting again are read as the script 
   CHECK(lead.retry.signal_before_s == 120);
   CHECK_FALSE(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).retry.is_on());
   for (const auto& wrong :
-       {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"}, Words{"--no-progress", "0"},
-        Words{"--step-nodes", "0"}, Words{"--known-bad-for", "0"}, Words{"--retry-on", "user_error"}}) {
+       {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"},
+        Words{"--no-progress", "0"}, Words{"--step-nodes", "0"}, Words{"--known-bad-for", "0"},
+        Words{"--retry-on", "user_error"}}) {
     const auto refused = parse_arguments({"lead", wrong[0], wrong[1], "--", "srun"});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().message.find(fmt::format("'{}'", wrong[1])) != std::string::npos);
   }
 }
 
-TEST_CASE("lead knows dlrun's own program, which says how far it is, by the word that makes it trusted") {
+TEST_CASE(
+    "lead knows dlrun's own program, which says how far it is, by the word that makes it trusted") {
   const auto reports = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
     return std::get<LeadOptions>(*parse_arguments(command)).always_reports;
@@ -84,8 +87,8 @@ TEST_CASE("lead knows dlrun's own program, which says how far it is, by the word
 }
 
 TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
-  const auto parsed =
-      parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted", "--", "prog", "--env", "", "a b"});
+  const auto parsed = parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted",
+                                       "--", "prog", "--env", "", "a b"});
   REQUIRE(parsed);
   const auto& rank = std::get<RankOptions>(*parsed);
   REQUIRE(rank.templates.size() == 2);
@@ -96,8 +99,8 @@ TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
 }
 
 TEST_CASE("rank takes a preset's words, what starts on a node, and roles") {
-  const auto parsed = parse_arguments({"rank", "--word", "torchrun", "--word=--x={node_rank}", "--nproc-per-node", "4",
-                                       "--roles", "ps=2", "--", "prog"});
+  const auto parsed = parse_arguments({"rank", "--word", "torchrun", "--word=--x={node_rank}",
+                                       "--nproc-per-node", "4", "--roles", "ps=2", "--", "prog"});
   REQUIRE(parsed);
   const auto& rank = std::get<RankOptions>(*parsed);
   REQUIRE(rank.words.size() == 2);
@@ -115,7 +118,8 @@ TEST_CASE("wrong usage is refused with the word that is wrong") {
        {Case{{}, "expected 'lead' or 'rank'"}, Case{{"laed"}, "not 'laed'"},
         Case{{"lead", "--local", "0", "--", "x"}, "--local '0'"},
         Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
-        Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"}, Case{{"lead", "--name", "a/b", "--", "x"}, "'a/b'"},
+        Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"},
+        Case{{"lead", "--name", "a/b", "--", "x"}, "'a/b'"},
         Case{{"lead", "--name"}, "--name needs a value"},
         Case{{"rank", "--word", "{x}", "--", "x"}, "--word: '{x}' is no field"},
         Case{{"rank", "--nproc-per-node", "0", "--", "x"}, "--nproc-per-node '0'"},
@@ -123,7 +127,8 @@ TEST_CASE("wrong usage is refused with the word that is wrong") {
         Case{{"lead", "--nmae", "x", "--", "x"}, "unknown option '--nmae'"},
         Case{{"lead", "--forward-usr1=yes", "--", "x"}, "takes no value"},
         Case{{"lead", "srun"}, "unknown option 'srun'"}, Case{{"rank", "--"}, "no command"},
-        Case{{"rank"}, "no command"}, Case{{"rank", "--env", "A={x}", "--", "p"}, "'{x}' is no field"}}) {
+        Case{{"rank"}, "no command"},
+        Case{{"rank", "--env", "A={x}", "--", "p"}, "'{x}' is no field"}}) {
     CAPTURE(wrong.says);
     const auto parsed = parse_arguments(wrong.arguments);
     REQUIRE_FALSE(parsed);
@@ -133,7 +138,8 @@ TEST_CASE("wrong usage is refused with the word that is wrong") {
 }
 
 TEST_CASE("lead that never started takes the script's code and the command that it was at") {
-  const auto parsed = parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
+  const auto parsed =
+      parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.never_started == 9);

@@ -110,7 +110,9 @@ TEST_CASE("a recorded proof does not fit another connection") {
   CHECK_FALSE(lead.advance(recorded));
 }
 
-TEST_CASE("a claim that was changed on the way is refused, a claim over the limit before it has arrived") {
+TEST_CASE(
+    "a claim that was changed on the way is refused, a claim over the limit before it has "
+    "arrived") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   const LeadHandshake lead(secret);
@@ -172,8 +174,8 @@ TEST_CASE("what is not lead is said to be that") {
 
 TEST_CASE("a claim reads back, and malformed ones are refused") {
   CHECK(*Claim::parse(kClaim.text()) == kClaim);
-  for (const auto* text :
-       {"", "1 2 3", "1 2 3 4 5", "1 0 -1 0", "1 0 0 x", " 0 0 0", "1  0 0", "1 0 01 0", "1 0 0 99999999999"}) {
+  for (const auto* text : {"", "1 2 3", "1 2 3 4 5", "1 0 -1 0", "1 0 0 x", " 0 0 0", "1  0 0",
+                           "1 0 01 0", "1 0 0 99999999999"}) {
     CAPTURE(text);
     CHECK_FALSE(Claim::parse(text));
   }

@@ -13,12 +13,15 @@ namespace {
 std::vector<Endpoint> addresses(int ranks, int per_node, std::string_view prefix) {
   std::vector<Endpoint> table;
   for (int rank = 0; rank < ranks; ++rank) {
-    table.push_back({fmt::format("{}{:x}", prefix, rank / per_node), static_cast<std::uint16_t>(32768 + rank % 28000)});
+    table.push_back({fmt::format("{}{:x}", prefix, rank / per_node),
+                     static_cast<std::uint16_t>(32768 + rank % 28000)});
   }
   return table;
 }
 
-TEST_CASE("a table of ten thousand ranks comes whole out of pages that are small, whatever their addresses") {
+TEST_CASE(
+    "a table of ten thousand ranks comes whole out of pages that are small, whatever their "
+    "addresses") {
   // The longest literals there are, and a node to every rank: nothing is shared within a page.
   const auto table = addresses(10'000, 1, "2001:0db8:aaaa:bbbb:cccc:dddd:eeee:");
   const auto pages = table_pages(table);
@@ -33,7 +36,9 @@ TEST_CASE("a table of ten thousand ranks comes whole out of pages that are small
   CHECK(reader.table() == table);
 }
 
-TEST_CASE("a page that does not fit is refused: twice, another world's, with rank, address or port that is none") {
+TEST_CASE(
+    "a page that does not fit is refused: twice, another world's, with rank, address or port that "
+    "is none") {
   const auto pages = table_pages(addresses(300, 2, "10.0.0."));
   REQUIRE(pages.size() == 2);
   TableReader reader(300);
@@ -46,7 +51,8 @@ TEST_CASE("a page that does not fit is refused: twice, another world's, with ran
        {R"({"type":"table"})", R"({"from":0,"size":1,"ips":[],"ranks":[[0,1]]})",
         R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,65536]]})",
         R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,-1]]})",
-        R"({"from":0,"size":1,"ips":[7],"ranks":[[0,1]]})", R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[]})",
+        R"({"from":0,"size":1,"ips":[7],"ranks":[[0,1]]})",
+        R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[]})",
         R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0]]})",
         R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,1],[0,2]]})"}) {
     CAPTURE(wrong);
@@ -71,7 +77,9 @@ struct Counter final : AttemptOutlet {
   void stop_step(bool) override {}
 };
 
-TEST_CASE("an attempt of ten thousand ranks answers who asks, page by page, and nobody before all have joined") {
+TEST_CASE(
+    "an attempt of ten thousand ranks answers who asks, page by page, and nobody before all have "
+    "joined") {
   constexpr int kRanks = 10'000;
   Counter counter;
   const Attempt::Clock::time_point now{std::chrono::hours(1)};

@@ -25,8 +25,8 @@ RetryOptions any_cause(int max, int no_progress = 3) {
 }
 
 /// Starts again until it does not: how many attempts there were.
-int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps, Cause cause,
-                bool can_tell = false) {
+int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
+                Cause cause, bool can_tell = false) {
   RetryHistory history;
   int attempts = 0;
   for (const auto& step : steps) {
@@ -82,17 +82,20 @@ TEST_CASE("a cause that is not asked for ends the run, and is named") {
 }
 
 TEST_CASE(
-    "a job that always fails before its first step stops after no_progress attempts, however large the budget is") {
+    "a job that always fails before its first step stops after no_progress attempts, however large "
+    "the budget is") {
   const std::vector<std::optional<std::int64_t>> silent(50);
   CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure, true) == 3);
   CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure, true) == 1);
   CHECK(attempts_of(any_cause(1000), silent, Cause::kOom, true) == 3);
-  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);        // the budget is less
-  CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) == 21);  // not the program's own doing
+  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);  // the budget is less
+  CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) ==
+        21);  // not the program's own doing
 }
 
 TEST_CASE(
-    "of a program that never says how far it is nobody can tell whether it got further: the budget is all its own") {
+    "of a program that never says how far it is nobody can tell whether it got further: the budget "
+    "is all its own") {
   const std::vector<std::optional<std::int64_t>> silent(50);
   for (const auto cause : {Cause::kFailure, Cause::kOom, Cause::kHang})
     CHECK(attempts_of(any_cause(20), silent, cause) == 21);
@@ -117,7 +120,8 @@ TEST_CASE("from the record is known whether a program that reported nothing had 
   for (int attempt = 0; attempt < 3; ++attempt) {
     events.push_back({{"event", "started"}, {"attempt", attempt}});
     if (attempt == 0) events.push_back({{"event", "joined"}, {"attempt", attempt}, {"ranks", 2}});
-    events.push_back({{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
+    events.push_back(
+        {{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
   }
   CHECK(read_history(lines(events)).history.fruitless() == 2);
   CHECK(read_history(lines(events), true).history.fruitless() == 3);
@@ -133,7 +137,8 @@ TEST_CASE("what is done to a silent program is not held against it, but its budg
   const std::vector<std::optional<std::int64_t>> silent(50);
   CHECK(attempts_of(any_cause(20), silent, Cause::kTimeout) == 21);
   CHECK(attempts_of(any_cause(20), silent, Cause::kPreemption) == 21);
-  CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);  // this one does say how far it is
+  CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) ==
+        4);  // this one does say how far it is
 }
 
 TEST_CASE("somebody's requeue takes nothing of the budget") {
@@ -154,7 +159,10 @@ TEST_CASE("the record of a run gives the budget that its requeues have used") {
              {{"event", "started"}, {"attempt", 1}},
              {{"event", "progress"}, {"attempt", 1}, {"step", 8}},
              {{"event", "attempt_end"}, {"attempt", 1}, {"code", 143}, {"cause", "timeout"}},
-             {{"event", "restarting"}, {"attempt", 1}, {"cause", "timeout"}, {"exclude", Json::array({"n3"})}}}));
+             {{"event", "restarting"},
+              {"attempt", 1},
+              {"cause", "timeout"},
+              {"exclude", Json::array({"n3"})}}}));
   CHECK(read.history.restarts() == 2);
   CHECK(read.history.fruitless() == 1);
   CHECK(read.history.bad_nodes() == std::set<std::string>{"n3"});
@@ -163,23 +171,31 @@ TEST_CASE("the record of a run gives the budget that its requeues have used") {
   CHECK(read.last.cause == Cause::kTimeout);
 }
 
-TEST_CASE("an attempt without an end was lost with its node, and one that a signal ended was preempted") {
-  auto read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
+TEST_CASE(
+    "an attempt without an end was lost with its node, and one that a signal ended was preempted") {
+  auto read = read_history(
+      lines({{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
   CHECK(read.last.has_attempt);
   CHECK_FALSE(read.last.is_announced);
   CHECK(read.last.cause == Cause::kNodeFailure);
-  read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
-                             {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"reason", "signalled"}},
-                             {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}}}));
+  read = read_history(
+      lines({{{"event", "claimed"}, {"attempt", 0}},
+             {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"reason", "signalled"}},
+             {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}}}));
   CHECK(read.last.cause == Cause::kPreemption);
   CHECK(read.last.code == 143);
   CHECK_FALSE(read_history("").last.has_attempt);
 }
 
-TEST_CASE("a lead that did not come to say what follows a failure was lost with its node, unless the run had ended") {
-  Json events = Json::array(
-      {{{"event", "claimed"}, {"attempt", 0}},
-       {{"event", "attempt_end"}, {"attempt", 0}, {"code", 137}, {"cause", "failure"}, {"silent", {"n2"}}}});
+TEST_CASE(
+    "a lead that did not come to say what follows a failure was lost with its node, unless the run "
+    "had ended") {
+  Json events = Json::array({{{"event", "claimed"}, {"attempt", 0}},
+                             {{"event", "attempt_end"},
+                              {"attempt", 0},
+                              {"code", 137},
+                              {"cause", "failure"},
+                              {"silent", {"n2"}}}});
   SUBCASE("it was waiting for Slurm's word on a silent node") {
     CHECK(read_history(lines(events)).last.cause == Cause::kNodeFailure);
   }
@@ -194,24 +210,28 @@ TEST_CASE("a lead that did not come to say what follows a failure was lost with 
 }
 
 TEST_CASE("a run that completed and is requeued by hand is nobody's failure") {
-  const auto read = read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
-                                        {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
-                                        {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}}}));
+  const auto read =
+      read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
+                          {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
+                          {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}}}));
   CHECK(read.last.cause == Cause::kNone);
   CHECK(decide_retry(any_cause(3), read.history, read.last.cause).why.empty());
 }
 
 TEST_CASE("that a run was preempted stays on its record") {
   const auto read = [](std::string_view cause) {
-    return read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
-                               {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"cause", cause}},
-                               {{"event", "claimed"}, {"attempt", 1}}}));
+    return read_history(
+        lines({{{"event", "claimed"}, {"attempt", 0}},
+               {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"cause", cause}},
+               {{"event", "claimed"}, {"attempt", 1}}}));
   };
   CHECK(read("preemption").history.was_preempted());
   CHECK_FALSE(read("timeout").history.was_preempted());
 }
 
-TEST_CASE("a run that completed in its grace time, whose job Slurm queues again, is known by its record") {
+TEST_CASE(
+    "a run that completed in its grace time, whose job Slurm queues again, is known by its "
+    "record") {
   Json end{{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}};
   CHECK_FALSE(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
   end["requeued"] = true;
@@ -225,14 +245,15 @@ TEST_CASE("causes are read by their words, and an unknown one is refused") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::kUsage);
   }
-  for (const auto cause : {Cause::kTimeout, Cause::kPreemption, Cause::kNodeFailure, Cause::kHang, Cause::kOom,
-                           Cause::kFailure, Cause::kRequeue}) {
+  for (const auto cause : {Cause::kTimeout, Cause::kPreemption, Cause::kNodeFailure, Cause::kHang,
+                           Cause::kOom, Cause::kFailure, Cause::kRequeue}) {
     CHECK(cause_of_word(word(cause)) == cause);
   }
 }
 
 TEST_CASE("nodes that are down or do not answer are told from those that work") {
-  CHECK(parse_bad_nodes("n1 mixed\nn2 down*\nn2 down*\nn3 allocated*\nn4 idle\nn5 drained\nn6 failing\n") ==
+  CHECK(parse_bad_nodes(
+            "n1 mixed\nn2 down*\nn2 down*\nn3 allocated*\nn4 idle\nn5 drained\nn6 failing\n") ==
         std::vector<std::string>{"n2", "n3", "n6"});
   CHECK(parse_bad_nodes("").empty());
 }
@@ -240,7 +261,8 @@ TEST_CASE("nodes that are down or do not answer are told from those that work") 
 TEST_CASE("a job's end and nodes are read from what scontrol shows") {
   ::setenv("TZ", "UTC", 1);
   const auto facts = parse_job(
-      "JobId=73 JobName=x JobState=COMPLETING Reason=TimeLimit Restarts=2 PreemptTime=2026-11-21T16:10:00 "
+      "JobId=73 JobName=x JobState=COMPLETING Reason=TimeLimit Restarts=2 "
+      "PreemptTime=2026-11-21T16:10:00 "
       "EndTime=2026-11-21T16:15:12 Deadline=N/A "
       "ReqNodeList=(null) ExcNodeList=n9 NodeList=n[1-2] "
       "BatchHost=n1\n",
@@ -258,7 +280,8 @@ TEST_CASE("a job's end and nodes are read from what scontrol shows") {
   CHECK(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).nodes.empty());
 }
 
-TEST_CASE("a silent program without a limit never hangs, and one that reports, or has a limit, does") {
+TEST_CASE(
+    "a silent program without a limit never hangs, and one that reports, or has a limit, does") {
   HangWatch::Clock::time_point now{std::chrono::hours(1)};
   SUBCASE("silent, no limit") {
     HangWatch watch(std::nullopt);
@@ -281,7 +304,8 @@ TEST_CASE("a silent program without a limit never hangs, and one that reports, o
     watch.on_output(now + seconds(10));
     CHECK_FALSE(watch.due(now + seconds(28)));  // what was printed may be told of 4 s later
     CHECK(*watch.due(now + seconds(29)) ==
-          "the run hangs: no rank has printed anything or reported progress for 19 s (health.hang_after)");
+          "the run hangs: no rank has printed anything or reported progress for 19 s "
+          "(health.hang_after)");
   }
   SUBCASE("of one that reports, output is none") {
     HangWatch watch(seconds(15));

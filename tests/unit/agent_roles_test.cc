@@ -16,18 +16,21 @@ using Json = nlohmann::ordered_json;
 std::vector<Endpoint> table_of(int size) {
   std::vector<Endpoint> table;
   for (int rank = 0; rank < size; ++rank) {
-    table.push_back({"10.0.0." + std::to_string(rank + 1), static_cast<std::uint16_t>(4000 + rank)});
+    table.push_back(
+        {"10.0.0." + std::to_string(rank + 1), static_cast<std::uint16_t>(4000 + rank)});
   }
   return table;
 }
 
 TEST_CASE("without roles every rank is a worker: what MultiWorkerMirroredStrategy reads") {
-  CHECK(tf_config({}, table_of(2), 1) ==
-        R"({"cluster":{"worker":["10.0.0.1:4000","10.0.0.2:4001"]},"task":{"type":"worker","index":1}})");
+  CHECK(
+      tf_config({}, table_of(2), 1) ==
+      R"({"cluster":{"worker":["10.0.0.1:4000","10.0.0.2:4001"]},"task":{"type":"worker","index":1}})");
 }
 
 TEST_CASE(
-    "chief, workers, parameter servers and evaluator are taken in this order, and the evaluator is in no cluster") {
+    "chief, workers, parameter servers and evaluator are taken in this order, and the evaluator is "
+    "in no cluster") {
   const auto roles = Roles::parse("evaluator=1,chief=1,ps=2");
   REQUIRE(roles);
   const auto table = table_of(7);
@@ -52,7 +55,8 @@ TEST_CASE("IPv6 literals are in brackets") {
 }
 
 TEST_CASE("roles that are none, or that leave nobody to work, are refused in words") {
-  for (const auto* wrong : {"worker=2", "ps", "ps=-1", "chief=2", "evaluator=2", "", "ps=1,", "ps=x"}) {
+  for (const auto* wrong :
+       {"worker=2", "ps", "ps=-1", "chief=2", "evaluator=2", "", "ps=1,", "ps=x"}) {
     CAPTURE(wrong);
     const auto roles = Roles::parse(wrong);
     REQUIRE_FALSE(roles);
@@ -79,9 +83,9 @@ TEST_CASE("a template says what must be known before it is filled in") {
     bool port, table, roles;
   };
   for (const auto& [text, port, table, roles] :
-       {Case{"{rank}:{master_port}", false, false, false}, Case{"{addr}:{port}", true, false, false},
-        Case{"{addresses}", true, true, false}, Case{"{role}-{role_index}", false, false, true},
-        Case{"{tf_config}", true, true, true}}) {
+       {Case{"{rank}:{master_port}", false, false, false},
+        Case{"{addr}:{port}", true, false, false}, Case{"{addresses}", true, true, false},
+        Case{"{role}-{role_index}", false, false, true}, Case{"{tf_config}", true, true, true}}) {
     CAPTURE(text);
     const auto parsed = Template::parse(text);
     REQUIRE(parsed);
@@ -93,18 +97,22 @@ TEST_CASE("a template says what must be known before it is filled in") {
 
 TEST_CASE("a preset's words stand before the program's, which stay as they are") {
   RankOptions options;
-  for (const auto* word : {"torchrun", "--nproc-per-node={nproc_per_node}", "--node-rank={node_rank}", "--"}) {
+  for (const auto* word :
+       {"torchrun", "--nproc-per-node={nproc_per_node}", "--node-rank={node_rank}", "--"}) {
     options.words.push_back(*Template::parse(word));
   }
   options.program = {"train.py", "{rank}", ""};
   TemplateFields fields;
   fields.world = {.rank = 1, .size = 2, .node_rank = 1, .nnodes = 2};
   fields.nproc_per_node = 4;
-  CHECK(program_argv(options, fields) ==
-        std::vector<std::string>{"torchrun", "--nproc-per-node=4", "--node-rank=1", "--", "train.py", "{rank}", ""});
+  CHECK(program_argv(options, fields) == std::vector<std::string>{"torchrun", "--nproc-per-node=4",
+                                                                  "--node-rank=1", "--", "train.py",
+                                                                  "{rank}", ""});
 }
 
-TEST_CASE("a variable that Linux would not hand on is refused before the program starts, by name and size") {
+TEST_CASE(
+    "a variable that Linux would not hand on is refused before the program starts, by name and "
+    "size") {
   RankOptions options;
   options.templates.push_back(*EnvTemplate::parse("TF_CONFIG={tf_config}"));
   TemplateFields fields;

@@ -31,7 +31,13 @@ using std::chrono::seconds;
 constexpr Clock::time_point kStart{seconds(1000)};
 
 World world_of(int rank, int size, int local_size) {
-  return {rank, size, rank % local_size, local_size, rank / local_size, size / local_size, WorldSource::kDlrun};
+  return {rank,
+          size,
+          rank % local_size,
+          local_size,
+          rank / local_size,
+          size / local_size,
+          WorldSource::kDlrun};
 }
 
 SampleBoard board_of(int ranks, int local_size) {
@@ -71,14 +77,16 @@ std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe
   while (probe.helper() > 0 && std::chrono::steady_clock::now() < until) {
     loop.run_once(milliseconds(20));
     int status = 0;
-    if (const auto pid = ::waitpid(probe.helper(), &status, WNOHANG); pid > 0) probe.on_reaped(pid, status);
+    if (const auto pid = ::waitpid(probe.helper(), &status, WNOHANG); pid > 0)
+      probe.on_reaped(pid, status);
   }
   return probe.take();
 }
 
 }  // namespace
 
-TEST_CASE("ranks that have told nothing are left out of ranks.json, the others stand in their order") {
+TEST_CASE(
+    "ranks that have told nothing are left out of ranks.json, the others stand in their order") {
   SampleBoard board(kStart);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
   board.note(2, {{"type", "beat"}, {"cpu", 0.5}}, kStart);
@@ -112,7 +120,9 @@ TEST_CASE("the rank that the others wait for is slow, although all are at the sa
 
 TEST_CASE("a rank whose report is under way does not lag, and one that stays where it was does") {
   auto board = board_of(3, 1);
-  const auto tell = [&](int rank, int step, seconds when) { board.note(rank, {{"step", step}}, kStart + when); };
+  const auto tell = [&](int rank, int step, seconds when) {
+    board.note(rank, {{"step", step}}, kStart + when);
+  };
   for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
   CHECK(cell(snapshot_of(board, kStart), 0, "lag") == 0);
   tell(0, 400, seconds(4));
@@ -129,9 +139,13 @@ TEST_CASE("a rank whose report is under way does not lag, and one that stays whe
   CHECK(cell(snapshot, 0, "slow") == false);
 }
 
-TEST_CASE("a node's GPUs belong to its ranks in their order, and what a rank tells of its own counts more") {
+TEST_CASE(
+    "a node's GPUs belong to its ranks in their order, and what a rank tells of its own counts "
+    "more") {
   auto board = board_of(4, 2);
-  board.note(0, {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}}, kStart);
+  board.note(
+      0, {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
+      kStart);
   board.note(1, {{"cpu", 1}}, kStart);
   board.note(2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kStart);
   board.note(3, {{"cpu", 1}}, kStart);
@@ -146,7 +160,8 @@ TEST_CASE("a node's GPUs belong to its ranks in their order, and what a rank tel
 
 TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
   auto board = board_of(1, 1);
-  board.note(0, {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}}, kStart);
+  board.note(0, {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
+             kStart);
   board.note(7, {{"cpu", 1}}, kStart);
   const auto snapshot = snapshot_of(board, kStart);
   for (const char* column : {"cpu", "rss_bytes", "gpu", "gpu_used_bytes", "step", "work_ms"}) {
@@ -157,9 +172,12 @@ TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
 TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time") {
   auto board = board_of(10'000, 8);
   for (int rank = 0; rank < 10'000; ++rank) {
-    board.note(
-        rank, {{"cpu", 7.25}, {"rss", 12'345'678'901}, {"step", 123'456}, {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
-        kStart);
+    board.note(rank,
+               {{"cpu", 7.25},
+                {"rss", 12'345'678'901},
+                {"step", 123'456},
+                {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
+               kStart);
   }
   CHECK_FALSE(board.is_snapshot_due(kStart + seconds(19)));
   CHECK(board.is_snapshot_due(kStart + seconds(20)));
@@ -190,8 +208,9 @@ TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded"
 }
 
 TEST_CASE("nvidia-smi's lines are read, those that are none are passed over") {
-  const auto gpus =
-      parse_gpu_csv("0, GPU-aa, 93, 40000, 81559\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices were found\n");
+  const auto gpus = parse_gpu_csv(
+      "0, GPU-aa, 93, 40000, 81559\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices were "
+      "found\n");
   REQUIRE(gpus.size() == 2);
   CHECK(gpus[0].utilization_percent == 93);
   CHECK(gpus[0].used_bytes == 40'000ULL << 20U);
@@ -213,15 +232,22 @@ TEST_CASE("CUDA_VISIBLE_DEVICES chooses by index or UUID, in its order") {
   CHECK(visible_gpus(all, "MIG-xx").empty());
 }
 
-TEST_CASE("one rank of a node asks for the GPUs, each for its own where Slurm bound them, none where there are none") {
-  const auto env_of = [](std::map<std::string, std::string, std::less<>> values) { return Env(std::move(values)); };
+TEST_CASE(
+    "one rank of a node asks for the GPUs, each for its own where Slurm bound them, none where "
+    "there are none") {
+  const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
+    return Env(std::move(values));
+  };
   const auto first = world_of(0, 8, 4), second = world_of(1, 8, 4);
   CHECK(gpu_scope(env_of({}), first) == GpuScope::kNode);
   CHECK(gpu_scope(env_of({}), second) == GpuScope::kNone);
   CHECK(gpu_scope(env_of({}), world_of(1, 2, 1)) == GpuScope::kOwn);
   CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}}), first) == GpuScope::kNone);
-  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}), first) == GpuScope::kNode);
-  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_GPUS_PER_TASK", "1"}}),
+  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}), first) ==
+        GpuScope::kNode);
+  CHECK(gpu_scope(env_of({{"SLURM_JOB_ID", "1"},
+                          {"CUDA_VISIBLE_DEVICES", "0"},
+                          {"SLURM_GPUS_PER_TASK", "1"}}),
                   second) == GpuScope::kOwn);
   CHECK(gpu_scope(env_of({{"CUDA_VISIBLE_DEVICES", ""}}), first) == GpuScope::kNone);
 }
@@ -265,7 +291,8 @@ TEST_CASE("a helper that fails again and again is not asked any more") {
   auto loop = EventLoop::create();
   REQUIRE(loop);
   const auto log = folder / "calls";
-  const auto probe = GpuProbe::create(*loop, path_with_nvidia_smi(folder, "echo x >>" + log.string() + "; exit 9"));
+  const auto probe = GpuProbe::create(
+      *loop, path_with_nvidia_smi(folder, "echo x >>" + log.string() + "; exit 9"));
   REQUIRE(probe);
   for (int i = 0; i < 10; ++i) {
     probe->tick(Clock::now() + seconds(6 * i));

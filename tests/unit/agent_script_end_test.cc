@@ -1,4 +1,5 @@
-// What the end of a job's script before its ranks is told as, by what Slurm 22.05 was seen to say at that moment.
+// What the end of a job's script before its ranks is told as, by what Slurm 22.05 was seen to say
+// at that moment.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -9,16 +10,20 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::string_view kAt = "; the job script was at: pip install x; the ranks were not started";
+constexpr std::string_view kAt =
+    "; the job script was at: pip install x; the ranks were not started";
 
 std::string log_of(std::string_view reason) {
-  return fmt::format("Collecting x\nslurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-22T06:34:26{} ***\n",
-                     reason.empty() ? "" : fmt::format(" DUE TO {}", reason));
+  return fmt::format(
+      "Collecting x\nslurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-22T06:34:26{} "
+      "***\n",
+      reason.empty() ? "" : fmt::format(" DUE TO {}", reason));
 }
 
 ScriptEnd judge(std::optional<JobFacts> facts, const std::string& log, int code = 0,
                 const std::string& at = "pip install x") {
-  return judge_script_end({.code = code, .at = at, .facts = std::move(facts), .restarts = 1, .log = log});
+  return judge_script_end(
+      {.code = code, .at = at, .facts = std::move(facts), .restarts = 1, .log = log});
 }
 
 JobFacts running() {
@@ -36,7 +41,8 @@ JobFacts ending(int restarts = 1, std::string reason = "None") {
 }
 
 TEST_CASE(
-    "a script that fails while its job goes on has failed with its code, whatever its log says of an earlier start") {
+    "a script that fails while its job goes on has failed with its code, whatever its log says of "
+    "an earlier start") {
   for (const auto& log : {std::string(), log_of("PREEMPTION")}) {
     const auto [end, comes_again] = judge(running(), log, 3, "exit 3");
     CHECK_FALSE(comes_again);
@@ -44,28 +50,33 @@ TEST_CASE(
     CHECK(end.code == 3);
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
   }
-  const auto left = judge(running(), "", 0, "exit 0").end;  // which is no success: there were no ranks
+  const auto left =
+      judge(running(), "", 0, "exit 0").end;  // which is no success: there were no ranks
   CHECK_FALSE(left.is_cancelled);
   CHECK(left.code == 1);
 }
 
-TEST_CASE("a signal to the script alone is told from an `exit 0`, of which bash gives the same code") {
+TEST_CASE(
+    "a signal to the script alone is told from an `exit 0`, of which bash gives the same code") {
   for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
     const auto [end, comes_again] = judge(facts, log_of(""));
     CHECK_FALSE(comes_again);
     CHECK(end.is_cancelled);
     CHECK(end.code == 143);
-    CHECK(end.message == "a signal ended the job script at: pip install x; the ranks were not started");
+    CHECK(end.message ==
+          "a signal ended the job script at: pip install x; the ranks were not started");
   }
   CHECK(judge(running(), "", 143).end.is_cancelled);
 }
 
-TEST_CASE("a job that is queued again is not at its end, and its cause is Slurm's word, or a requeue") {
+TEST_CASE(
+    "a job that is queued again is not at its end, and its cause is Slurm's word, or a requeue") {
   using Row = std::tuple<std::string, Cause, std::string>;
-  for (const auto& [reason, cause, why] : {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
-                                           Row{"JOB REQUEUE", Cause::kRequeue, "the job was requeued"},
-                                           Row{"NODE FAILURE", Cause::kNodeFailure, "a node of the job failed"},
-                                           Row{"", Cause::kRequeue, "the job was requeued"}}) {
+  for (const auto& [reason, cause, why] :
+       {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
+        Row{"JOB REQUEUE", Cause::kRequeue, "the job was requeued"},
+        Row{"NODE FAILURE", Cause::kNodeFailure, "a node of the job failed"},
+        Row{"", Cause::kRequeue, "the job was requeued"}}) {
     CAPTURE(reason);
     const auto [end, comes_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
     CHECK(comes_again);
@@ -78,13 +89,16 @@ TEST_CASE("a job that is queued again is not at its end, and its cause is Slurm'
   CHECK(judge(pending, "", 1).end.cause == Cause::kPreemption);
 }
 
-TEST_CASE("cancelled, out of time, or without a node, and not queued again: the run's end, in Slurm's word") {
+TEST_CASE(
+    "cancelled, out of time, or without a node, and not queued again: the run's end, in Slurm's "
+    "word") {
   const auto cancelled = judge(ending(), log_of(""), 1);  // the signal reached pip as well
   CHECK_FALSE(cancelled.comes_again);
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);
   CHECK(cancelled.end.message == "the job was cancelled" + std::string(kAt));
-  for (const auto& late : {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
+  for (const auto& late :
+       {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
     CHECK_FALSE(late.comes_again);
     CHECK(late.end.is_timeout);
     CHECK_FALSE(late.end.is_cancelled);
@@ -108,13 +122,15 @@ AttemptEnd launch_failed() {
   end.code = 77;
   end.reason = "launch_failed";
   end.cause = Cause::kFailure;
-  end.message = "the step could not be launched (exit code 1): srun: error: Slurm job 7 has expired";
+  end.message =
+      "the step could not be launched (exit code 1): srun: error: Slurm job 7 has expired";
   return end;
 }
 
 TEST_CASE("a step that srun refuses because its job is cancelled is no failure of the run") {
   auto end = launch_failed();
-  CHECK_FALSE(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(), .restarts = 1, .log = log_of("")}));
+  CHECK_FALSE(blame_jobs_end(
+      end, {.code = 77, .at = "", .facts = ending(), .restarts = 1, .log = log_of("")}));
   CHECK(end.is_cancelled);
   CHECK(end.is_slurms_doing);
   CHECK(end.code == 143);
@@ -123,23 +139,26 @@ TEST_CASE("a step that srun refuses because its job is cancelled is no failure o
   CHECK(end.message == "the job was cancelled; " + launch_failed().message);
 
   end = launch_failed();
-  CHECK_FALSE(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(1, "TimeLimit"), .restarts = 1, .log = {}}));
+  CHECK_FALSE(blame_jobs_end(
+      end, {.code = 77, .at = "", .facts = ending(1, "TimeLimit"), .restarts = 1, .log = {}}));
   CHECK(end.is_timeout);
   CHECK(end.cause == Cause::kTimeout);
 }
 
 TEST_CASE(
-    "a step that srun refuses is the run's failure while its job goes on, and left open where the job comes again") {
+    "a step that srun refuses is the run's failure while its job goes on, and left open where the "
+    "job comes again") {
   auto end = launch_failed();
-  CHECK_FALSE(
-      blame_jobs_end(end, {.code = 77, .at = "", .facts = running(), .restarts = 1, .log = log_of("PREEMPTION")}));
+  CHECK_FALSE(blame_jobs_end(
+      end, {.code = 77, .at = "", .facts = running(), .restarts = 1, .log = log_of("PREEMPTION")}));
   CHECK(end.code == 77);
   CHECK(end.reason == "launch_failed");
   CHECK(end.message == launch_failed().message);
   CHECK(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(2), .restarts = 1, .log = {}}));
   CHECK(end.cause == Cause::kRequeue);
   end = launch_failed();
-  CHECK(blame_jobs_end(end, {.code = 77, .at = "", .facts = {}, .restarts = 1, .log = log_of("PREEMPTION")}));
+  CHECK(blame_jobs_end(
+      end, {.code = 77, .at = "", .facts = {}, .restarts = 1, .log = log_of("PREEMPTION")}));
 }
 
 }  // namespace

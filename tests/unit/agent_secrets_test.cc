@@ -17,7 +17,9 @@ struct Run {
   void write(std::string_view text, mode_t mode = 0600) {
     REQUIRE(write_file_atomic(folder.path() / "secrets", text, mode).has_value());
   }
-  Result<> add(const std::vector<std::string>& names) { return add_secrets(env, names, folder.path()); }
+  Result<> add(const std::vector<std::string>& names) {
+    return add_secrets(env, names, folder.path());
+  }
   std::string message(const std::vector<std::string>& names) {
     const auto added = add(names);
     REQUIRE_FALSE(added.has_value());
@@ -41,7 +43,8 @@ TEST_CASE_FIXTURE(Run, "values arrive byte for byte, and only those that are ask
   CHECK_FALSE(env.has("C"));
 }
 
-TEST_CASE_FIXTURE(Run, "the file's value beats the environment's, which serves where there is no file") {
+TEST_CASE_FIXTURE(Run,
+                  "the file's value beats the environment's, which serves where there is no file") {
   env.set("A", "inherited");
   REQUIRE(add({"A"}).has_value());
   CHECK(env.get_or("A", "") == "inherited");

@@ -14,7 +14,8 @@ const SignalPost::Clock::time_point kStart{};
 }  // namespace
 
 TEST_CASE(
-    "a signal to the task's first process alone is passed on, once, when it can no longer be one to the whole tree") {
+    "a signal to the task's first process alone is passed on, once, when it can no longer be one "
+    "to the whole tree") {
   SignalPost post;
   CHECK(post.take(SIGUSR1, true, kStart));
   post.pass_on(SIGUSR1, kStart);
@@ -24,7 +25,9 @@ TEST_CASE(
   CHECK_FALSE(post.next_deadline());
 }
 
-TEST_CASE("a signal to the whole tree is not passed on: the program has it, however late the second copy comes to us") {
+TEST_CASE(
+    "a signal to the whole tree is not passed on: the program has it, however late the second copy "
+    "comes to us") {
   for (const bool guard_is_first : {true, false}) {
     SignalPost post;
     CHECK(post.take(SIGUSR1, guard_is_first, kStart));
@@ -37,7 +40,9 @@ TEST_CASE("a signal to the whole tree is not passed on: the program has it, howe
   }
 }
 
-TEST_CASE("the same signal again within a second is one signal, later it is another, and each is judged by itself") {
+TEST_CASE(
+    "the same signal again within a second is one signal, later it is another, and each is judged "
+    "by itself") {
   SignalPost post;
   CHECK(post.take(SIGTERM, true, kStart));
   CHECK_FALSE(post.take(SIGTERM, true, kStart + milliseconds(900)));

@@ -12,11 +12,11 @@ namespace {
 
 /// What slurmstepd puts in front of an error, by version and LogTimeFormat.
 const std::vector<std::string> kStepdStarts{
-    "slurmstepd: error: ",                                          // 22.05 to 24.11
-    "slurmstepd-n1: error: ",                                       // the same, several slurmd on a host
-    "[2026-11-22T06:34:26.123] error: ",                            // 24.11 with format_stderr; 25.05, 26.05
-    "[2026-11-22T06:34:26] error: ",                                // LogTimeFormat=iso8601
-    "[2026-11-22T06:34:26.123+01:00] error: ",                      // rfc5424_ms
+    "slurmstepd: error: ",                      // 22.05 to 24.11
+    "slurmstepd-n1: error: ",                   // the same, several slurmd on a host
+    "[2026-11-22T06:34:26.123] error: ",        // 24.11 with format_stderr; 25.05, 26.05
+    "[2026-11-22T06:34:26] error: ",            // LogTimeFormat=iso8601
+    "[2026-11-22T06:34:26.123+01:00] error: ",  // rfc5424_ms
     "[Nov 22 06:34:26.123456 4711 0x7f1c2b3a4700 signal] error: ",  // thread_id
     "3: slurmstepd: error: ",
     "  3: [2026-11-22T06:34:26] error: ",  // srun --label
@@ -28,15 +28,17 @@ TEST_CASE("what srun says of ended tasks is understood") {
         TaskWords{"n1", {0, 1, 2, 4}, 13, 0});
   CHECK(parse_task_words("srun: error: n1: task 0: Segmentation fault (core dumped)") ==
         TaskWords{"n1", {0}, 139, SIGSEGV});
-  CHECK(parse_task_words("srun: error: n1: task 7: Terminated") == TaskWords{"n1", {7}, 143, SIGTERM});
+  CHECK(parse_task_words("srun: error: n1: task 7: Terminated") ==
+        TaskWords{"n1", {7}, 143, SIGTERM});
 }
 
 TEST_CASE("srun's other lines, and lines that only look alike, say nothing of tasks") {
-  for (const auto* line : {"srun: error: Unable to create step for job 8: More processors requested than permitted",
-                           "srun: error: n1: task x: Killed", "srun: error: n1: tasks 5-2: Killed",
-                           "srun: error: n1: tasks 0-999999999: Killed", "srun: error: n1: task 1: Danced",
-                           "srun: error: n1: task 1: Exited with exit code 999", "error: n1: task 1: Killed",
-                           "srun: error: n1: task", "srun: error: n1: tasks"}) {
+  for (const auto* line :
+       {"srun: error: Unable to create step for job 8: More processors requested than permitted",
+        "srun: error: n1: task x: Killed", "srun: error: n1: tasks 5-2: Killed",
+        "srun: error: n1: tasks 0-999999999: Killed", "srun: error: n1: task 1: Danced",
+        "srun: error: n1: task 1: Exited with exit code 999", "error: n1: task 1: Killed",
+        "srun: error: n1: task", "srun: error: n1: tasks"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_task_words(line));
   }
@@ -51,8 +53,8 @@ TEST_CASE("why Slurm ends a step is read from the step daemon's last line of any
     CHECK(parse_cancel_reason(start + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
     CHECK(parse_cancel_reason(start + " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***") ==
           "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS");
-    for (const auto* end :
-         {" ***", " DUE to SIGNAL Terminated ***", " DUE TO TASK FAILURE ***", " DUE TO TIME LIMIT"}) {
+    for (const auto* end : {" ***", " DUE to SIGNAL Terminated ***", " DUE TO TASK FAILURE ***",
+                            " DUE TO TIME LIMIT"}) {
       CAPTURE(end);
       CHECK_FALSE(parse_cancel_reason(start + end));
     }
@@ -61,7 +63,8 @@ TEST_CASE("why Slurm ends a step is read from the step daemon's last line of any
     CHECK(parse_job_cancel(script + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
     CHECK(parse_job_cancel(script + " ***") == "");
     CHECK_FALSE(parse_cancel_reason(script + " DUE TO TIME LIMIT ***"));
-    for (const auto& line : {start + " ***", script, "echo " + script + " ***"}) CHECK_FALSE(parse_job_cancel(line));
+    for (const auto& line : {start + " ***", script, "echo " + script + " ***"})
+      CHECK_FALSE(parse_job_cancel(line));
   }
   CHECK_FALSE(parse_cancel_reason("slurmstepd: DUE TO ***"));
   CHECK_FALSE(parse_cancel_reason(""));
@@ -71,11 +74,15 @@ TEST_CASE("Slurm's words for memory that ran out are known") {
   for (const auto& begin : kStepdStarts) {
     CAPTURE(begin);
     CHECK(tells_out_of_memory(
-        begin + "Detected 1 oom_kill event in StepId=73.0. Some of the step tasks have been OOM Killed."));
+        begin +
+        "Detected 1 oom_kill event in StepId=73.0. Some of the step tasks have been OOM Killed."));
     CHECK(tells_out_of_memory(
-        begin + "Detected 2 oom_kill events in StepId=73.0. Some of the step tasks have been OOM Killed."));
-    CHECK(tells_out_of_memory(begin + "Detected 1 oom-kill event(s) in StepId=73.0 cgroup. Some of your processes may "
-                                      "have been killed by the cgroup out-of-memory handler."));
+        begin +
+        "Detected 2 oom_kill events in StepId=73.0. Some of the step tasks have been OOM Killed."));
+    CHECK(tells_out_of_memory(
+        begin +
+        "Detected 1 oom-kill event(s) in StepId=73.0 cgroup. Some of your processes may "
+        "have been killed by the cgroup out-of-memory handler."));
   }
   CHECK(tells_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
   CHECK_FALSE(tells_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
@@ -92,11 +99,13 @@ TEST_CASE("Slurm's words for a lost node are known") {
 }
 
 TEST_CASE("Slurm's words for a node where the step cannot be launched are known") {
-  CHECK(parse_launch_failure("srun: error: Task launch for StepId=7.0 failed on node n2: Invalid job credential") ==
+  CHECK(parse_launch_failure(
+            "srun: error: Task launch for StepId=7.0 failed on node n2: Invalid job credential") ==
         LaunchFailure{"n2", "Invalid job credential"});
-  for (const auto* line : {"srun: error: Task launch for StepId=7.0 failed on node n2",
-                           "srun: error: Node failure on n2", "error: Task launch for StepId=7.0 failed on node n2: x",
-                           "srun: error: Task launch for StepId=7.0 failed on node : x"}) {
+  for (const auto* line :
+       {"srun: error: Task launch for StepId=7.0 failed on node n2",
+        "srun: error: Node failure on n2", "error: Task launch for StepId=7.0 failed on node n2: x",
+        "srun: error: Task launch for StepId=7.0 failed on node : x"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_launch_failure(line));
   }

@@ -32,7 +32,9 @@ struct Heard final : StepHandler {
   void on_step_end(int, std::string_view) override { is_over = true; }
 };
 
-TEST_CASE("a step whose SIGCHLD was lost ends all the same: it is collected after each round of the loop") {
+TEST_CASE(
+    "a step whose SIGCHLD was lost ends all the same: it is collected after each round of the "
+    "loop") {
   for (const bool is_local : {true, false}) {
     CAPTURE(is_local);
     auto loop = EventLoop::create();
@@ -42,7 +44,8 @@ TEST_CASE("a step whose SIGCHLD was lost ends all the same: it is collected afte
     Sink err(*loop, STDERR_FILENO);
     const StepPlumbing plumbing{*loop, heard, out, err};
     const auto env = Env::of_process();
-    auto step = is_local ? start_local(plumbing, {"true"}, env, 2) : start_srun(plumbing, {"true"}, env);
+    auto step =
+        is_local ? start_local(plumbing, {"true"}, env, 2) : start_srun(plumbing, {"true"}, env);
     REQUIRE(step);
     for (const auto until = Clock::now() + seconds(10); !heard.is_over && Clock::now() < until;) {
       loop->run_once(milliseconds(10));
@@ -53,14 +56,19 @@ TEST_CASE("a step whose SIGCHLD was lost ends all the same: it is collected afte
   }
 }
 
-TEST_CASE("descendants are found down to the last, also those of orphans, and has_children() says when all are gone") {
+TEST_CASE(
+    "descendants are found down to the last, also those of orphans, and has_children() says when "
+    "all are gone") {
   adopt_orphans();
   CHECK_FALSE(has_children());
   const auto pid = start_program(
-      {.argv = {"bash", "-c", "setsid bash -c 'sleep 60 & sleep 60; :' & sleep 60; :"}, .env = Env::of_process()});
+      {.argv = {"bash", "-c", "setsid bash -c 'sleep 60 & sleep 60; :' & sleep 60; :"},
+       .env = Env::of_process()});
   REQUIRE(pid);
   // bash, the three sleeps, and the bash between: all but the first may still be on their way.
-  for (const auto until = Clock::now() + seconds(10); descendants().size() < 5 && Clock::now() < until;) ::usleep(5000);
+  for (const auto until = Clock::now() + seconds(10);
+       descendants().size() < 5 && Clock::now() < until;)
+    ::usleep(5000);
   CHECK(descendants().size() == 5);
   CHECK(descendants(*pid).empty());
   CHECK(use_of_descendants(-1).processes == 5);

@@ -14,18 +14,23 @@ using Words = std::vector<std::string>;
 const Words kKept{"n1", "n3", "n4"};
 const JobLayout kJob{.nodes = {"n1", "n2", "n3", "n4"}, .tasks = {2, 2, 2, 1}};
 
-TEST_CASE("a step on what is left of the allocation says how many tasks on which nodes, behind srun's own words") {
+TEST_CASE(
+    "a step on what is left of the allocation says how many tasks on which nodes, behind srun's "
+    "own words") {
   CHECK(step_on_nodes({"srun", "--mpi=pmix", "/a/dlrun-agent", "rank"}, kJob, kKept) ==
-        Words{"srun", "--mpi=pmix", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
+        Words{"srun", "--mpi=pmix", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]",
+              "/a/dlrun-agent", "rank"});
 }
 
 TEST_CASE("what the user's srun words say of nodes is replaced, and all else of theirs is kept") {
-  for (const auto& users : {Words{"--nodes=4"}, Words{"--nodes", "4"}, Words{"-N4"}, Words{"-N", "4"},
-                            Words{"-n", "7", "--nodelist", "n[1-4]"}, Words{"-lw", "n2"}, Words{"--relative=1"}}) {
+  for (const auto& users :
+       {Words{"--nodes=4"}, Words{"--nodes", "4"}, Words{"-N4"}, Words{"-N", "4"},
+        Words{"-n", "7", "--nodelist", "n[1-4]"}, Words{"-lw", "n2"}, Words{"--relative=1"}}) {
     CAPTURE(users.front());
     Words argv{"srun", "--label", "-K1", "--cpus-per-task", "4"};
     argv.insert(argv.end(), users.begin(), users.end());
-    argv.insert(argv.end(), {"--exact", "apptainer", "exec", "--nodes=9", "image", "/a/dlrun-agent", "rank"});
+    argv.insert(argv.end(),
+                {"--exact", "apptainer", "exec", "--nodes=9", "image", "/a/dlrun-agent", "rank"});
     Words expected{"srun",    "--label",   "-K1",        "--cpus-per-task",     "4",
                    "--exact", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]", "apptainer",
                    "exec",    "--nodes=9", "image",      "/a/dlrun-agent",      "rank"};
@@ -34,26 +39,32 @@ TEST_CASE("what the user's srun words say of nodes is replaced, and all else of 
 }
 
 TEST_CASE("an option of a later Slurm never makes the agent a word of srun's") {
-  CHECK(step_on_nodes({"srun", "--new-flag", "/a/dlrun-agent", "rank", "--", "-N", "2"}, kJob, kKept) ==
-        Words{"srun", "--new-flag", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank", "--",
-              "-N", "2"});
+  CHECK(step_on_nodes({"srun", "--new-flag", "/a/dlrun-agent", "rank", "--", "-N", "2"}, kJob,
+                      kKept) == Words{"srun", "--new-flag", "--nodes=3", "--ntasks=5",
+                                      "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank", "--", "-N",
+                                      "2"});
 }
 
-TEST_CASE("tasks are counted for the nodes that are kept: the job's counts, the step's own, else one a node") {
+TEST_CASE(
+    "tasks are counted for the nodes that are kept: the job's counts, the step's own, else one a "
+    "node") {
   const Words argv{"srun", "/a/dlrun-agent", "rank"};
   CHECK(step_on_nodes(argv, kJob, {"n1", "n4"})[2] == "--ntasks=3");
-  CHECK(step_on_nodes(argv, {.nodes = kJob.nodes, .tasks = {2, 2}, .tasks_per_node = 4}, kKept)[2] == "--ntasks=12");
+  CHECK(step_on_nodes(argv, {.nodes = kJob.nodes, .tasks = {2, 2}, .tasks_per_node = 4},
+                      kKept)[2] == "--ntasks=12");
   CHECK(step_on_nodes(argv, {}, kKept)[2] == "--ntasks=3");
-  const auto own = step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kJob, kKept);
-  CHECK(own == Words{"srun", "--ntasks-per-node=3", "--nodes=3", "--ntasks=9", "--nodelist=n[1,3-4]", "/a/dlrun-agent",
-                     "rank"});
+  const auto own =
+      step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kJob, kKept);
+  CHECK(own == Words{"srun", "--ntasks-per-node=3", "--nodes=3", "--ntasks=9",
+                     "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
 }
 
 TEST_CASE("Slurm's counts of tasks are read in full, and nothing else is") {
   CHECK(parse_tasks_per_node("2(x3),1") == std::vector<int>{2, 2, 2, 1});
   CHECK(parse_tasks_per_node("16") == std::vector<int>{16});
   CHECK(parse_tasks_per_node("1,2(x2),3") == std::vector<int>{1, 2, 2, 3});
-  for (const auto* wrong : {"", "2(x3", "2(x)", "2(x0)", "0", "-1", "2(x3)1", "2 ", "2,,1", "2(x9999999)", "x"}) {
+  for (const auto* wrong :
+       {"", "2(x3", "2(x)", "2(x0)", "0", "-1", "2(x3)1", "2 ", "2,,1", "2(x9999999)", "x"}) {
     CAPTURE(wrong);
     CHECK_FALSE(parse_tasks_per_node(wrong));
   }

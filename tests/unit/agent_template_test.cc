@@ -27,7 +27,8 @@ std::string expanded(std::string_view argument) {
 }
 
 TEST_CASE("every field is filled in") {
-  CHECK(expanded("A={rank} {world_size} {local_rank} {local_world_size} {node_rank} {nnodes}") == "A|5 8 1 2 2 4");
+  CHECK(expanded("A={rank} {world_size} {local_rank} {local_world_size} {node_rank} {nnodes}") ==
+        "A|5 8 1 2 2 4");
   CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");
   CHECK(expanded("M={master}") == "M|10.0.0.1:29501");
   CHECK(expanded("C={run}/{attempt}-{job}") == "C|/runs/x/3-77_1");
@@ -51,8 +52,9 @@ TEST_CASE("unknown fields, lone braces and names that are none are refused") {
     const char* says;
   };
   for (const auto& wrong :
-       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "no field"}, Case{"A={rank", "without its partner"},
-        Case{"A=rank}", "without its partner"}, Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "cannot name a variable"},
+       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "no field"},
+        Case{"A={rank", "without its partner"}, Case{"A=rank}", "without its partner"},
+        Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "cannot name a variable"},
         Case{"1A=x", "cannot name a variable"}, Case{"A B=x", "cannot name a variable"}}) {
     CAPTURE(wrong.argument);
     const auto parsed = EnvTemplate::parse(wrong.argument);

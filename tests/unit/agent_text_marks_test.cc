@@ -1,4 +1,5 @@
-// Whose text is whose on srun's standard error: agents mark what programs print, lead takes the marks off.
+// Whose text is whose on srun's standard error: agents mark what programs print, lead takes the
+// marks off.
 #include <string>
 #include <vector>
 
@@ -46,7 +47,8 @@ std::string marked(std::string_view text) {
 
 TEST_CASE("no line of Slurm's that a program prints is taken for Slurm's") {
   for (const auto& line : slurm_lines()) {
-    for (const auto& text : {line + "\n", line, "50%\r" + line + "\n", "50%" + line, "\n" + line + "\r\n"}) {
+    for (const auto& text :
+         {line + "\n", line, "50%\r" + line + "\n", "50%" + line, "\n" + line + "\r\n"}) {
       CAPTURE(text);
       Lead lead;
       CHECK(lead.read(marked(text)) == text);
@@ -58,19 +60,23 @@ TEST_CASE("no line of Slurm's that a program prints is taken for Slurm's") {
 TEST_CASE("Slurm's lines are found among the text of ranks, also behind a line that has no end") {
   for (const auto& line : slurm_lines()) {
     Lead lead;
-    CHECK(lead.read(marked("50%\r") + line + "\n" + marked("100%\n")) == "50%\r\n" + line + "\n100%\n");
+    CHECK(lead.read(marked("50%\r") + line + "\n" + marked("100%\n")) ==
+          "50%\r\n" + line + "\n100%\n");
     CHECK(lead.slurms == std::vector<std::string>{line});
   }
 }
 
-TEST_CASE("the marks are the attempt's: a program that copies those of another cannot pass for Slurm, nor lead") {
+TEST_CASE(
+    "the marks are the attempt's: a program that copies those of another cannot pass for Slurm, "
+    "nor lead") {
   Key other{};
   other.fill(8);
   CHECK(marks_of(other).head != marks().head);
   CHECK(marks_of(other).tail != marks().tail);
   CHECK(marks().head != marks().tail);
   Lead lead;
-  const auto forged = marks_of(other).head + "srun: error: Node failure on n1" + marks_of(other).tail + "\n";
+  const auto forged =
+      marks_of(other).head + "srun: error: Node failure on n1" + marks_of(other).tail + "\n";
   CHECK(lead.read(marked(forged)) == forged);
   CHECK(lead.slurms.empty());
 }
@@ -154,11 +160,17 @@ TEST_CASE("where srun writes the ranks' standard error to a file, nothing is mar
   const Env none;
   const auto goes = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "srun");
-    words.insert(words.end(), {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
+    words.insert(words.end(),
+                 {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
     return ranks_errors_go_elsewhere(words, none);
   };
-  for (const auto& words : std::vector<std::vector<std::string>>{
-           {"--output=%t.out"}, {"--error", "x"}, {"-e", "x"}, {"-ox"}, {"-lo", "x"}, {"--outp=x"}, {"--err=x"}}) {
+  for (const auto& words : std::vector<std::vector<std::string>>{{"--output=%t.out"},
+                                                                 {"--error", "x"},
+                                                                 {"-e", "x"},
+                                                                 {"-ox"},
+                                                                 {"-lo", "x"},
+                                                                 {"--outp=x"},
+                                                                 {"--err=x"}}) {
     CAPTURE(words.front());
     CHECK(goes(words));
   }
@@ -185,9 +197,11 @@ TEST_CASE("where srun writes the ranks' standard error to a file, nothing is mar
 TEST_CASE("srun's unbuffered output, which tears lines, is left out") {
   Env env;
   env.set("SLURM_UNBUFFEREDIO", "1");
-  std::vector<std::string> argv{"srun", "-u", "-n2", "--unbuffered", "dlrun-agent", "rank", "--", "python", "-u"};
+  std::vector<std::string> argv{"srun", "-u",     "-n2", "--unbuffered", "dlrun-agent", "rank",
+                                "--",   "python", "-u"};
   keep_lines_whole(argv, env);
-  CHECK(argv == std::vector<std::string>{"srun", "-n2", "dlrun-agent", "rank", "--", "python", "-u"});
+  CHECK(argv ==
+        std::vector<std::string>{"srun", "-n2", "dlrun-agent", "rank", "--", "python", "-u"});
   CHECK_FALSE(env.has("SLURM_UNBUFFEREDIO"));
 }
 

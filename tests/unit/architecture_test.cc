@@ -35,7 +35,8 @@ std::vector<Include> includes_of(std::string_view room) {
       const std::size_t open = line.find_first_of("\"<");
       const std::size_t close = line.find_last_of("\">");
       if (open == std::string::npos || close <= open) continue;
-      includes.push_back({fs::relative(entry.path(), top).generic_string(), line.substr(open + 1, close - open - 1)});
+      includes.push_back({fs::relative(entry.path(), top).generic_string(),
+                          line.substr(open + 1, close - open - 1)});
     }
   }
   return includes;
@@ -62,7 +63,8 @@ void check_room(std::string_view room, const std::vector<std::string_view>& may_
 }
 
 /// Every include that starts with one of headers stands in a file that starts with one of files.
-void check_library(const std::vector<std::string_view>& headers, const std::vector<std::string_view>& files) {
+void check_library(const std::vector<std::string_view>& headers,
+                   const std::vector<std::string_view>& files) {
   bool is_used = false;
   for (std::string_view room : kRooms) {
     for (const Include& include : includes_of(room)) {
@@ -81,7 +83,8 @@ void check_library(const std::vector<std::string_view>& headers, const std::vect
 
 }  // namespace
 
-TEST_CASE("includes point down: from cli to launcher, container and common, from runtime to common") {
+TEST_CASE(
+    "includes point down: from cli to launcher, container and common, from runtime to common") {
   check_room("cli", {"launcher", "container", "common"});
   check_room("launcher", {"container", "common"});
   check_room("container", {"common"});
@@ -97,18 +100,22 @@ TEST_CASE("CLI11 stays in cli, libyaml in the spec's reader, libcurl where it is
 
 TEST_CASE("MPI, Gloo, NCCL and CUDA stay behind the communicators and the CUDA device") {
   check_library({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
-  check_library({"nccl.h", "cuda", "cublas"}, {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
+  check_library({"nccl.h", "cuda", "cublas"},
+                {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
 }
 
 TEST_CASE("nothing but a main ends the process") {
   for (std::string_view room : kRooms) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
-      if (!entry.is_regular_file() || !is_source(entry.path()) || entry.path().filename() == "main.cc") continue;
+      if (!entry.is_regular_file() || !is_source(entry.path()) ||
+          entry.path().filename() == "main.cc")
+        continue;
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
         CAPTURE(entry.path().string());
         CAPTURE(line);
-        for (std::string_view call : {" exit(", "std::exit(", " abort(", "std::abort(", "quick_exit("}) {
+        for (std::string_view call :
+             {" exit(", "std::exit(", " abort(", "std::abort(", "quick_exit("}) {
           CHECK(line.find(call) == std::string::npos);
         }
       }
@@ -116,16 +123,19 @@ TEST_CASE("nothing but a main ends the process") {
   }
 }
 
-TEST_CASE("people are spoken to in one place: cli/terminal, and one of the agent's and of the trainer's each") {
-  const std::vector<std::string_view> printers{"cli/terminal/",
-                                               "runtime/agent/main.cc",
-                                               "runtime/agent/autopsy.cc",  // a line of JSON for the rank's agent
-                                               "runtime/agent/lead.cc",
-                                               "runtime/agent/rank.cc",
-                                               "runtime/agent/program_output.cc",
-                                               "runtime/trainer/main.cc",
-                                               "runtime/trainer/loop/reporter.cc",
-                                               "runtime/trainer/measure/collectives_program.cc"};
+TEST_CASE(
+    "people are spoken to in one place: cli/terminal, and one of the agent's and of the trainer's "
+    "each") {
+  const std::vector<std::string_view> printers{
+      "cli/terminal/",
+      "runtime/agent/main.cc",
+      "runtime/agent/autopsy.cc",  // a line of JSON for the rank's agent
+      "runtime/agent/lead.cc",
+      "runtime/agent/rank.cc",
+      "runtime/agent/program_output.cc",
+      "runtime/trainer/main.cc",
+      "runtime/trainer/loop/reporter.cc",
+      "runtime/trainer/measure/collectives_program.cc"};
   const std::regex prints(
       R"(fmt::print\(|std::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
       R"(\bwrite(_all)?\((1|2|STD(OUT|ERR)_FILENO),|(OUT|ERR)_FILENO\) == 1|\\x1b\[|\\033\[)");
@@ -134,8 +144,9 @@ TEST_CASE("people are spoken to in one place: cli/terminal, and one of the agent
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
-      const bool may = std::any_of(printers.begin(), printers.end(),
-                                   [&](std::string_view printer) { return file.starts_with(printer); });
+      const bool may = std::any_of(printers.begin(), printers.end(), [&](std::string_view printer) {
+        return file.starts_with(printer);
+      });
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
         if (!std::regex_search(line.substr(0, line.find("//")), prints)) continue;
@@ -158,15 +169,19 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
       {"common/bounded_json.h", "the parser itself"},
       {"launcher/executors/rest_token.cc", "refuses by owner and mode besides, before it reads"},
       {"launcher/executors/downloader.cc", "opens to lock, and reads nothing"},
-      {"container/image_file.cc", "looks at the first bytes of a regular file, and says itself why it cannot"},
-      {"launcher/executors/local.cc", "the kernel's own file, in a folder of /proc that it holds open"},
+      {"container/image_file.cc",
+       "looks at the first bytes of a regular file, and says itself why it cannot"},
+      {"launcher/executors/local.cc",
+       "the kernel's own file, in a folder of /proc that it holds open"},
       {"runtime/agent/descendants.cc", "the kernel's own files, hundreds of them a second"},
       {"runtime/agent/secrets.cc", "refuses by owner and mode besides, before it reads"},
   };
-  // A folder is synced, not read; the kernel's own files and the descriptors of this process are nobody else's.
+  // A folder is synced, not read; the kernel's own files and the descriptors of this process are
+  // nobody else's.
   const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
-  const std::vector<std::string_view> calls{"O_RDONLY",    "ifstream",     "std::fstream", "fopen(",         "gzopen(",
-                                            "son::parse(", "son::accept(", "Json::parse(", "son::sax_parse("};
+  const std::vector<std::string_view> calls{"O_RDONLY",     "ifstream",     "std::fstream",
+                                            "fopen(",       "gzopen(",      "son::parse(",
+                                            "son::accept(", "Json::parse(", "son::sax_parse("};
   std::vector<std::string> used;
   for (std::string_view room : kRooms) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
@@ -175,8 +190,11 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
       const auto is_this = [&](const Exception& one) { return one.file == file; };
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
-        const auto holds = [&](std::string_view word) { return line.find(word) != std::string::npos; };
-        if (std::none_of(calls.begin(), calls.end(), holds) || std::any_of(harmless.begin(), harmless.end(), holds))
+        const auto holds = [&](std::string_view word) {
+          return line.find(word) != std::string::npos;
+        };
+        if (std::none_of(calls.begin(), calls.end(), holds) ||
+            std::any_of(harmless.begin(), harmless.end(), holds))
           continue;
         used.push_back(file);
         CAPTURE(file);
@@ -187,7 +205,8 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
   }
   for (const Exception& one : exceptions) {
     CAPTURE(one.file);
-    CHECK(std::find(used.begin(), used.end(), one.file) != used.end());  // an exception for nothing guards nothing
+    CHECK(std::find(used.begin(), used.end(), one.file) !=
+          used.end());  // an exception for nothing guards nothing
   }
 }
 

@@ -25,9 +25,13 @@ struct Notes final : AttemptOutlet {
   std::vector<bool> stops;
 
   void send(int rank, const Json& message) override { sent.emplace_back(rank, message); }
-  void send_text(int rank, std::string_view payload) override { sent.emplace_back(rank, Json::parse(payload)); }
+  void send_text(int rank, std::string_view payload) override {
+    sent.emplace_back(rank, Json::parse(payload));
+  }
   void broadcast(const Json& message) override { broadcasts.push_back(message); }
-  void record(std::string_view event, const Json& fields) override { events.emplace_back(event, fields); }
+  void record(std::string_view event, const Json& fields) override {
+    events.emplace_back(event, fields);
+  }
   void say(std::string_view line) override { said.emplace_back(line); }
   void stop_step(bool without_mercy) override { stops.push_back(without_mercy); }
 
@@ -77,7 +81,8 @@ struct Scene {
 
 /// All four ranks end as they are told, and the step with them.
 inline void end_all(Scene& scene) {
-  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);
+  for (int rank = 0; rank < 4; ++rank)
+    scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
 }
 

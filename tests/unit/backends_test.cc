@@ -1,4 +1,5 @@
-// Which backend a name or "auto" gives, and what is said when there is none. Collectives themselves: tests/ranks.
+// Which backend a name or "auto" gives, and what is said when there is none. Collectives
+// themselves: tests/ranks.
 
 #include <algorithm>
 
@@ -70,11 +71,13 @@ TEST_CASE("backends: a launcher of MPI is known by its variables") {
   CHECK_FALSE(has_mpi_launcher(pmi2));
 }
 
-TEST_CASE("backends: a module that is not installed, or of another build, is refused with its reason") {
+TEST_CASE(
+    "backends: a module that is not installed, or of another build, is refused with its reason") {
   const auto missing = load_comm_backend("none");
   REQUIRE_FALSE(missing);
   CHECK(missing.error().code == Errc::kUnavailable);
-  CHECK(missing.error().message.find("lib/dlrun/dlrun-comm-none.so does not exist") != std::string::npos);
+  CHECK(missing.error().message.find("lib/dlrun/dlrun-comm-none.so does not exist") !=
+        std::string::npos);
   const auto stale = load_comm_backend("stale");
   REQUIRE_FALSE(stale);
   CHECK(stale.error().code == Errc::kUnavailable);

@@ -19,8 +19,10 @@ using std::chrono::sys_seconds;
 
 constexpr sys_seconds kNow{std::chrono::seconds(1'800'000'000)};
 
-BadNode bad(std::string node, std::string reason = "its disk is full", std::string cluster = "grete") {
-  return {std::move(node), std::move(cluster), std::move(reason), "mnist-1", "42", kNow, kNow + hours(1)};
+BadNode bad(std::string node, std::string reason = "its disk is full",
+            std::string cluster = "grete") {
+  return {std::move(node), std::move(cluster), std::move(reason), "mnist-1", "42", kNow,
+          kNow + hours(1)};
 }
 
 std::vector<std::string> names(const Result<std::vector<BadNode>>& nodes) {
@@ -91,7 +93,8 @@ TEST_CASE("lines that name no single node are passed over") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   std::vector<BadNode> nodes;
-  for (const char* name : {"", "--help", "n[1-9]", "n1,n2", "../n1", "n 1", "\x1b[31mn1"}) nodes.push_back(bad(name));
+  for (const char* name : {"", "--help", "n[1-9]", "n1,n2", "../n1", "n 1", "\x1b[31mn1"})
+    nodes.push_back(bad(name));
   nodes.push_back(bad("n3"));
   REQUIRE(remember_bad_nodes(file, nodes));
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n3"});

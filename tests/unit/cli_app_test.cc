@@ -46,7 +46,9 @@ TEST_CASE_FIXTURE(CliFixture, "help and an empty list are no errors") {
   CHECK(call({"ls"}) == 0);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "sites are listed and shown, and an unknown one is exit code 6, one with a mistake 2") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "sites are listed and shown, and an unknown one is exit code 6, one with a mistake 2") {
   CHECK(call({"site", "list"}) == 0);
   CHECK(call({"site", "list", "--json"}) == 0);
   CHECK(call({"site", "show"}) == 0);
@@ -62,14 +64,16 @@ TEST_CASE_FIXTURE(CliFixture, "sites are listed and shown, and an unknown one is
 }
 
 TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves nothing behind") {
-  REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n").has_value());
+  REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n")
+              .has_value());
   CHECK(call({"submit", "bad.yaml"}) == 2);
   CHECK(call({"run", "bad.yaml"}) == 2);
   CHECK(call({"render", "bad.yaml"}) == 2);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "runs"));
 }
 
-TEST_CASE_FIXTURE(CliFixture, "render -o writes through a link and into a pipe, and replaces neither") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "render -o writes through a link and into a pipe, and replaces neither") {
   namespace fs = std::filesystem;
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
   REQUIRE(write_file_atomic(folder.path() / "target.sh", "before").has_value());
@@ -89,8 +93,9 @@ TEST_CASE_FIXTURE(CliFixture, "render -o writes through a link and into a pipe, 
   CHECK(call({"render", "x.yaml", "-o", "."}) == 1);
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "render -o writes over its own script and keeps one that was edited, unless --force says so") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "render -o writes over its own script and keeps one that was edited, unless --force says so") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
   REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());  // as mktemp leaves it
   CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
@@ -108,7 +113,8 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(read("job.sh") == first);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is written over as long as nobody has edited it") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "the script of a sweep's array is written over as long as nobody has edited it") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
@@ -129,12 +135,15 @@ TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is not submitted by
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
-  CHECK(said_by({"submit", "job.sh"}).starts_with("2\ndlrun: error: job.sh: is the array of a sweep; "));
+  CHECK(said_by({"submit", "job.sh"})
+            .starts_with("2\ndlrun: error: job.sh: is the array of a sweep; "));
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "a script that makes several jobs, or whose spec cannot be read, is refused with its line") {
-  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\nresources: {time: 1h}\n"));
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "a script that makes several jobs, or whose spec cannot be read, is refused with its line") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml",
+                            "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
   const std::string rendered = read("job.sh");
   CHECK(call({"submit", "job.sh", "--dry-run"}) == 0);
@@ -149,18 +158,22 @@ TEST_CASE_FIXTURE(CliFixture,
   edited.insert(edited.find('\n') + 1, "#SBATCH --export=NONE\n#SBATCH -W\n");
   const auto both = submitted(edited);
   CHECK(both.starts_with("2\ndlrun: error: job.sh:2: --export=NONE cannot be given: "));
-  CHECK(both.find("\njob.sh:3: --wait cannot be given: use dlrun submit --watch") != std::string::npos);
-  CHECK(submitted(without_carried(edited)).find("job.sh:2: --export=NONE cannot be given: ") != std::string::npos);
+  CHECK(both.find("\njob.sh:3: --wait cannot be given: use dlrun submit --watch") !=
+        std::string::npos);
+  CHECK(submitted(without_carried(edited)).find("job.sh:2: --export=NONE cannot be given: ") !=
+        std::string::npos);
   edited = rendered;
   const auto facts = edited.find("\n#: ") + 1;
   edited.replace(facts, 3, "#: {{");
-  const auto line = std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(facts), '\n') + 1;
-  CHECK(submitted(edited).starts_with(
-      fmt::format("2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
+  const auto line =
+      std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(facts), '\n') + 1;
+  CHECK(submitted(edited).starts_with(fmt::format(
+      "2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
   CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // anybody's
 }
 
-TEST_CASE_FIXTURE(CliFixture, "what is empty, and a script without its first line, are told as that") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "what is empty, and a script without its first line, are told as that") {
   const auto said_of = [&](const char* name, const std::string& text) {
     REQUIRE(write_file_atomic(folder.path() / name, text));
     return said_by({"submit", name, "--dry-run"});
@@ -168,29 +181,39 @@ TEST_CASE_FIXTURE(CliFixture, "what is empty, and a script without its first lin
   for (const char* text : {"", "\n", "# nothing yet\n"})
     CHECK(said_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
   CHECK(said_by({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
-  CHECK(said_by({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"}).starts_with("0\n"));
-  CHECK(said_of("e.sh", "").starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
+  CHECK(said_by({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
+            .starts_with("0\n"));
+  CHECK(said_of("e.sh", "")
+            .starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
   const std::string script = "#SBATCH --time=1\nexport A=1: 2\n";
-  CHECK(said_of("x.sh", script).starts_with("2\ndlrun: error: x.sh:1: the line with '#!' is missing: "));
-  CHECK(said_of("x.job", script).starts_with("2\ndlrun: error: x.job:1: the line with '#!' is missing: "));
-  CHECK(said_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script).starts_with("2\ndlrun: error: x.sh:1: a byte order mark"));
+  CHECK(said_of("x.sh", script)
+            .starts_with("2\ndlrun: error: x.sh:1: the line with '#!' is missing: "));
+  CHECK(said_of("x.job", script)
+            .starts_with("2\ndlrun: error: x.job:1: the line with '#!' is missing: "));
+  CHECK(said_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script)
+            .starts_with("2\ndlrun: error: x.sh:1: a byte order mark"));
   CHECK(said_of("x.sh", "#!/bin/sh\n" + script).starts_with("0\n"));
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "a runs directory that cannot be is told once, with another way, by check and by submit") {
-  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\nresources: {time: 1h}\n"));
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "a runs directory that cannot be is told once, with another way, by check and by submit") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml",
+                            "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   const std::string as_io = fmt::format(
-      "1\ndlrun: error: the runs directory {}: Not a directory (ENOTDIR); choose another with --runs or DLRUN_RUNS\n",
+      "1\ndlrun: error: the runs directory {}: Not a directory (ENOTDIR); choose another with "
+      "--runs or DLRUN_RUNS\n",
       (folder.path() / "x.yaml").string());
   CHECK(said_by({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
   CHECK(said_by({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "standard output that takes no more is an error for every command, help too") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "standard output that takes no more is an error for every command, help too") {
   for (const char* word : {"--help", "--version", "schema"}) {
     CAPTURE(word);
-    CHECK(said_by({word}, "/dev/full") == "1\ndlrun: error: standard output could not be written whole\n");
+    CHECK(said_by({word}, "/dev/full") ==
+          "1\ndlrun: error: standard output could not be written whole\n");
   }
 }
 
@@ -202,22 +225,29 @@ TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name is called as i
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "an option that a command does not have is named, with the nearest, not what stands behind --") {
+                  "an option that a command does not have is named, with the nearest, not what "
+                  "stands behind --") {
   CHECK(said_by({"init", "--modul", "x", "--", "python", "train.py"}) ==
-        "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee `dlrun init --help`.\n");
+        "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee "
+        "`dlrun init --help`.\n");
   CHECK(said_by({"init", "--contaner=x", "--nodes", "-1", "--", "python", "--lr"})
             .starts_with("2\ndlrun: error: `dlrun init` has no option '--contaner'\n"));
   CHECK(said_by({"site", "list", "--jsn"})
-            .starts_with("2\ndlrun: error: `dlrun site` has no option '--jsn'; did you mean '--json'?\n"));
+            .starts_with(
+                "2\ndlrun: error: `dlrun site` has no option '--jsn'; did you mean '--json'?\n"));
   CHECK(said_by({"--versio"})
-            .starts_with("2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
-  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);  // the parser's own words
+            .starts_with(
+                "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
+  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") !=
+        std::string::npos);  // the parser's own words
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {
   const auto run = folder.path() / "runs" / "x-1";
   REQUIRE(make_private_directories(run).has_value());
-  REQUIRE(write_file_atomic(run / "submission.json", R"({"token":"t","state":"refused","message":"no"})").has_value());
+  REQUIRE(write_file_atomic(run / "submission.json",
+                            R"({"token":"t","state":"refused","message":"no"})")
+              .has_value());
   cli.env = {};
   cli.env.set("PATH", "/nowhere");
   CHECK(call({"status", "runs/x-1"}) == 0);
@@ -255,7 +285,8 @@ namespace {
 void check_made(const std::filesystem::path& file, const std::string& text) {
   CAPTURE(file.string());
   const auto path = std::filesystem::path(DLRUN_SOURCE_DIR) / file;
-  if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr) REQUIRE(write_file_atomic(path, text, 0644).has_value());
+  if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr)
+    REQUIRE(write_file_atomic(path, text, 0644).has_value());
   const auto kept = read_file(path, 1U << 20U);
   REQUIRE(kept.has_value());
   CHECK_MESSAGE(*kept == text, "refresh with DLRUN_UPDATE_GOLDEN=1");
@@ -263,7 +294,8 @@ void check_made(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("completions, manual page, key reference and schema in the tree are those that dlrun prints") {
+TEST_CASE(
+    "completions, manual page, key reference and schema in the tree are those that dlrun prints") {
   Action action;
   const auto app = make_app(action);
   for (const std::string shell : {"bash", "zsh", "fish"}) {
@@ -276,7 +308,9 @@ TEST_CASE("completions, manual page, key reference and schema in the tree are th
   check_made("docs/exp.schema.json", spec_schema());
 }
 
-TEST_CASE("a command that is called is made alone, under its own name, and one that tells of all is not") {
+TEST_CASE(
+    "a command that is called is made alone, under its own name, and one that tells of all is "
+    "not") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {
@@ -290,5 +324,6 @@ TEST_CASE("a command that is called is made alone, under its own name, and one t
     REQUIRE(made.size() == 1);
     CHECK(made.front()->get_name() == command->get_name());
   }
-  CHECK(make_app(action, "frobnicate")->get_subcommands(nullptr).size() == all->get_subcommands(nullptr).size());
+  CHECK(make_app(action, "frobnicate")->get_subcommands(nullptr).size() ==
+        all->get_subcommands(nullptr).size());
 }

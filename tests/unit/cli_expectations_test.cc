@@ -16,7 +16,8 @@ TEST_CASE("what a partition gives is told in one line, of the site's default whe
   gpu.cpus_per_node = 1;
   gpu.mem_per_node_mib = 512000;
   CHECK(partition_text(site, "") ==
-        "gpu: at most 2-00:00:00 and 8 nodes for a job; a node has 4 GPUs (a100, 1g.5gb), 1 CPU, 512000 MiB");
+        "gpu: at most 2-00:00:00 and 8 nodes for a job; a node has 4 GPUs (a100, 1g.5gb), 1 CPU, "
+        "512000 MiB");
   site.partitions["short"].max_time_seconds = 600;
   CHECK(partition_text(site, "short") == "short: at most 00:10:00 for a job");
   site.partitions["odd"];
@@ -36,7 +37,8 @@ TEST_CASE("an expected start is an estimate, and a missing one has its reason") 
   CHECK(start_text(report) == "now, on n[1-2]");
 }
 
-TEST_CASE("a job that waits for what does not come is told as such, one that waits its turn is not") {
+TEST_CASE(
+    "a job that waits for what does not come is told as such, one that waits its turn is not") {
   JobReport report;
   for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
     report.reason = reason;

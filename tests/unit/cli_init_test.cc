@@ -13,17 +13,21 @@
 #include "tests/unit/cli_fixture.h"
 
 namespace dlrun {
-TEST_CASE_FIXTURE(CliFixture, "init writes a spec that passes check, and overwrites a file only with --force") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "init writes a spec that passes check, and overwrites a file only with --force") {
   CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml"}) == 0);
   CHECK(call({"check", "exp.yaml"}) == 0);
   const std::string first = read("exp.yaml");
   CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml", "--name", "other"}) == 2);
   CHECK(read("exp.yaml") == first);
-  CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml", "--name", "other", "--force"}) == 0);
+  CHECK(call({"init", "--yes", "--site", "testbed", "-o", "exp.yaml", "--name", "other",
+              "--force"}) == 0);
   CHECK(read("exp.yaml").find("name: other\n") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "init writes nothing where the answers make no valid spec, or the site is not known") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "init writes nothing where the answers make no valid spec, or the site is not known") {
   CHECK(call({"init", "--yes", "--site", "juwels", "--gpus", "16", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--gpus", "many", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--time", "soon", "-o", "exp.yaml"}) == 2);
@@ -31,32 +35,40 @@ TEST_CASE_FIXTURE(CliFixture, "init writes nothing where the answers make no val
   CHECK(read("exp.yaml").empty());
 }
 
-TEST_CASE_FIXTURE(CliFixture, "init --image needs a runtime: the site's, or the one that is asked for") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "init --image needs a runtime: the site's, or the one that is asked for") {
   CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "-o", "exp.yaml"}) == 2);
   CHECK(read("exp.yaml").empty());
-  CHECK(call({"init", "--yes", "--image", "./x.sqsh", "--runtime", "dockr", "-o", "exp.yaml"}) == 2);
+  CHECK(call({"init", "--yes", "--image", "./x.sqsh", "--runtime", "dockr", "-o", "exp.yaml"}) ==
+        2);
   CHECK(read("exp.yaml").empty());
-  CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "--runtime", "enroot", "-o", "exp.yaml"}) ==
-        0);
+  CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "--runtime", "enroot",
+              "-o", "exp.yaml"}) == 0);
   CHECK(read("exp.yaml").find("  runtime: enroot\n") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "what is wrong with a flag of init names the flag, not a file that is not written") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "what is wrong with a flag of init names the flag, not a file that is not written") {
   for (const char* flag : {"--nodes", "--tasks", "--cpus"}) {
     for (const char* value : {"x", "0", "2.5", "99999999999999999999"}) {
       CHECK(said_by({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
             fmt::format("2\ndlrun: error: {}: '{}' is not a number from 1 on\n", flag, value));
     }
   }
-  const auto said = said_by({"init", "--yes", "--site", "juwels", "--gpus", "99", "--time", "soon", "-o", "exp.yaml"});
-  CHECK(said.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") != std::string::npos);
+  const auto said = said_by(
+      {"init", "--yes", "--site", "juwels", "--gpus", "99", "--time", "soon", "-o", "exp.yaml"});
+  CHECK(said.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") !=
+        std::string::npos);
   CHECK(said.find("--time: error: resources.time: 'soon' is not a time") != std::string::npos);
   CHECK(said.find("exp.yaml:") == std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "the command comes after --, word by word") {
-  CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs", "3"}) == 0);
-  CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") != std::string::npos);
+  CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs",
+              "3"}) == 0);
+  CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") !=
+        std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "the doctor without Slurm is exit code 6") {
@@ -69,7 +81,9 @@ std::function<void(const Text&)> into(std::ostringstream& out) {
   return [&out](const Text& text) { out << text.plain(); };
 }
 
-TEST_CASE("the questions take defaults on empty lines, ask again after a wrong answer, and leave flags alone") {
+TEST_CASE(
+    "the questions take defaults on empty lines, ask again after a wrong answer, and leave flags "
+    "alone") {
   const SiteProfile site = find_site("testbed", {})->profile;
   InitAnswers answers;
   answers.time = "5m";
@@ -89,11 +103,14 @@ TEST_CASE("the questions take defaults on empty lines, ask again after a wrong a
   CHECK(out.str().find("Time limit") == std::string::npos);
 }
 
-TEST_CASE("a partition that is none of those listed is asked for again, and where none is known any will do") {
+TEST_CASE(
+    "a partition that is none of those listed is asked for again, and where none is known any will "
+    "do") {
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;
-  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());  // the input ends
+  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out))
+                  .has_value());  // the input ends
   CHECK(answers.partition == "batch");
   CHECK(out.str().find("'2' is none of batch") != std::string::npos);
   std::istringstream any("lab\n2\n");

@@ -7,7 +7,8 @@ using namespace dlrun;
 
 TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   const char* text =
-      "#!/bin/bash\n#SBATCH --job-name=mnist # name\n#SBATCH -o \"out \\\"x\\\"_%j.txt\" --time=1\n##SBATCH "
+      "#!/bin/bash\n#SBATCH --job-name=mnist # name\n#SBATCH -o \"out \\\"x\\\"_%j.txt\" "
+      "--time=1\n##SBATCH "
       "--output=commented\n"
       "# a remark\n\necho hello\n#SBATCH --output=too-late\n";
   CHECK(sbatch_value(text, "--job-name", "-J") == "mnist");
@@ -23,10 +24,13 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH --gpus=4\n", "--gpus-per-task", ""));
   CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH --time-min=4\n", "--time", "-t"));
   CHECK(sbatch_option(text, "--output", "-o")->line == 3);
-  CHECK(sbatch_option("#!/bin/sh\n#SBATCH -p a\n# x\n#SBATCH -p b\n", "--partition", "-p")->line == 4);
+  CHECK(sbatch_option("#!/bin/sh\n#SBATCH -p a\n# x\n#SBATCH -p b\n", "--partition", "-p")->line ==
+        4);
 }
 
-TEST_CASE("letters of a script's options stand together, flags are found, and #PBS lines are read, as sbatch does it") {
+TEST_CASE(
+    "letters of a script's options stand together, flags are found, and #PBS lines are read, as "
+    "sbatch does it") {
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -QHa0-1\n", "--array", "-a") == "0-1");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -Ha 0-1\n", "--array", "-a") == "0-1");
   CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH -Jba1\n", "--array", "-a"));
@@ -41,8 +45,12 @@ TEST_CASE("letters of a script's options stand together, flags are found, and #P
   CHECK_FALSE(pbs_option("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -t 0-1\n", "-t"));
 }
 
-TEST_CASE("what a script asks of sbatch that a run cannot have is refused with its line, and what it may ask is not") {
-  const auto refused = [](const std::string& lines) { return refusals_of("#!/bin/bash\n" + lines); };
+TEST_CASE(
+    "what a script asks of sbatch that a run cannot have is refused with its line, and what it may "
+    "ask is not") {
+  const auto refused = [](const std::string& lines) {
+    return refusals_of("#!/bin/bash\n" + lines);
+  };
   const auto starts = [&](const std::string& lines, std::string_view with) {
     const auto found = refused(lines);
     CAPTURE(lines);
@@ -51,9 +59,11 @@ TEST_CASE("what a script asks of sbatch that a run cannot have is refused with i
     CHECK(found.front().starts_with(with));
   };
   // Anybody's script.
-  starts("#SBATCH -a 0-1\ntrue\n", "2: --array=0-1 makes several jobs, and a run is the record of one");
+  starts("#SBATCH -a 0-1\ntrue\n",
+         "2: --array=0-1 makes several jobs, and a run is the record of one");
   starts("#PBS -J 0-1\ntrue\n", "2: #PBS -J 0-1 makes several jobs");
-  starts("#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n", "3: a heterogeneous job is several jobs");
+  starts("#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n",
+         "3: a heterogeneous job is several jobs");
   starts("#SBATCH -W\ntrue\n", "2: --wait cannot be given: use dlrun submit --watch");
   starts("#SBATCH --wait # for it\ntrue\n", "2: --wait cannot be given");
   starts("#SBATCH --test-o\ntrue\n",
@@ -66,7 +76,8 @@ TEST_CASE("what a script asks of sbatch that a run cannot have is refused with i
   starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
   CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
   CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
-  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());  // the last one counts
+  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent)
+            .empty());  // the last one counts
   const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
   REQUIRE(all.size() == 3);
   CHECK(all[0].starts_with("2: --export"));
@@ -74,9 +85,11 @@ TEST_CASE("what a script asks of sbatch that a run cannot have is refused with i
 }
 
 TEST_CASE(
-    "a rendered script gives back its name and its runs directory, and its own output pattern is not the user's") {
+    "a rendered script gives back its name and its runs directory, and its own output pattern is "
+    "not the user's") {
   const auto script = read_script(
-      "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec \"$dlrun_agent\" lead --runs /r "
+      "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec "
+      "\"$dlrun_agent\" lead --runs /r "
       "--name "
       "mnist -- x\n",
       "job.sh");
@@ -102,15 +115,21 @@ TEST_CASE("a spec is no script") {
   CHECK_FALSE(is_script("# a comment\n"));
 }
 
-TEST_CASE("the image on a script's record is its spec's while the script names it, as written or as pyxis gets it") {
+TEST_CASE(
+    "the image on a script's record is its spec's while the script names it, as written or as "
+    "pyxis gets it") {
   Job job;
   CHECK(image_of(job).empty());
   job.is_script = true;
   job.prepared.emplace();
   job.prepared->loaded.spec.container.image = "docker://nvcr.io/team/a:1";
-  job.script = "#!/bin/bash\nsrun '--container-image=nvcr.io#team/a:1' x\n#| image: docker://nvcr.io/team/a:1\n";
+  job.script =
+      "#!/bin/bash\nsrun '--container-image=nvcr.io#team/a:1' x\n#| image: "
+      "docker://nvcr.io/team/a:1\n";
   CHECK(image_of(job) == "docker://nvcr.io/team/a:1");
-  job.script = "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: docker://nvcr.io/team/a:1\n";
+  job.script =
+      "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: "
+      "docker://nvcr.io/team/a:1\n";
   CHECK(image_of(job).empty());
   job.is_script = false;
   CHECK(image_of(job) == "docker://nvcr.io/team/a:1");

@@ -5,7 +5,9 @@
 
 namespace dlrun {
 
-TEST_CASE("what a killed session left is removed by the next one, and a session that goes on keeps its folder") {
+TEST_CASE(
+    "what a killed session left is removed by the next one, and a session that goes on keeps its "
+    "folder") {
   const TemporaryDirectory runs;
   const auto left = runs.path() / ".interactive" / "0011223344556677";
   std::filesystem::create_directories(left);
@@ -21,7 +23,8 @@ TEST_CASE("what a killed session left is removed by the next one, and a session 
     CHECK(std::filesystem::exists(path));
     CHECK(second->path() != path);
     CHECK_FALSE(has_begun(*first));
-    CHECK(with_begun_mark("#!/bin/bash\nls\n", *first) == "#!/bin/bash\n: > " + path.string() + "/begun\nls\n");
+    CHECK(with_begun_mark("#!/bin/bash\nls\n", *first) ==
+          "#!/bin/bash\n: > " + path.string() + "/begun\nls\n");
   }
   CHECK_FALSE(std::filesystem::exists(path));
 }

@@ -20,7 +20,8 @@ namespace {
 struct ClusterFixture : CliFixture {
   ClusterFixture() {
     fs::create_directory(folder / "slurm");
-    program("sbatch", "case \"$*\" in *--help*) exit 1;; *--test-only*) echo fine >&2;; *) echo 7;; esac");
+    program("sbatch",
+            "case \"$*\" in *--help*) exit 1;; *--test-only*) echo fine >&2;; *) echo 7;; esac");
     program("squeue", "exit 0");
     program("sacct", "exit 0");
     cli.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
@@ -47,8 +48,9 @@ std::string user() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "submit makes the folders of the job's logs, which Slurm does not, and check makes none") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "submit makes the folders of the job's logs, which Slurm does not, and check makes none") {
   spec("output: logs/%x/%j.out, error: errors/%u/%j.err");
   CHECK(said_by({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
@@ -60,10 +62,12 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(has("errors/" + user()));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "the folder that an edited script's line names is made, where the job starts") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "the folder that an edited script's line names is made, where the job starts") {
   fs::create_directory(folder / "there");
-  std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -J some\n#SBATCH --chdir=" << (folder / "there").string()
-                                   << "\n#SBATCH --output=nodir/x\n#SBATCH -e %x/100%%/e\ntrue\n";
+  std::ofstream(folder / "job.sh")
+      << "#!/bin/bash\n#SBATCH -J some\n#SBATCH --chdir=" << (folder / "there").string()
+      << "\n#SBATCH --output=nodir/x\n#SBATCH -e %x/100%%/e\ntrue\n";
   CHECK(call({"submit", "job.sh"}) == 0);
   CHECK(has("there/nodir"));
   CHECK(has("there/some/100%"));
@@ -73,24 +77,29 @@ TEST_CASE_FIXTURE(ClusterFixture, "the folder that an edited script's line names
   CHECK(has("mine-logs"));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "a folder that cannot be made is refused with its place, and nothing is recorded") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "a folder that cannot be made is refused with its place, and nothing is recorded") {
   std::ofstream(folder / "file") << "in the way\n";
   spec("output: file/logs/%j.out");
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
     const auto said = said_by({command, "x.yaml"});
-    CHECK(holds(said, "2\nx.yaml:1:31: error: resources.output: the folder '" + (folder / "file/logs").string() +
-                          "' cannot be made: " + (folder / "file/logs").string() + ": Not a directory"));
+    CHECK(holds(said, "2\nx.yaml:1:31: error: resources.output: the folder '" +
+                          (folder / "file/logs").string() + "' cannot be made: " +
+                          (folder / "file/logs").string() + ": Not a directory"));
   }
   CHECK_FALSE(has("runs"));
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH --error=file/x\ntrue\n";
   CHECK(holds(said_by({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "of a folder that only Slurm can name the job's number is refused, a node's told") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "of a folder that only Slurm can name the job's number is refused, a node's told") {
   spec("output: logs/%4j/out");
-  CHECK(
-      holds(said_by({"check", "x.yaml"}), "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
+  CHECK(holds(said_by({"check", "x.yaml"}),
+              "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
   spec("error: logs/%N/out");
   CHECK(holds(said_by({"check", "x.yaml"}),
               "0\nx.yaml:1:30: warning: resources.error: only Slurm can fill in the %N of"));
@@ -98,36 +107,46 @@ TEST_CASE_FIXTURE(ClusterFixture, "of a folder that only Slurm can name the job'
   CHECK(said_by({"check", "x.yaml"}) == "0\n");
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "a job id that Slurm does not know is told, with its place: nothing is waited for") {
-  program(
-      "squeue",
-      "case \"$*\" in *-j\\ 7*) echo '7_1|RUNNING|None|n1|N/A|(null)|(null)';; *-j\\ 13*) echo 'slurm_load_jobs error: "
-      "Invalid job id specified' >&2; exit 1;; esac");
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "a job id that Slurm does not know is told, with its place: nothing is waited for") {
+  program("squeue",
+          "case \"$*\" in *-j\\ 7*) echo '7_1|RUNNING|None|n1|N/A|(null)|(null)';; *-j\\ 13*) echo "
+          "'slurm_load_jobs error: "
+          "Invalid job id specified' >&2; exit 1;; esac");
   spec("output: o");
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
     const auto said = said_by({command, "x.yaml", "--set", "after.ok=[7, 13, 999999]"});
     CHECK(said.starts_with("0\n"));
-    CHECK(holds(said, "after.ok: Slurm does not know job 13 (any more): nothing would be waited for"));
-    CHECK(holds(said, "after.ok: Slurm does not know job 999999 (any more): nothing would be waited for"));
+    CHECK(holds(said,
+                "after.ok: Slurm does not know job 13 (any more): nothing would be waited for"));
+    CHECK(holds(
+        said, "after.ok: Slurm does not know job 999999 (any more): nothing would be waited for"));
     CHECK_FALSE(holds(said, "job 7 "));
   }
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "an MPI plugin that srun does not have is told before the job waits for it") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "an MPI plugin that srun does not have is told before the job waits for it") {
   program("srun",
-          "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific pmix plugin versions "
+          "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific "
+          "pmix plugin versions "
           "available: pmix_v4\\n';; *) exit 1;; esac");
   spec("output: o");
   const auto said = said_by({"check", "x.yaml", "--set", "launch.mpi=foo"});
   CHECK(said.starts_with("0\n--set launch.mpi=foo"));
-  CHECK(holds(said, "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
+  CHECK(holds(said,
+              "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
   for (const char* plugin : {"launch.mpi=pmix", "launch.mpi=pmix_v4", "launch.mpi=none"})
     CHECK(said_by({"check", "x.yaml", "--set", plugin}) == "0\n");
-  CHECK(said_by({"check", "x.yaml", "--set", "launch.mpi=foo", "--set", "resources.clusters=other"}) == "0\n");
+  CHECK(said_by({"check", "x.yaml", "--set", "launch.mpi=foo", "--set",
+                 "resources.clusters=other"}) == "0\n");
 }
 
-TEST_CASE("a log's folder that is there needs no leave to write, and one of a file system that is not is told") {
+TEST_CASE(
+    "a log's folder that is there needs no leave to write, and one of a file system that is not is "
+    "told") {
   const auto said = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});
@@ -135,8 +154,9 @@ TEST_CASE("a log's folder that is there needs no leave to write, and one of a fi
   };
   CHECK(said("/dev/null").empty());
   if (::getuid() != 0) {
-    CHECK(holds(said("/no-such-file-system/me/%j.out"), "job.sh:2:1: warning: --output: the folder"));
     CHECK(
-        holds(said("/etc/mine/%j.out"), "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
+        holds(said("/no-such-file-system/me/%j.out"), "job.sh:2:1: warning: --output: the folder"));
+    CHECK(holds(said("/etc/mine/%j.out"),
+                "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
   }
 }

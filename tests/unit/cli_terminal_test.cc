@@ -20,16 +20,20 @@
 namespace dlrun {
 namespace {
 
-// The clipboard (OSC 52), C1's CSI in UTF-8 and alone, a turned direction, a hidden character, a tag, a forged line.
+// The clipboard (OSC 52), C1's CSI in UTF-8 and alone, a turned direction, a hidden character, a
+// tag, a forged line.
 const std::string kNasty = std::string(
                                "a\033]52;c;eA==\a\xc2\x9b"
                                "2J\x9b"
                                "1m\u202eb\u200b\U000e0041\r\nforged") +
                            '\0' + "c";
 const std::string kEscaped =
-    "a\\x1b]52;c;eA==\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x00c";
+    "a\\x1b]52;c;eA=="
+    "\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x"
+    "00c";
 
-/// What a function prints on standard output, in a process of its own; then "exit CODE" or "signal NUMBER".
+/// What a function prints on standard output, in a process of its own; then "exit CODE" or "signal
+/// NUMBER".
 template <typename Print>
 std::string printed_into(int fd, int broken, Print print) {
   std::fflush(nullptr);
@@ -42,7 +46,8 @@ std::string printed_into(int fd, int broken, Print print) {
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("exit {}", WEXITSTATUS(status));
+  return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                             : fmt::format("exit {}", WEXITSTATUS(status));
 }
 
 /// The writing end of a pipe that nobody reads.
@@ -55,10 +60,13 @@ UniqueFd unread_pipe() {
 
 }  // namespace
 
-TEST_CASE("a value is escaped as it is put into a text, styled or not, and only the text's own newlines are newlines") {
+TEST_CASE(
+    "a value is escaped as it is put into a text, styled or not, and only the text's own newlines "
+    "are newlines") {
   CHECK(text("{}\n", kNasty).plain() == kEscaped + "\n");
   CHECK(text("{}\n", styled(Style::kRed, kNasty)).plain() == kEscaped + "\n");
-  CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) == "\033[31m" + kEscaped + "\033[0m\n");
+  CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) ==
+        "\033[31m" + kEscaped + "\033[0m\n");
   CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscaped + " and 7");
   CHECK(text("{}",
              "a\x01"
@@ -72,12 +80,15 @@ TEST_CASE("cells of a table are escaped, and columns are as wide as what is show
   CHECK(table({{"A"}, {"b"}}).render(true) == "\033[1mA\033[0m\nb\n");
 }
 
-TEST_CASE("text of several lines keeps newlines and tabs, and nothing else that controls a terminal") {
+TEST_CASE(
+    "text of several lines keeps newlines and tabs, and nothing else that controls a terminal") {
   CHECK(Text::of_lines("one\n\ttwo\033[2J\r\n").plain() == "one\n\ttwo\\x1b[2J\\x0d\n");
   CHECK(Text::of_lines("").plain().empty());
 }
 
-TEST_CASE("status escapes every field that somebody else can write: id, job, nodes, result, failure, host, paths") {
+TEST_CASE(
+    "status escapes every field that somebody else can write: id, job, nodes, result, failure, "
+    "host, paths") {
   RunStatus status;
   status.state = RunState::kFailed;
   status.detail = kNasty;
@@ -86,7 +97,8 @@ TEST_CASE("status escapes every field that somebody else can write: id, job, nod
   record.has_events = true;
   record.hosts = kNasty;
   record.ranks = 2;
-  record.result = nlohmann::ordered_json{{"k\033[2J", "v\033[2J"}, {"n", {{"\u202e", "\u009b"}}}}.dump();
+  record.result =
+      nlohmann::ordered_json{{"k\033[2J", "v\033[2J"}, {"n", {{"\u202e", "\u009b"}}}}.dump();
   record.first_failed = RankFailure{1, kNasty, 3, kNasty, kNasty};
   record.warnings = {RunWarning{kNasty, kNasty, 1}};
   record.restarts = {{0, kNasty, 1}};
@@ -107,7 +119,9 @@ TEST_CASE("JSON stays the same value without a character that controls, hides or
   CHECK(nlohmann::ordered_json::parse(shown) == json);
 }
 
-TEST_CASE("a log on a terminal keeps its colours and its progress bars, and nothing else that controls a terminal") {
+TEST_CASE(
+    "a log on a terminal keeps its colours and its progress bars, and nothing else that controls a "
+    "terminal") {
   const auto shown = [](std::string_view log, bool colour = true) {
     LogFilter filter(colour);
     std::string text = filter.pass(log);
@@ -130,7 +144,8 @@ TEST_CASE("a log on a terminal keeps its colours and its progress bars, and noth
 
 TEST_CASE("a log that comes byte by byte is shown as one that comes at once") {
   const std::string log =
-      "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" + kNasty;
+      "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" +
+      kNasty;
   LogFilter whole(true), pieces(true);
   std::string expected = whole.pass(log), found;
   expected += whole.finish();
@@ -139,7 +154,9 @@ TEST_CASE("a log that comes byte by byte is shown as one that comes at once") {
   CHECK(found == expected);
 }
 
-TEST_CASE("nothing is thrown and no signal comes where standard error is full, closed, or read by nobody") {
+TEST_CASE(
+    "nothing is thrown and no signal comes where standard error is full, closed, or read by "
+    "nobody") {
   const Cli cli;
   const auto tell = [&cli] {
     print_error(cli, "one");
@@ -149,22 +166,27 @@ TEST_CASE("nothing is thrown and no signal comes where standard error is full, c
     print_aside(cli, text("four"));
     return 7;
   };
-  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)), closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
+      closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   CHECK(printed_into(full.get(), STDERR_FILENO, tell) == "exit 7");
   CHECK(printed_into(closed.get(), STDERR_FILENO, tell) == "exit 7");
   CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, tell) == "exit 7");
 }
 
-TEST_CASE("standard output that fails is remembered, and whether that is because nobody reads it any more") {
+TEST_CASE(
+    "standard output that fails is remembered, and whether that is because nobody reads it any "
+    "more") {
   const Cli cli;
   const auto tell = [&cli] {
     print(cli, "{}\n", std::string(1U << 20U, 'x'));
     print_json({{"a", 1}});
     print_document("text");
-    const bool is_told = !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
+    const bool is_told =
+        !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
     return (is_all_printed() ? 1 : 2) + (has_reader_left() ? 10 : 20) + (is_told ? 100 : 0);
   };
-  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)), fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
+      fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   CHECK(printed_into(fine.get(), STDOUT_FILENO, tell) == "exit 21");
   CHECK(printed_into(full.get(), STDOUT_FILENO, tell) == "exit 122");
   CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, tell) == "exit 112");
@@ -177,7 +199,8 @@ TEST_CASE_FIXTURE(CliFixture, "a command whose standard error is full ends with 
   CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, status) == "exit 6");
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a command whose output nobody reads any more ends as by SIGPIPE, without a word") {
+TEST_CASE_FIXTURE(
+    CliFixture, "a command whose output nobody reads any more ends as by SIGPIPE, without a word") {
   const auto schema = [&] { return call({"schema"}); };
   const auto help = [&] { return call({"submit", "--help"}); };
   CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, schema) == "exit 141");

@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string event_line(int second, const std::string& kind, Json fields) {
-  Json event{{"t", fmt::format("2026-01-01T00:00:{:02}.000Z", second)}, {"event", kind}, {"attempt", 0}};
+  Json event{
+      {"t", fmt::format("2026-01-01T00:00:{:02}.000Z", second)}, {"event", kind}, {"attempt", 0}};
   event.update(fields);
   return to_checked_line(event);
 }
@@ -26,8 +27,10 @@ TopPicture running(int ranks) {
   picture.history.add(
       event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
       event_line(1, "joined", {{"ranks", ranks}, {"hosts", "n[1-9]"}}) +
-      event_line(10, "progress", {{"step", 10}, {"steps", 100}, {"loss", 1.0}, {"samples_per_s", 500}}) +
-      event_line(20, "progress", {{"step", 20}, {"steps", 100}, {"loss", 0.5}, {"samples_per_s", 700}}));
+      event_line(10, "progress",
+                 {{"step", 10}, {"steps", 100}, {"loss", 1.0}, {"samples_per_s", 500}}) +
+      event_line(20, "progress",
+                 {{"step", 20}, {"steps", 100}, {"loss", 0.5}, {"samples_per_s", 700}}));
   picture.status.facts.record = picture.history.record();
   picture.status.state = RunState::kRunning;
   picture.status.job.id = "42";
@@ -69,7 +72,8 @@ std::vector<std::string> lines_of(const TopPicture& picture, const TopSize& size
   return lines;
 }
 
-std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0}, bool colour = false) {
+std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0},
+                    bool colour = false) {
   return join(lines_of(picture, size, colour), "\n");
 }
 
@@ -79,13 +83,17 @@ std::string shown(const IndexEntry& run, const RunStatus& status) {
 
 }  // namespace
 
-TEST_CASE("ranks that a screen has no room for are counted, with what to do, and a pipe is told of the option") {
+TEST_CASE(
+    "ranks that a screen has no room for are counted, with what to do, and a pipe is told of the "
+    "option") {
   const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
   };
   const TopPicture picture = running(64);
-  CHECK(has(lines_of(picture, {100, 24, 0}, false), "more ranks; a taller window has room for them, q leaves"));
+  CHECK(has(lines_of(picture, {100, 24, 0}, false),
+            "more ranks; a taller window has room for them, q leaves"));
   CHECK(has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
   CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q leaves"));
 }
@@ -101,7 +109,8 @@ TEST_CASE("status names no log that a run on this machine never had") {
 }
 
 TEST_CASE(
-    "a sweep has a line a point with state and progress, and where not all fit, those that go on are among them") {
+    "a sweep has a line a point with state and progress, and where not all fit, those that go on "
+    "are among them") {
   TopPicture picture;
   picture.run.id = "sweep-1";
   picture.status.state = RunState::kRunning;
@@ -122,8 +131,9 @@ TEST_CASE(
   points[31].detail = std::string("rank 0 ended \x1b[2J");
   picture.points = std::make_shared<const std::vector<TopPoint>>(points);
   const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
   };
   for (const std::size_t columns : {20, 60, 100}) {
     const auto lines = lines_of(picture, {columns, 24, 0}, true);
@@ -142,14 +152,17 @@ TEST_CASE(
   CHECK_FALSE(has(all, "more points"));
 }
 
-TEST_CASE("between two attempts status names the one that is next, not the one that has ended as if it went on") {
+TEST_CASE(
+    "between two attempts status names the one that is next, not the one that has ended as if it "
+    "went on") {
   RunStatus status;
   status.state = RunState::kPending;
   RunRecord& record = status.facts.record;
   record.has_events = true;
   record.restarts = {{0, "node_failure", 2}};
   const IndexEntry run{"x-1", "x", "/x", ""};
-  CHECK(shown(run, status).find("1 is next, after node_failure; at most 2 restarts left") != std::string::npos);
+  CHECK(shown(run, status).find("1 is next, after node_failure; at most 2 restarts left") !=
+        std::string::npos);
   record.attempt = 1;
   CHECK(shown(run, status).find("attempt   1, after node_failure; at most 2") != std::string::npos);
 }
@@ -167,7 +180,8 @@ TEST_CASE("top shows state, how far it is, what is left, throughput and loss, an
   CHECK(text.find('\033') == std::string::npos);
 }
 
-TEST_CASE("10,000 ranks: those that stand out come first, the others are counted, and it takes no time") {
+TEST_CASE(
+    "10,000 ranks: those that stand out come first, the others are counted, and it takes no time") {
   const TopPicture picture = running(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = lines_of(picture, {100, 30, 0}, true);

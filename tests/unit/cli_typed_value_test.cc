@@ -11,7 +11,9 @@ std::string typed(const char* key, const char* yaml) {
 
 }  // namespace
 
-TEST_CASE("a swept value is of its key's type (numbers, truth, lists), and text stays text whatever it looks like") {
+TEST_CASE(
+    "a swept value is of its key's type (numbers, truth, lists), and text stays text whatever it "
+    "looks like") {
   CHECK(typed("train.lr", "0.01") == "0.01");
   CHECK(typed("train.batch", "128") == "128");
   CHECK(typed("container.writable", "true") == "true");

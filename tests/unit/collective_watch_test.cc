@@ -49,7 +49,9 @@ TEST_CASE("collectives that ended well are settled, and the caller waits for tho
   CHECK(device.aborts == 0);
 }
 
-TEST_CASE("a collective that was cut off after its wait is not settled, though nothing is under way any more") {
+TEST_CASE(
+    "a collective that was cut off after its wait is not settled, though nothing is under way any "
+    "more") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
@@ -60,10 +62,12 @@ TEST_CASE("a collective that was cut off after its wait is not settled, though n
   const auto settled = watch.settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().code == Errc::kPeer);
-  CHECK(settled.error().message == "a collective did not end within 0.005 s; a rank is lost or stuck");
+  CHECK(settled.error().message ==
+        "a collective did not end within 0.005 s; a rank is lost or stuck");
 }
 
-TEST_CASE("an error that the library finds by itself is not settled, before any watchdog has looked") {
+TEST_CASE(
+    "an error that the library finds by itself is not settled, before any watchdog has looked") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start(started));

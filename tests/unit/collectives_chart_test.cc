@@ -32,7 +32,9 @@ TEST_CASE("sizes are told in the largest unit that they are whole in") {
   CHECK(bytes_text(16U << 20U) == "16 MiB");
 }
 
-TEST_CASE("the table has a row for each number of workers and size, and a dash where a backend was not measured") {
+TEST_CASE(
+    "the table has a row for each number of workers and size, and a dash where a backend was not "
+    "measured") {
   CHECK(collectives_table(kFigures).plain() ==
         "WORKERS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
         "      2        8 B       0.50    0.02    0.02       0.25    0.03    0.03\n"
@@ -57,7 +59,9 @@ TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, 
   CHECK(collectives_bars({}).empty());
 }
 
-TEST_CASE("the drawing has two panels for each number of workers and a line for each backend in it, inside its frame") {
+TEST_CASE(
+    "the drawing has two panels for each number of workers and a line for each backend in it, "
+    "inside its frame") {
   const std::string svg = collectives_svg(kFigures, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
@@ -65,7 +69,8 @@ TEST_CASE("the drawing has two panels for each number of workers and a line for 
   CHECK(count(svg, "<polyline") == 6);  // two backends at 2 workers, one at 4, twice
   CHECK(count(svg, "workers: time, us") == 2);
   CHECK(count(svg, "workers: bus bandwidth, GB/s") == 2);
-  // 2 workers, shm's bandwidth: the axis goes from 0.01 to 10, so that 6.711 lies at 94 % of 230 units, below 58.
+  // 2 workers, shm's bandwidth: the axis goes from 0.01 to 10, so that 6.711 lies at 94 % of 230
+  // units, below 58.
   CHECK(svg.find("900.0,71.3\" stroke=\"#d55e00\"") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf") == std::string::npos);

@@ -9,7 +9,8 @@ TEST_CASE("a registry's image has enroot's form, from enroot's and from docker's
   const auto uri = [](std::string_view image) { return enroot_uri(image).value_or("refused"); };
   CHECK(uri("ubuntu") == "docker://ubuntu");
   CHECK(uri("nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
-  CHECK(uri("docker://nvcr.io/nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
+  CHECK(uri("docker://nvcr.io/nvidia/pytorch:24.05-py3") ==
+        "docker://nvcr.io#nvidia/pytorch:24.05-py3");
   CHECK(uri("localhost:5000/a/b") == "docker://localhost:5000#a/b");
   CHECK(uri("library/ubuntu:22.04") == "docker://library/ubuntu:22.04");
   CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");

@@ -32,13 +32,19 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
   return text;
 }
 
-TEST_CASE("pyxis: an image in a registry is given as enroot's form of its name, whichever way it is written") {
+TEST_CASE(
+    "pyxis: an image in a registry is given as enroot's form of its name, whichever way it is "
+    "written") {
   const auto given = [](std::string image) {
     std::vector<ContainerUserOption> users;
-    return pyxis_backend().step_options(step_of(std::move(image)), users).front().value.value_or("");
+    return pyxis_backend()
+        .step_options(step_of(std::move(image)), users)
+        .front()
+        .value.value_or("");
   };
-  for (const char* image : {"docker://nvcr.io/nvidia/pytorch:24.05-py3", "docker://nvcr.io#nvidia/pytorch:24.05-py3",
-                            "nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io#nvidia/pytorch:24.05-py3"}) {
+  for (const char* image :
+       {"docker://nvcr.io/nvidia/pytorch:24.05-py3", "docker://nvcr.io#nvidia/pytorch:24.05-py3",
+        "nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io#nvidia/pytorch:24.05-py3"}) {
     CAPTURE(image);
     CHECK(given(image) == "nvcr.io#nvidia/pytorch:24.05-py3");
     ContainerSpec spec;
@@ -79,14 +85,20 @@ TEST_CASE("enroot: what its file of variables would change is not carried") {
   CHECK(pyxis_backend().carries("one\ntwo"));
 }
 
-TEST_CASE("enroot: home, root and writing are always said, so that a site's configuration cannot surprise") {
+TEST_CASE(
+    "enroot: home, root and writing are always said, so that a site's configuration cannot "
+    "surprise") {
   ContainerStep step = step_of("/a.sqsh");
-  CHECK(has(enroot_backend().entry(step).batch, "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
+  CHECK(has(enroot_backend().entry(step).batch,
+            "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
   step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
-  CHECK(has(enroot_backend().entry(step).batch, "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
+  CHECK(has(enroot_backend().entry(step).batch,
+            "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
 }
 
-TEST_CASE("enroot: a step without processes, which Slurm lists as process -1, is none of those that a session ends") {
+TEST_CASE(
+    "enroot: a step without processes, which Slurm lists as process -1, is none of those that a "
+    "session ends") {
   const std::string session = enroot_backend().entry(step_of("/a.sqsh")).session;
   CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
 }
@@ -105,7 +117,8 @@ TEST_CASE("enroot: the image's entry point runs only when it is asked for") {
   CHECK(has(words(entry), "sh -c 'for n in MINE; do"));
 }
 
-TEST_CASE("enroot: a registry's name, an apptainer image and save are refused with what to do instead") {
+TEST_CASE(
+    "enroot: a registry's name, an apptainer image and save are refused with what to do instead") {
   ContainerSpec spec;
   for (const char* image : {"nvcr.io#nvidia/pytorch:24.05-py3", "images/a.sqsh", "/a.sif"}) {
     CAPTURE(image);
@@ -130,15 +143,15 @@ TEST_CASE("enroot: a registry's name, an apptainer image and save are refused wi
 
 TEST_CASE("pyxis: what is neither a path nor a name in a registry is refused") {
   ContainerSpec spec;
-  for (const char* image :
-       {"/", "docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x", "docker-archive:/x.tar", "https://x/y.sif"}) {
+  for (const char* image : {"/", "docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x",
+                            "docker-archive:/x.tar", "https://x/y.sif"}) {
     CAPTURE(image);
     spec.image = image;
     CHECK(has(refusal(pyxis_backend(), spec), "is not the name of an image"));
     CHECK(pyxis_backend().problems(spec).size() == 1);
   }
-  for (const char* image :
-       {"ubuntu", "./a.sqsh", "/a", "dockerd://local/image", "$oauthtoken@nvcr.io#nvidia/cuda:12"}) {
+  for (const char* image : {"ubuntu", "./a.sqsh", "/a", "dockerd://local/image",
+                            "$oauthtoken@nvcr.io#nvidia/cuda:12"}) {
     CAPTURE(image);
     spec.image = image;
     CHECK(refusal(pyxis_backend(), spec).empty());
@@ -151,15 +164,18 @@ TEST_CASE("apptainer: options for each key, and flags that it does not know are 
   step.job_names = {"A", "B"};
   step.spec.mounts.push_back({"/d", "/in", {"ro"}});
   std::string text = words(apptainer_backend().entry(step));
-  for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"}) CHECK(has(text, word));
-  CHECK(has(apptainer_backend().entry(step).batch, "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
+  for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"})
+    CHECK(has(text, word));
+  CHECK(
+      has(apptainer_backend().entry(step).batch, "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
   step.has_gpus = false;
   step.spec.mount_home = step.spec.writable = step.spec.remap_root = true;
   step.spec.workdir = "/w x";
   text = words(apptainer_backend().entry(step));
   CHECK_FALSE(has(text, "--nv"));
   CHECK_FALSE(has(text, "--no-home"));
-  for (const char* word : {"--fakeroot\n", "--writable-tmpfs\n", "--pwd '/w x'\n"}) CHECK(has(text, word));
+  for (const char* word : {"--fakeroot\n", "--writable-tmpfs\n", "--pwd '/w x'\n"})
+    CHECK(has(text, word));
 
   step.spec.mounts[0].flags = {"rprivate"};
   CHECK(has(refusal(apptainer_backend(), step.spec), "not 'rprivate'"));

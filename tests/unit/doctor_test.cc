@@ -35,9 +35,11 @@ constexpr std::string_view kConfig =
     "Slurmctld(primary) at ctl1 is UP\n";
 
 constexpr std::string_view kPartitions =
-    "PartitionName=batch AllowGroups=ALL Default=YES DefaultTime=00:10:00 MaxNodes=UNLIMITED MaxTime=1-00:00:00 "
+    "PartitionName=batch AllowGroups=ALL Default=YES DefaultTime=00:10:00 MaxNodes=UNLIMITED "
+    "MaxTime=1-00:00:00 "
     "State=UP TotalCPUs=256 TotalNodes=4\n"
-    "PartitionName=gpu:mig AllowGroups=ALL Default=NO DefaultTime=NONE MaxNodes=2 MaxTime=UNLIMITED State=UP "
+    "PartitionName=gpu:mig AllowGroups=ALL Default=NO DefaultTime=NONE MaxNodes=2 "
+    "MaxTime=UNLIMITED State=UP "
     "TotalCPUs=256 TotalNodes=3\n"
     "PartitionName=old Default=NO MaxNodes=1 MaxTime=30 State=DOWN TotalNodes=1\n";
 
@@ -55,7 +57,8 @@ ClusterFacts alpine() {
   facts.partitions = parse_partitions(kPartitions);
   add_nodes(facts.partitions, kSinfo);
   read_mpi_list(facts,
-                "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix plugin versions "
+                "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix "
+                "plugin versions "
                 "available: pmix_v4,pmix_v5\n");
   return facts;
 }
@@ -68,7 +71,9 @@ Site read_draft(const ClusterFacts& facts) {
 std::string kind_of(const ClusterFacts& facts, std::string_view what) {
   for (const Finding& finding : findings(facts)) {
     if (finding.what == what)
-      return finding.kind == Finding::Kind::kFine ? "fine" : finding.kind == Finding::Kind::kNote ? "note" : "missing";
+      return finding.kind == Finding::Kind::kFine   ? "fine"
+             : finding.kind == Finding::Kind::kNote ? "note"
+                                                    : "missing";
   }
   return "";
 }
@@ -156,7 +161,8 @@ TEST_CASE("whatever a cluster says, its draft is a site file without a remark") 
   ClusterFacts nothing;
   CHECK(format_diagnostics(read_draft(nothing).problems) == "");
   CHECK(draft_name(nothing) == "mine");
-  for (const char* name : {"a.b", "we(ird)", "-x", "two words", "Höhe", "[", "a\\b", "a: b", "null", "#", "'\""}) {
+  for (const char* name :
+       {"a.b", "we(ird)", "-x", "two words", "Höhe", "[", "a\\b", "a: b", "null", "#", "'\""}) {
     INFO(name);
     auto facts = alpine();
     facts.config["ClusterName"] = name;
@@ -168,7 +174,9 @@ TEST_CASE("whatever a cluster says, its draft is a site file without a remark") 
     CHECK(site.profile.default_partition == name);
     TemporaryDirectory folder;
     fs::create_directories(folder.path() / "sites");
-    REQUIRE(write_file_atomic(folder.path() / "sites" / (draft_name(facts) + ".yaml"), site_draft(facts)).has_value());
+    REQUIRE(write_file_atomic(folder.path() / "sites" / (draft_name(facts) + ".yaml"),
+                              site_draft(facts))
+                .has_value());
     std::vector<Diagnostic> problems;
     CHECK(match_site(name, {folder.path()}, problems) == draft_name(facts));
     CHECK_FALSE(match_site(std::string(name) + "x", {folder.path()}, problems).has_value());
@@ -201,7 +209,8 @@ TEST_CASE("what is there and what is missing is told with what it means") {
   CHECK(kind_of(facts, "binding") == "note");
   facts.config["TaskPlugin"] = "";  // "(null)" since 24.05
   const auto all = findings(facts);
-  const auto binding = std::find_if(all.begin(), all.end(), [](const Finding& at) { return at.what == "binding"; });
+  const auto binding =
+      std::find_if(all.begin(), all.end(), [](const Finding& at) { return at.what == "binding"; });
   REQUIRE(binding != all.end());
   CHECK(binding->is == "no TaskPlugin");
   CHECK(kind_of(facts, "REST") == "note");
@@ -210,7 +219,8 @@ TEST_CASE("what is there and what is missing is told with what it means") {
 }
 
 TEST_CASE(
-    "without Slurm in PATH the doctor says so, and a tool that fails is the controller's silence, with its own words") {
+    "without Slurm in PATH the doctor says so, and a tool that fails is the controller's silence, "
+    "with its own words") {
   Env env;
   env.set("PATH", "/nowhere");
   const auto none = ask_cluster(env);
@@ -223,7 +233,8 @@ TEST_CASE(
     REQUIRE(write_file_atomic(bin.path() / name, "#!/bin/sh\n" + body + "\n", 0755).has_value());
   };
   program("scontrol",
-          "echo 'slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
+          "echo 'slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)' "
+          ">&2; exit 1");
   program("sinfo", "exit 1");
   env.set("PATH", bin.path().string() + ":/usr/bin:/bin");
   const auto silent = ask_cluster(env);
@@ -233,7 +244,8 @@ TEST_CASE(
 
   // Once the controller has answered, a question that fails stays open and is named.
   program("scontrol",
-          "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a Default=YES'; fi");
+          "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a "
+          "Default=YES'; fi");
   program("srun", "[ $1 = --mpi=list ] && echo pmix >&2 || echo '  --container-image=[USER@]...'");
   const auto facts = ask_cluster(env);
   REQUIRE(facts.has_value());

@@ -5,9 +5,14 @@
 namespace dlrun {
 
 TEST_CASE("removing by pattern spares what is to be kept") {
-  Env env({{"SLURM_JOB_ID", "7"}, {"SLURM_CONF", "/etc/slurm.conf"}, {"RANK", "1"}, {"RANKING", "x"}, {"HOME", "/h"}});
+  Env env({{"SLURM_JOB_ID", "7"},
+           {"SLURM_CONF", "/etc/slurm.conf"},
+           {"RANK", "1"},
+           {"RANKING", "x"},
+           {"HOME", "/h"}});
   env.remove_matching({"SLURM_*", "RANK"}, {"SLURM_CONF"});
-  CHECK(env.entries() == std::vector<std::string>{"HOME=/h", "RANKING=x", "SLURM_CONF=/etc/slurm.conf"});
+  CHECK(env.entries() ==
+        std::vector<std::string>{"HOME=/h", "RANKING=x", "SLURM_CONF=/etc/slurm.conf"});
 }
 
 TEST_CASE("an empty variable takes the fallback and is still set") {

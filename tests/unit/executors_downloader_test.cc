@@ -34,7 +34,8 @@ std::string content_of(const fs::path& path) {
 
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.insert(entry.path().filename().string());
   return names;
 }
 
@@ -135,7 +136,8 @@ TEST_CASE("what others could have written into .dlrun-downloads is not believed"
   CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
 }
 
-TEST_CASE("a record of downloads that others could write is private again after the next download") {
+TEST_CASE(
+    "a record of downloads that others could write is private again after the next download") {
   const Scene scene;
   const Download f = scene.of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -168,7 +170,8 @@ TEST_CASE("a file that is there already is taken, without a stamp or with a dama
   const Scene scene;
   const Download f = scene.of("f");
   std::ofstream(scene.folder / "f") << kText;
-  for (const std::string_view stamps : {"", "x", "a b c d\n\n \n", "1 99999999999999999999 1 f\n"}) {
+  for (const std::string_view stamps :
+       {"", "x", "a b c d\n\n \n", "1 99999999999999999999 1 f\n"}) {
     std::ofstream(scene.folder / ".dlrun-downloads") << stamps;
     CHECK_FALSE(are_verified(scene.folder.path(), std::vector{f}));
     CHECK(must(Downloader::in(scene.folder.path(), {})->has(f)));
@@ -184,11 +187,13 @@ TEST_CASE("another file of that name is refused by its checksum or size, and sta
   const auto found = is_downloaded(scene.folder.path(), f);
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
-  CHECK(found.error().message == (scene.folder / "f").string() + ": has the sha256 " + sha256_of_text("precious") +
-                                     ", but the spec says " + f.sha256 +
+  CHECK(found.error().message == (scene.folder / "f").string() + ": has the sha256 " +
+                                     sha256_of_text("precious") + ", but the spec says " +
+                                     f.sha256 +
                                      ". Move it away, or correct the spec; it is not written over");
   f.bytes = 7;
-  CHECK(has(is_downloaded(scene.folder.path(), f).error().message, "has 8 bytes, but the spec says 7. Move it away"));
+  CHECK(has(is_downloaded(scene.folder.path(), f).error().message,
+            "has 8 bytes, but the spec says 7. Move it away"));
   // Nor is one that comes to be there while it is fetched.
   fs::remove(scene.folder / "f");
   Scene late;
@@ -205,8 +210,9 @@ TEST_CASE("bytes with another checksum or number are refused, and nothing of the
   const Scene scene;
   Download f = scene.of("f");
   f.sha256 = std::string(64, 'a');
-  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " + sha256_of_text(kText) +
-                                                ", but the spec says " + f.sha256 + "; nothing of it is kept");
+  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
+                                                sha256_of_text(kText) + ", but the spec says " +
+                                                f.sha256 + "; nothing of it is kept");
   f = scene.of("f");
   f.bytes = 37;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
@@ -217,20 +223,25 @@ TEST_CASE("bytes with another checksum or number are refused, and nothing of the
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
   f = scene.of("long/f");  // no length is said before
   f.bytes = 38;
-  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has more than 38 bytes, but the spec says 38");
+  CHECK(scene.refused(f, Errc::kInvalid) ==
+        f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
 TEST_CASE("what a server answers in place of the file is named with its url") {
   const Scene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
-  CHECK(scene.refused(scene.of("nothing"), Errc::kNotFound) == url("nothing") + ": the server answers 404 (not found)");
+  CHECK(scene.refused(scene.of("nothing"), Errc::kNotFound) ==
+        url("nothing") + ": the server answers 404 (not found)");
   CHECK(scene.refused(scene.of("status-403/f"), Errc::kIo) ==
         url("status-403/f") + ": the server answers 403 (forbidden)");
-  CHECK(scene.refused(scene.of("status-500/f"), Errc::kIo) == url("status-500/f") + ": the server answers 500");
+  CHECK(scene.refused(scene.of("status-500/f"), Errc::kIo) ==
+        url("status-500/f") + ": the server answers 500");
   CHECK(scene.refused(scene.of("status-203/f"), Errc::kIo) ==
         url("status-203/f") + ": the server answers 203, which is no file");
-  CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo), url("loop/f") + ": Maximum (10) redirects followed"));
-  CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));  // it is only not HTTP
+  CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
+            url("loop/f") + ": Maximum (10) redirects followed"));
+  CHECK_FALSE(
+      has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));  // it is only not HTTP
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
   CHECK(has(scene.refused(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
@@ -240,10 +251,12 @@ TEST_CASE("redirections lead to http and https alone") {
   const Scene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
     CHECK(scene.refused(scene.of(path), Errc::kIo) ==
-          scene.server.url(path) + ": leads to something other than http and https, which is not followed");
+          scene.server.url(path) +
+              ": leads to something other than http and https, which is not followed");
   Download local = scene.of("f");
   local.url = "file:///etc/hostname";
-  CHECK(has(scene.refused(local, Errc::kIo), "file:///etc/hostname: leads to something other than http and https"));
+  CHECK(has(scene.refused(local, Errc::kIo),
+            "file:///etc/hostname: leads to something other than http and https"));
   CHECK(scene.fetch(scene.of("here/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
@@ -273,12 +286,14 @@ TEST_CASE("a proxy that refuses is told as one, and no proxy's password is shown
     return said;
   };
   CHECK(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "403"));
-  CHECK_FALSE(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "the server answers"));
+  CHECK_FALSE(
+      has(through(scene.server.url(""), "https://nowhere.invalid/f"), "the server answers"));
   for (const std::string proxy :
        {"socks9://me:canary@127.0.0.1:1", "http://me:can ary@", "http://me:canary@127.0.0.1:1"})
     CHECK(has(through(proxy, "http://nowhere.invalid/f"), "http://nowhere.invalid/f: "));
   CHECK(through("socks9://me:canary@127.0.0.1:1", "http://nowhere.invalid/f") ==
-        "http://nowhere.invalid/f: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows");
+        "http://nowhere.invalid/f: what http_proxy, https_proxy or all_proxy names is no proxy "
+        "that libcurl knows");
 }
 
 TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {
@@ -287,7 +302,9 @@ TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
-TEST_CASE("a connection that is lost is taken up where it broke, or from the start, and at last given up") {
+TEST_CASE(
+    "a connection that is lost is taken up where it broke, or from the start, and at last given "
+    "up") {
   const Scene scene;
   CHECK(must(scene.fetch(scene.of("cut/f"))) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut/f from 0", "/cut/f from 19"});
@@ -307,8 +324,9 @@ TEST_CASE("pieces that do not make the file are fetched whole before the file is
   Download f = scene.of("cut-wrong/f");
   CHECK(must(scene.fetch(f)) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
-  CHECK(scene.server.requests() ==
-        std::vector<std::string>{"/cut-wrong/f from 0", "/cut-wrong/f from 19", "/cut-wrong/f from 0"});
+  CHECK(scene.server.requests() == std::vector<std::string>{"/cut-wrong/f from 0",
+                                                            "/cut-wrong/f from 19",
+                                                            "/cut-wrong/f from 0"});
   // All of it was there, but not its end, and the server has no rest to send.
   fs::remove(scene.folder / "f");
   CHECK(must(scene.fetch(scene.of("cut-end/f"))) == 38);
@@ -340,7 +358,8 @@ TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched
   const auto found = Downloader::in(scene.folder.path(), {})->has(scene.of("f"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
-  CHECK(has(found.error().message, (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
+  CHECK(has(found.error().message,
+            (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
   CHECK_FALSE(scene.fetch(scene.of("f")).has_value());
   CHECK(fs::is_symlink(scene.folder / "f"));
   // Nor a folder.
@@ -355,8 +374,10 @@ TEST_CASE("a server that stalls is left after the time that is given") {
   scene.options.stall = std::chrono::seconds(1);
   CHECK(scene.refused(scene.of("stall/f"), Errc::kIo) ==
         scene.server.url("stall/f") +
-            ": the server sends nothing, or less than 100 bytes a second, for 1 s, after 19 of 38 bytes");
-  CHECK(has(scene.refused(scene.of("silent/f"), Errc::kIo), scene.server.url("silent/f") + ": no answer: "));
+            ": the server sends nothing, or less than 100 bytes a second, for 1 s, after 19 of 38 "
+            "bytes");
+  CHECK(has(scene.refused(scene.of("silent/f"), Errc::kIo),
+            scene.server.url("silent/f") + ": no answer: "));
 }
 
 TEST_CASE("who is told to stop stops, and leaves nothing") {
@@ -375,7 +396,8 @@ TEST_CASE("who is told to stop stops, and leaves nothing") {
 TEST_CASE("a disk that takes no more is named, with the file and how far it came") {
   const Scene scene;
   scene.server.serve("large", std::string(1U << 20U, 'x'));
-  Download large{scene.server.url("large"), sha256_of_text(std::string(1U << 20U, 'x')), "large", {}};
+  Download large{
+      scene.server.url("large"), sha256_of_text(std::string(1U << 20U, 'x')), "large", {}};
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -416,7 +438,8 @@ TEST_CASE("of two who download into a folder the second waits, and finds the fil
 TEST_CASE("what a download that was killed has left goes with the next") {
   const Scene scene;
   std::ofstream(scene.folder / ".f.0123456789ab.part") << "half";
-  const std::set<std::string> users{"f.part", ".f.part", ".f.mine.part", ".f.0123456789xy.part", ".0123456789ab.part"};
+  const std::set<std::string> users{"f.part", ".f.part", ".f.mine.part", ".f.0123456789xy.part",
+                                    ".0123456789ab.part"};
   for (const std::string& name : users) std::ofstream(scene.folder / name) << "the user's own";
   CHECK(scene.fetch(scene.of("f")).has_value());
   std::set<std::string> all{".dlrun-downloads", "f"};
@@ -459,11 +482,13 @@ TEST_CASE("in a group's folder the lock is one's, also where another one made it
   REQUIRE(first.has_value());
   auto of_read = Downloader::in(scene.folder / "read", {});
   REQUIRE(of_read.has_value());
-  fs::permissions(scene.folder / "read/.dlrun-downloads", fs::perms::owner_read | fs::perms::others_read);
+  fs::permissions(scene.folder / "read/.dlrun-downloads",
+                  fs::perms::owner_read | fs::perms::others_read);
   fs::permissions(scene.folder.path(), fs::perms::all);
   fs::permissions(lock, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
   fs::permissions(scene.folder / "read", fs::perms::owner_all & ~fs::perms::owner_write);
-  fs::permissions(scene.folder / "read", fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
+  fs::permissions(scene.folder / "read", fs::perms::others_read | fs::perms::others_exec,
+                  fs::perm_options::add);
   const bool is_root = ::geteuid() == 0;
   constexpr uid_t kNobody = 65534;
   if (is_root) REQUIRE(::seteuid(kNobody) == 0);

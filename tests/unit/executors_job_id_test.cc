@@ -48,13 +48,16 @@ struct Recorded {
   Recorded() {
     for (const char* name : {"squeue", "sacct", "scancel", "scontrol"}) {
       const auto program = folder.path() / name;
-      std::ofstream(program) << "#!/bin/sh\nprintf '%s\\n' \"$0 $*\" >>" << (folder.path() / "calls").string() << "\n";
+      std::ofstream(program) << "#!/bin/sh\nprintf '%s\\n' \"$0 $*\" >>"
+                             << (folder.path() / "calls").string() << "\n";
       std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     }
     env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
     env.set("XDG_RUNTIME_DIR", folder.path().string());
   }
-  [[nodiscard]] std::string calls() const { return read_file(folder.path() / "calls", 1U << 20U).value_or(""); }
+  [[nodiscard]] std::string calls() const {
+    return read_file(folder.path() / "calls", 1U << 20U).value_or("");
+  }
 };
 
 }  // namespace
@@ -79,8 +82,9 @@ TEST_CASE("a local job's id is a host, a pid and a start time") {
   CHECK(job->host == "login-1.example.org");
   CHECK(job->pid == 4242);
   CHECK(job->start_ticks == 123456);
-  for (const char* id : {"h:0:5", "h:-1:5", "h:-4242:5", ":42:5", "-h:42:5", "h:42", "h:42:5:6", "h:42:x", "h: 42:5",
-                         "h:99999999999:5", "h:4294967297:5", "42", "h/../x:42:5"}) {
+  for (const char* id :
+       {"h:0:5", "h:-1:5", "h:-4242:5", ":42:5", "-h:42:5", "h:42", "h:42:5:6", "h:42:x", "h: 42:5",
+        "h:99999999999:5", "h:4294967297:5", "42", "h/../x:42:5"}) {
     CAPTURE(id);
     CHECK_FALSE(parse_local_job(id).has_value());
     CHECK_FALSE(check_job({std::string(kLocalCluster), id}).has_value());
@@ -88,15 +92,19 @@ TEST_CASE("a local job's id is a host, a pid and a start time") {
 }
 
 TEST_CASE("a cluster's name never is an option") {
-  for (const char* name : {"", "alpine", "alpine-2.x_y", "a,b", "all"}) CHECK(is_cluster_name(name));
-  for (const char* name : {"-M", "--me", "a,-b", "a,", ",a", "a b", "a;b", "a/b", "$(id)", "a\nb"}) {
+  for (const char* name : {"", "alpine", "alpine-2.x_y", "a,b", "all"})
+    CHECK(is_cluster_name(name));
+  for (const char* name :
+       {"-M", "--me", "a,-b", "a,", ",a", "a b", "a;b", "a/b", "$(id)", "a\nb"}) {
     CAPTURE(name);
     CHECK_FALSE(is_cluster_name(name));
     CHECK_FALSE(check_job({name, "42"}).has_value());
   }
 }
 
-TEST_CASE("no word that is not a job's id, and no cluster that is not a name, reaches a command of Slurm's") {
+TEST_CASE(
+    "no word that is not a job's id, and no cluster that is not a name, reaches a command of "
+    "Slurm's") {
   const Recorded slurm;
   const auto executor = make_slurm_cli(slurm.env);
   for (const std::string& id : kNoSlurmJob) {
@@ -118,12 +126,14 @@ TEST_CASE("no word that is not a job's id, and no cluster that is not a name, re
 
 TEST_CASE("no word that is not a job's id becomes part of a slurmrestd's URL") {
   const TemporaryDirectory folder;
-  const auto executor = make_slurmrestd(Env::of_process(), {"unix:" + (folder.path() / "none").string(), ""});
+  const auto executor =
+      make_slurmrestd(Env::of_process(), {"unix:" + (folder.path() / "none").string(), ""});
   for (const std::string& id : kNoSlurmJob) {
     CAPTURE(id);
     const JobId job{"", id};
     CHECK(executor->cancel(job, "t").error().code == Errc::kInvalid);
     CHECK(executor->query({{job}}, {}).error().code == Errc::kInvalid);
   }
-  CHECK(executor->cancel({"", "42"}, "t").error().code == Errc::kUnavailable);  // it would have been asked
+  CHECK(executor->cancel({"", "42"}, "t").error().code ==
+        Errc::kUnavailable);  // it would have been asked
 }

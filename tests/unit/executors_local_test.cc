@@ -17,7 +17,8 @@ using namespace dlrun;
 TEST_CASE("a foreground child that is never released does nothing and ends") {
   pid_t pid = 0;
   {
-    auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
+    auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
+                                          OnSignal::kTerminate);
     REQUIRE(child.has_value());
     pid = child->pid();
     CHECK(process_start_ticks(pid).has_value());
@@ -26,21 +27,24 @@ TEST_CASE("a foreground child that is never released does nothing and ends") {
 }
 
 TEST_CASE("a foreground child's exit code and signal are told apart") {
-  auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
+  auto exits =
+      ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
   const auto code = exits->wait();
   CHECK(code->exit_code == 3);
   CHECK(code->signal == 0);
-  auto dies = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "", OnSignal::kTerminate);
+  auto dies = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "",
+                                       OnSignal::kTerminate);
   const auto killed = dies->wait();
   CHECK(killed->exit_code == 137);
   CHECK(killed->signal == SIGKILL);
 }
 
 TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is reported") {
-  // The child signals us, which waits for nobody: the handler is installed before the child may run.
-  auto child =
-      ForegroundProcess::start({"bash", "-c", "trap 'exit 9' TERM; kill -INT $PPID; while :; do sleep 0.05; done"},
-                               Env::of_process(), "", OnSignal::kTerminate);
+  // The child signals us, which waits for nobody: the handler is installed before the child may
+  // run.
+  auto child = ForegroundProcess::start(
+      {"bash", "-c", "trap 'exit 9' TERM; kill -INT $PPID; while :; do sleep 0.05; done"},
+      Env::of_process(), "", OnSignal::kTerminate);
   REQUIRE(child.has_value());
   const auto end = child->wait();
   CHECK(end->exit_code == 9);
@@ -48,7 +52,8 @@ TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is 
 }
 
 TEST_CASE("a missing program is said before anything is started") {
-  const auto child = ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kEnd);
+  const auto child =
+      ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kEnd);
   REQUIRE_FALSE(child.has_value());
   CHECK(child.error().code == Errc::kNotFound);
 }
@@ -66,7 +71,8 @@ JobId local_job(const ForegroundProcess& child) {
   return {std::string(kLocalCluster), local_job_id(child.pid()).value()};
 }
 
-/// Waits until the child has become its program, environment and all: until then it has this process's.
+/// Waits until the child has become its program, environment and all: until then it has this
+/// process's.
 void wait_for_program(const ForegroundProcess& child) {
   const auto file = "/proc/" + std::to_string(child.pid()) + "/environ";
   std::string text;
@@ -81,7 +87,8 @@ void wait_for_program(const ForegroundProcess& child) {
 }  // namespace
 
 TEST_CASE("a local job is the process with the recorded start time, not whoever has its pid now") {
-  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
+  auto child =
+      ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
@@ -97,8 +104,10 @@ TEST_CASE("a local job is the process with the recorded start time, not whoever 
 }
 
 TEST_CASE(
-    "a process that does not carry the run's token is not signalled, though host, pid and start time are its own") {
-  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
+    "a process that does not carry the run's token is not signalled, though host, pid and start "
+    "time are its own") {
+  auto child =
+      ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
@@ -117,7 +126,8 @@ TEST_CASE(
 
 TEST_CASE("a local job of another host is not asked of this host's processes") {
   const auto local = make_local(Env::of_process());
-  const JobId elsewhere{std::string(kLocalCluster), "some-other-host:" + std::to_string(::getpid()) + ":1"};
+  const JobId elsewhere{std::string(kLocalCluster),
+                        "some-other-host:" + std::to_string(::getpid()) + ":1"};
   CHECK(local->query({{elsewhere}}, {})->reports.empty());
   const auto refused = local->cancel(elsewhere, "a1");
   REQUIRE_FALSE(refused.has_value());

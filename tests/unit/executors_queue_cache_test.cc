@@ -34,8 +34,10 @@ TEST_CASE("an answer that is young enough serves the next who asks, an old one d
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
-  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1|RUNNING\n2|PENDING")) == "1|RUNNING\n2|PENDING");
-  CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("other")) == "1|RUNNING\n2|PENDING");
+  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1|RUNNING\n2|PENDING")) ==
+        "1|RUNNING\n2|PENDING");
+  CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("other")) ==
+        "1|RUNNING\n2|PENDING");
   CHECK(slurm.asked == 1);
   CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("other")) == "other");
   CHECK(slurm.asked == 2);
@@ -67,7 +69,8 @@ TEST_CASE("a hundred who ask at once put one question") {
   std::atomic<int> right = 0;
   for (int i = 0; i < 100; ++i) {
     watchers.emplace_back([&] {
-      if (*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("1|RUNNING")) == "1|RUNNING") ++right;
+      if (*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("1|RUNNING")) == "1|RUNNING")
+        ++right;
     });
   }
   for (auto& watcher : watchers) watcher.join();

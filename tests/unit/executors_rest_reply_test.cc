@@ -30,18 +30,21 @@ constexpr std::string_view kJobs =
         {"job_id": 10, "user_id": 1001, "job_state": "RUNNING"}]})";
 
 std::string token_with(std::string_view claims) {
-  std::string text(sodium_base64_encoded_len(claims.size(), sodium_base64_VARIANT_URLSAFE_NO_PADDING), '\0');
-  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(claims.data()), claims.size(),
-                    sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+  std::string text(
+      sodium_base64_encoded_len(claims.size(), sodium_base64_VARIANT_URLSAFE_NO_PADDING), '\0');
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(claims.data()),
+                    claims.size(), sodium_base64_VARIANT_URLSAFE_NO_PADDING);
   text.resize(text.size() - 1);
   return "eyJhbGciOiJIUzI1NiJ9." + text + ".c2ln";
 }
 
 }  // namespace
 
-TEST_CASE("errors are Slurm's own words with their numbers, and other bodies speak for themselves") {
+TEST_CASE(
+    "errors are Slurm's own words with their numbers, and other bodies speak for themselves") {
   CHECK(rest_errors(kUnknownJob) == "Invalid job id specified: Unable to find JobId=99999 (2017)");
-  CHECK(rest_errors(R"({"errors": [{"error_code": 2000, "error": "Invalid partition name specified"}]})") ==
+  CHECK(rest_errors(
+            R"({"errors": [{"error_code": 2000, "error": "Invalid partition name specified"}]})") ==
         "Invalid partition name specified (2000)");
   CHECK(rest_errors("Authentication failure") == "Authentication failure");
   CHECK(rest_errors(R"({"errors": []})").empty());
@@ -100,7 +103,8 @@ TEST_CASE("a token is read from the user's private file alone") {
     REQUIRE(::chmod(path.c_str(), mode) == 0);
   };
   CHECK(read_token(path).error().code == Errc::kNotFound);
-  const std::string fresh = token_with(fmt::format(R"({{"exp":{},"sun":"me"}})", ::time(nullptr) + 100));
+  const std::string fresh =
+      token_with(fmt::format(R"({{"exp":{},"sun":"me"}})", ::time(nullptr) + 100));
   write("SLURM_JWT=" + fresh + "\n", 0600);
   CHECK(read_token(path).value_or("") == fresh);
   for (const mode_t mode : {0640, 0604, 0620}) {

@@ -10,13 +10,36 @@ using dlrun::Env;
 
 TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
   Env env;
-  for (const char* name :
-       {"SLURM_JOB_ID", "SLURM_CPU_BIND", "SLURM_EXPORT_ENV",     "SBATCH_PARTITION",      "SALLOC_ACCOUNT",
-        "SRUN_DEBUG",   "SQUEUE_STATES",  "SACCT_FORMAT",         "SINFO_FORMAT",          "PMI_RANK",
-        "PMIX_RANK",    "PMI2_X",         "OMPI_COMM_WORLD_RANK", "PYXIS_CONTAINER_IMAGE", "RANK",
-        "WORLD_SIZE",   "LOCAL_RANK",     "MASTER_ADDR",          "MASTER_PORT",           "HOROVOD_RANK",
-        "DLRUN_RUN",    "DLRUN_TOKEN",    "DLRUN_SECRET",         "DLRUN_ATTEMPT",         "DLRUN_LEAD",
-        "DLRUN_RANK",   "DLRUN_JOB",      "LOCAL_WORLD_SIZE",     "DLRUN_STORE",           "NODE_RANK"}) {
+  for (const char* name : {"SLURM_JOB_ID",
+                           "SLURM_CPU_BIND",
+                           "SLURM_EXPORT_ENV",
+                           "SBATCH_PARTITION",
+                           "SALLOC_ACCOUNT",
+                           "SRUN_DEBUG",
+                           "SQUEUE_STATES",
+                           "SACCT_FORMAT",
+                           "SINFO_FORMAT",
+                           "PMI_RANK",
+                           "PMIX_RANK",
+                           "PMI2_X",
+                           "OMPI_COMM_WORLD_RANK",
+                           "PYXIS_CONTAINER_IMAGE",
+                           "RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "MASTER_ADDR",
+                           "MASTER_PORT",
+                           "HOROVOD_RANK",
+                           "DLRUN_RUN",
+                           "DLRUN_TOKEN",
+                           "DLRUN_SECRET",
+                           "DLRUN_ATTEMPT",
+                           "DLRUN_LEAD",
+                           "DLRUN_RANK",
+                           "DLRUN_JOB",
+                           "LOCAL_WORLD_SIZE",
+                           "DLRUN_STORE",
+                           "NODE_RANK"}) {
     env.set(name, "outer");
   }
   CHECK(dlrun::scrubbed_for_slurm(env, true).values().empty());
@@ -24,8 +47,8 @@ TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
 
 TEST_CASE("scrubbing keeps where Slurm is and what is the user's own") {
   Env env;
-  for (const char* name : {"SLURM_CONF", "SLURM_CLUSTERS", "PATH", "HOME", "RANKING", "DLRUN_RUNS", "DLRUN_SITE",
-                           "WANDB_API_KEY", "CUDA_VISIBLE_DEVICES", "SLURMISH"}) {
+  for (const char* name : {"SLURM_CONF", "SLURM_CLUSTERS", "PATH", "HOME", "RANKING", "DLRUN_RUNS",
+                           "DLRUN_SITE", "WANDB_API_KEY", "CUDA_VISIBLE_DEVICES", "SLURMISH"}) {
     env.set(name, "mine");
   }
   CHECK(dlrun::scrubbed_for_slurm(env, true).values() == env.values());
@@ -38,7 +61,8 @@ TEST_CASE("a Slurm token stays only where munge cannot say who asks") {
   CHECK(dlrun::scrubbed_for_slurm(env, false).has("SLURM_JWT"));
 }
 
-TEST_CASE("scrubbing removes every variable that the programs share, as the page about them lists it") {
+TEST_CASE(
+    "scrubbing removes every variable that the programs share, as the page about them lists it") {
   const auto page = dlrun::read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
   REQUIRE(page.has_value());
   constexpr std::string_view kPrefix = "DLRUN_";
@@ -46,7 +70,8 @@ TEST_CASE("scrubbing removes every variable that the programs share, as the page
   Env env;
   for (auto at = page->find(kPrefix); at != std::string::npos; at = page->find(kPrefix, at + 1)) {
     const std::string name = page->substr(at, page->find_first_not_of(kLetters, at) - at);
-    const bool is_the_users = name == "DLRUN_RUNS" || name == "DLRUN_SITE" || name == "DLRUN_CONFIG";
+    const bool is_the_users =
+        name == "DLRUN_RUNS" || name == "DLRUN_SITE" || name == "DLRUN_CONFIG";
     if (name != kPrefix && !is_the_users) env.set(name, "outer");
   }
   REQUIRE(env.values().size() > 10);

@@ -38,7 +38,8 @@ TEST_CASE("squeue's lines are read, and a comment may hold bars") {
 
 TEST_CASE("of a dependency that can never hold squeue's line says which") {
   const auto reports = parse_squeue(
-      "5|CANCELLED|DependencyNeverSatisfied||N/A|afterany:3(unfulfilled),afterok:4(failed)?afterok:6_2(failed)|x\n"
+      "5|CANCELLED|DependencyNeverSatisfied||N/"
+      "A|afterany:3(unfulfilled),afterok:4(failed)?afterok:6_2(failed)|x\n"
       "6|CANCELLED|DependencyNeverSatisfied||N/A||x\n",
       "");
   REQUIRE(reports.size() == 2);
@@ -47,15 +48,19 @@ TEST_CASE("of a dependency that can never hold squeue's line says which") {
   CHECK(reports[1].reason == "DependencyNeverSatisfied");
 }
 
-TEST_CASE("squeue's cluster headings name the jobs below them, lines of another form are passed over") {
-  const auto reports = parse_squeue("CLUSTER: inter\n42|RUNNING|None|n1|N/A||\nslurm_load: a remark\n7|x\n", "inter");
+TEST_CASE(
+    "squeue's cluster headings name the jobs below them, lines of another form are passed over") {
+  const auto reports = parse_squeue(
+      "CLUSTER: inter\n42|RUNNING|None|n1|N/A||\nslurm_load: a remark\n7|x\n", "inter");
   REQUIRE(reports.size() == 1);
   CHECK(reports[0].job == JobId{"inter", "42"});
 }
 
 TEST_CASE("sacct's record gives the end state, the code and the signal") {
   const auto reports = parse_sacct(
-      "42|CANCELLED by 1000|0:15|n1|2026-11-21T12:00:00|None|dlrun:abc\n43|FAILED|3:0|n1|Unknown|None|\n", "");
+      "42|CANCELLED by "
+      "1000|0:15|n1|2026-11-21T12:00:00|None|dlrun:abc\n43|FAILED|3:0|n1|Unknown|None|\n",
+      "");
   REQUIRE(reports.size() == 2);
   CHECK(reports[0].state == "CANCELLED");
   CHECK(reports[0].phase == JobPhase::kEnded);
@@ -65,17 +70,19 @@ TEST_CASE("sacct's record gives the end state, the code and the signal") {
 }
 
 TEST_CASE("of a requeued job's records in accounting the last counts") {
-  const auto reports = parse_sacct("42|NODE_FAIL|0:0|n1|Unknown|None|\n42|COMPLETED|0:0|n2|Unknown|None|\n", "");
+  const auto reports =
+      parse_sacct("42|NODE_FAIL|0:0|n1|Unknown|None|\n42|COMPLETED|0:0|n2|Unknown|None|\n", "");
   REQUIRE(reports.size() == 1);
   CHECK(reports[0].state == "COMPLETED");
 }
 
 TEST_CASE(
-    "states that Slurm may add later count as running: a job is ended only in a state that is known to be an end") {
+    "states that Slurm may add later count as running: a job is ended only in a state that is "
+    "known to be an end") {
   CHECK(phase_of("EXPEDITING") == JobPhase::kPending);
   CHECK(phase_of("HIBERNATING") == JobPhase::kRunning);
-  for (const auto* end : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
-                          "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}) {
+  for (const auto* end : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+                          "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}) {
     CAPTURE(end);
     CHECK(phase_of(end) == JobPhase::kEnded);
   }
@@ -86,14 +93,18 @@ TEST_CASE(
 }
 
 TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
-  const auto no =
-      slurm_error("sbatch", "sbatch: error: Batch job submission failed: Invalid partition name specified\n", 1);
+  const auto no = slurm_error(
+      "sbatch", "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
+      1);
   CHECK(no.code == Errc::kRefused);
-  CHECK(no.message == "Slurm refused (sbatch): Batch job submission failed: Invalid partition name specified");
+  CHECK(no.message ==
+        "Slurm refused (sbatch): Batch job submission failed: Invalid partition name specified");
   for (const char* words :
-       {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+       {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect "
+        "failure)",
         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
-        "squeue: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No such file or directory",
+        "squeue: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No "
+        "such file or directory",
         "sbatch: error: Batch job submission failed: Rate limit exceeded, please retry momentarily",
         "slurm_load_jobs error: Rate limit exceeded, please retry later",
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"}) {
@@ -103,19 +114,24 @@ TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
 }
 
 TEST_CASE("Slurm's words are one line of printable text, each said once") {
-  CHECK(slurm_words("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") == "a; b\\x1b[31m");
+  CHECK(slurm_words("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
+        "a; b\\x1b[31m");
   CHECK(slurm_error("sbatch", "", 7).message.find("code 7") != std::string::npos);
 }
 
 TEST_CASE("the cluster's name is read from slurm.conf as Slurm reads it") {
-  CHECK(cluster_name_in("# ClusterName=no\nSlurmctldHost=a\nclustername = juwels # here\n") == "juwels");
+  CHECK(cluster_name_in("# ClusterName=no\nSlurmctldHost=a\nclustername = juwels # here\n") ==
+        "juwels");
   CHECK(cluster_name_in("ClusterName=\"x\"\n") == "x");
   CHECK(cluster_name_in("ClusterNames=no\n").empty());
 }
 
-TEST_CASE("the array size is what slurm.conf or scontrol says, and nothing where they say nothing of use") {
+TEST_CASE(
+    "the array size is what slurm.conf or scontrol says, and nothing where they say nothing of "
+    "use") {
   CHECK(array_size_in("ClusterName=x\nMaxArraySize=8 # few\n") == 8);
-  CHECK(array_size_in("MailProg                = /bin/mail\nMaxArraySize            = 1001\n") == 1001);
+  CHECK(array_size_in("MailProg                = /bin/mail\nMaxArraySize            = 1001\n") ==
+        1001);
   CHECK_FALSE(array_size_in("MaxArraySize=many\n").has_value());
   CHECK_FALSE(array_size_in("MaxArraySizes=8\n").has_value());
 }
@@ -123,7 +139,8 @@ TEST_CASE("the array size is what slurm.conf or scontrol says, and nothing where
 TEST_CASE("a job's CPUs on a node are counted, of several nodes on a line and of ranges") {
   const char* out =
       "JobId=7 JobName=x\n   NumNodes=3 NumCPUs=11 CPUs/Task=1\n   JOB_GRES=(null)\n"
-      "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=\n     Nodes=n10 CPU_IDs=0,4-5 Mem=0 GRES=\n   MinCPUsNode=1\n";
+      "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=\n     Nodes=n10 CPU_IDs=0,4-5 Mem=0 GRES=\n   "
+      "MinCPUsNode=1\n";
   CHECK(parse_cpus_of_node(out, "n2") == 4);
   CHECK(parse_cpus_of_node(out, "n10") == 3);
   CHECK_FALSE(parse_cpus_of_node(out, "n3").has_value());
@@ -134,9 +151,12 @@ TEST_CASE("a job's CPUs on a node are counted, of several nodes on a line and of
 TEST_CASE("the long options of sbatch's help are read") {
   const auto names = parse_long_options(
       "Usage: sbatch [OPTIONS(0)...] executable [args(0)...]\n\nParallel run options:\n"
-      "  -a, --array=indexes         job array index values\n  -A, --account=name          charge job\n"
-      "      --bb=<spec>             burst buffer specifications\n      --[no-]container-mount-home bind mount\n"
-      "Help options:\n  -h, --help                  show this help message\n  a remark on --nothing\n");
-  CHECK(names ==
-        std::vector<std::string>{"array", "account", "bb", "container-mount-home", "no-container-mount-home", "help"});
+      "  -a, --array=indexes         job array index values\n  -A, --account=name          charge "
+      "job\n"
+      "      --bb=<spec>             burst buffer specifications\n      "
+      "--[no-]container-mount-home bind mount\n"
+      "Help options:\n  -h, --help                  show this help message\n  a remark on "
+      "--nothing\n");
+  CHECK(names == std::vector<std::string>{"array", "account", "bb", "container-mount-home",
+                                          "no-container-mount-home", "help"});
 }

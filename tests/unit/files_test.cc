@@ -29,7 +29,8 @@ mode_t mode_of(const fs::path& path) {
 }
 
 std::size_t entries_in(const fs::path& path) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(path), fs::directory_iterator()));
 }
 
 }  // namespace

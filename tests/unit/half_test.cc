@@ -25,9 +25,11 @@ double meaning(unsigned bits, int exponent_bits, int fraction_bits) {
   const auto fraction = static_cast<double>(bits & ((1U << fraction_bits) - 1));
   const int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
   const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
-  if (exponent == (1 << exponent_bits) - 1) return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : NAN;
-  const double size = exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
-                                    : std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+  if (exponent == (1 << exponent_bits) - 1)
+    return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : NAN;
+  const double size =
+      exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                    : std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
   return sign * size;
 }
 
@@ -47,7 +49,8 @@ void check_type(int exponent_bits, int fraction_bits) {
     const double next = meaning(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);
-    if (static_cast<double>(middle) != (want + next) / 2) continue;  // a float's own smallest numbers
+    if (static_cast<double>(middle) != (want + next) / 2)
+      continue;  // a float's own smallest numbers
     const bool is_normal = std::abs(middle) > 2 * std::numeric_limits<float>::min();
     REQUIRE(T(middle).bits == (bits % 2 == 0 ? bits : bits + 1));
     if (!is_normal) continue;
@@ -60,13 +63,16 @@ void check_type(int exponent_bits, int fraction_bits) {
 
 }  // namespace
 
-TEST_CASE("binary16 and bfloat16 are what their bits say, and numbers between them go to the nearest, ties to even") {
+TEST_CASE(
+    "binary16 and bfloat16 are what their bits say, and numbers between them go to the nearest, "
+    "ties to even") {
   check_type<Float16>(5, 10);
   check_type<Bfloat16>(8, 7);
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);
   CHECK(std::isinf(static_cast<float>(Float16(65'520.0F))));
   CHECK(static_cast<float>(Float16(1e-9F)) == 0);
-  CHECK(std::isnan(static_cast<float>(Bfloat16(std::bit_cast<float>(0x7f800001U)))));  // its bits are all cut off
+  CHECK(std::isnan(static_cast<float>(
+      Bfloat16(std::bit_cast<float>(0x7f800001U)))));  // its bits are all cut off
 }
 
 }  // namespace dlrun

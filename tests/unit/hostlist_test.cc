@@ -19,7 +19,8 @@ TEST_CASE("node lists expand in Slurm's order") {
 }
 
 TEST_CASE("a huge node list is refused before it is built") {
-  for (const char* list : {"n[0-999999999]", "n[0-9999][0-9999][0-9999][0-9999][0-9999]", "a,n[1-100000]"}) {
+  for (const char* list :
+       {"n[0-999999999]", "n[0-9999][0-9999][0-9999][0-9999][0-9999]", "a,n[1-100000]"}) {
     const auto hosts = expand_hostlist(list);
     REQUIRE_FALSE(hosts.has_value());
     CHECK(hosts.error().message.find("more than 100000 nodes") != std::string::npos);
@@ -27,8 +28,8 @@ TEST_CASE("a huge node list is refused before it is built") {
 }
 
 TEST_CASE("malformed node lists are refused with their text") {
-  for (const char* list :
-       {"n[1-", "n]1", "n[3-1]", "n[a]", "n[]", "n[1,]", ",", "n1,", "n[12345678901234567890]", "n[-1]"}) {
+  for (const char* list : {"n[1-", "n]1", "n[3-1]", "n[a]", "n[]", "n[1,]", ",", "n1,",
+                           "n[12345678901234567890]", "n[-1]"}) {
     CAPTURE(list);
     const auto hosts = expand_hostlist(list);
     REQUIRE_FALSE(hosts.has_value());
@@ -36,8 +37,10 @@ TEST_CASE("malformed node lists are refused with their text") {
   }
 }
 
-TEST_CASE("a person's node list is held to Slurm's grammar, and the first wrong character is named") {
-  for (const char* list : {"n1", "n[1-3,7],login", "gpu[08-11]", "r[0-1]n[1-2]", "a-b_c.d", "N1,n1"}) {
+TEST_CASE(
+    "a person's node list is held to Slurm's grammar, and the first wrong character is named") {
+  for (const char* list :
+       {"n1", "n[1-3,7],login", "gpu[08-11]", "r[0-1]n[1-2]", "a-b_c.d", "N1,n1"}) {
     CAPTURE(list);
     CHECK(check_hostlist(list).has_value());
   }

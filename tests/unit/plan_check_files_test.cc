@@ -29,20 +29,23 @@ bool has(std::string_view text, std::string_view part) {
 TEST_CASE("a script that is not there is told before the job waits for it") {
   TemporaryDirectory folder;
   const auto of = [&](std::string_view command, std::string_view more = "") {
-    return found(folder,
-                 "resources: {time: 1m}\nlaunch: {command: [" + std::string(command) + "]}\n" + std::string(more));
+    return found(folder, "resources: {time: 1m}\nlaunch: {command: [" + std::string(command) +
+                             "]}\n" + std::string(more));
   };
-  const std::string missing = "launch.command: the script '" + (folder / "train.py").string() + "' does not exist here";
+  const std::string missing =
+      "launch.command: the script '" + (folder / "train.py").string() + "' does not exist here";
   CHECK(has(of("python, -u, train.py, --epochs, 12"), missing));
   CHECK(has(of("bash, ./train.py"), missing));
   CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"), missing));
-  CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"), "slurm.chdir: the folder, in which the job starts, '" +
-                                                                  (folder / "src").string() + "' does not exist here"));
+  CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"),
+            "slurm.chdir: the folder, in which the job starts, '" + (folder / "src").string() +
+                "' does not exist here"));
   CHECK(of("python, -m, package, train.py").empty());
   CHECK(of("python, -c, 'exec(open(\"x.py\"))'").empty());
   CHECK(of("train, --config, a.yaml").empty());
-  CHECK_FALSE(
-      has(of("python, train.py", "container: {runtime: pyxis, image: nvcr.io#nvidia/pytorch:24.05-py3}"), missing));
+  CHECK_FALSE(has(of("python, train.py",
+                     "container: {runtime: pyxis, image: nvcr.io#nvidia/pytorch:24.05-py3}"),
+                  missing));
   std::ofstream(folder / "train.py") << "pass\n";
   CHECK(of("python, -u, train.py, --epochs, 12").empty());
 }
@@ -50,10 +53,12 @@ TEST_CASE("a script that is not there is told before the job waits for it") {
 TEST_CASE("an image that cannot be read, or is none, is told before the job waits for it") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& file, const std::string& runtime) {
-    return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " + runtime +
-                             ", image: ./" + file + "}\n");
+    return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " +
+                             runtime + ", image: ./" + file + "}\n");
   };
-  const auto write = [&](const std::string& file, const std::string& bytes) { std::ofstream(folder / file) << bytes; };
+  const auto write = [&](const std::string& file, const std::string& bytes) {
+    std::ofstream(folder / file) << bytes;
+  };
   write("a.sqsh", "hsqs and so on");
   write("a.sif", "#!/usr/bin/env run-singularity\n" + std::string(1, '\0') + "SIF_MAGIC");
   write("bad.sqsh", "nonsense");
@@ -71,11 +76,14 @@ TEST_CASE("an image that cannot be read, or is none, is told before the job wait
   CHECK(has(of("bad.sif", "apptainer"), "bad.sif': it is not a SIF file"));
 }
 
-TEST_CASE("a relative script that the container does not have is told, and one that may be in the image is not") {
+TEST_CASE(
+    "a relative script that the container does not have is told, and one that may be in the image "
+    "is not") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& more, std::string_view script = "train.py") {
-    return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " + std::string(script) +
-                             "]}\ncontainer: {runtime: pyxis, image: ubuntu" + more + "}\n");
+    return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " +
+                             std::string(script) + "]}\ncontainer: {runtime: pyxis, image: ubuntu" +
+                             more + "}\n");
   };
   CHECK(of("").empty());
   const std::string missing = "the script '" + (folder / "train.py").string() +
@@ -95,14 +103,17 @@ TEST_CASE("a relative script that the container does not have is told, and one t
             "'" + (folder / "data/train.py").string() + "' does not exist here"));
 }
 
-TEST_CASE("mounts, images, environments and programs that are not there are told, each at its key") {
+TEST_CASE(
+    "mounts, images, environments and programs that are not there are told, each at its key") {
   TemporaryDirectory folder;
-  const std::string text = found(folder,
-                                 "resources: {time: 1m, output: gone/%j.out}\n"
-                                 "environment: {venv: env}\n"
-                                 "container: {runtime: pyxis, image: ./a.sqsh, mounts: [./here:/a, ./nope:/b]}\n"
-                                 "launch: {command: [/no/such/program]}\n");
-  for (const char* key : {"environment.venv", "container.image", "container.mounts[0]", "container.mounts[1]"})
+  const std::string text =
+      found(folder,
+            "resources: {time: 1m, output: gone/%j.out}\n"
+            "environment: {venv: env}\n"
+            "container: {runtime: pyxis, image: ./a.sqsh, mounts: [./here:/a, ./nope:/b]}\n"
+            "launch: {command: [/no/such/program]}\n");
+  for (const char* key :
+       {"environment.venv", "container.image", "container.mounts[0]", "container.mounts[1]"})
     CHECK(has(text, std::string(key) + ": "));
   std::filesystem::create_directory(folder / "here");
   CHECK_FALSE(has(found(folder,

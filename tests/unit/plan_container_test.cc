@@ -16,7 +16,8 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> plan_of(const std::string& tex
   request.current_dir = "/exp";
   auto loaded = load_spec(request);
   if (!loaded) FAIL(format_diagnostics(loaded.error()));
-  return make_plan(*loaded, {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer"});
+  return make_plan(*loaded,
+                   {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer"});
 }
 
 LaunchPlan planned(const std::string& text) {
@@ -45,48 +46,60 @@ TEST_CASE("PMIx's variable is set for a step that srun starts over PMIx, and for
     CHECK(has(script(mpi), "[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash"));
     // A session's step and one beside the ranks have no PMIx.
     CHECK_FALSE(has(render_interactive(mpi, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));
-    CHECK_FALSE(has(render_attach(mpi, {"1", "n1", "", 6}, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));
+    CHECK_FALSE(
+        has(render_attach(mpi, {"1", "n1", "", 6}, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));
     for (const char* mode : {"none", "pmi2"}) {
       if (std::string_view(mode) == "pmi2" && has(more, "enroot")) continue;
       CHECK_FALSE(
-          has(script(with(fmt::format("launch: {{preset: mpi, mpi: {}, command: [x]}}", mode))), "PMIX_MCA_gds=hash"));
+          has(script(with(fmt::format("launch: {{preset: mpi, mpi: {}, command: [x]}}", mode))),
+              "PMIX_MCA_gds=hash"));
     }
-    CHECK(has(script(with("launch: {preset: mpi, mpi: pmix_v4, command: [x]}")), "PMIX_MCA_gds=hash"));
+    CHECK(has(script(with("launch: {preset: mpi, mpi: pmix_v4, command: [x]}")),
+              "PMIX_MCA_gds=hash"));
     CHECK_FALSE(has(script(with("launch: {preset: torch, command: [x]}")), "PMIX_MCA_gds=hash"));
   }
-  CHECK_FALSE(has(script(planned(std::string("train: {data: {dataset: digits}, backend: gloo}\n") + kBoxed)),
-                  "PMIX_MCA_gds=hash"));
+  CHECK_FALSE(has(
+      script(planned(std::string("train: {data: {dataset: digits}, backend: gloo}\n") + kBoxed)),
+      "PMIX_MCA_gds=hash"));
 }
 
 TEST_CASE("a shell beside the ranks does not save the container over the job's image") {
-  const auto plan = planned("launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c.sqsh}\n");
+  const auto plan = planned(
+      "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c.sqsh}\n");
   CHECK(has(script(plan), "--container-save=/b/c.sqsh"));
-  CHECK_FALSE(has(render_attach(plan, {"1", "n1", "", 6}, {"x"}, "s", false).script, "--container-save"));
+  CHECK_FALSE(
+      has(render_attach(plan, {"1", "n1", "", 6}, {"x"}, "s", false).script, "--container-save"));
 }
 
 TEST_CASE("the folder of a saved container is made, and several nodes do not save into one file") {
-  const std::string save = "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c d/e.sqsh}\n";
+  const std::string save =
+      "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c d/e.sqsh}\n";
   CHECK(has(script(planned(save)), "mkdir -p -- '/b/c d'"));
   LoadRequest request;
   request.file = "exp.yaml";
   request.current_dir = "/exp";
-  for (const char* resources : {"{time: 1m, nodes: 2}", "{time: 1m, ntasks: 4}", "{time: 1m, nodes: 1-2}"}) {
+  for (const char* resources :
+       {"{time: 1m, nodes: 2}", "{time: 1m, ntasks: 4}", "{time: 1m, nodes: 1-2}"}) {
     CAPTURE(resources);
     request.text = "resources: " + std::string(resources) + "\n" + save;
     const auto loaded = load_spec(request);
     REQUIRE(loaded.has_value());
     const auto plan = make_plan(*loaded, {"/runs", "/a/dlrun-agent", "/a/dlrun-trainer"});
     REQUIRE_FALSE(plan.has_value());
-    CHECK(has(format_diagnostics(plan.error()), "would write '/b/c d/e.sqsh'; give resources.nodes: 1"));
+    CHECK(has(format_diagnostics(plan.error()),
+              "would write '/b/c d/e.sqsh'; give resources.nodes: 1"));
   }
 }
 
-TEST_CASE("the image says which parts of NVIDIA's driver it wants, and a job without GPUs asks for none") {
+TEST_CASE(
+    "the image says which parts of NVIDIA's driver it wants, and a job without GPUs asks for "
+    "none") {
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
     const auto text = [&](const std::string& resources, const char* image) {
-      return script(planned(fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}", runtime,
-                                        image, resources)));
+      return script(
+          planned(fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}",
+                              runtime, image, resources)));
     };
     const std::string gpus = text("", "/a.sqsh");
     CHECK(has(gpus, "export NVIDIA_VISIBLE_DEVICES=void"));
@@ -105,14 +118,17 @@ TEST_CASE("the image says which parts of NVIDIA's driver it wants, and a job wit
   CHECK(has(file, "export NVIDIA_VISIBLE_DEVICES=all"));
   CHECK(has(file, "/a.sqsh etc/environment"));
   CHECK(has(file, "  export NVIDIA_DRIVER_CAPABILITIES=compute,utility"));
-  CHECK(has(with_gpus("container: {runtime: pyxis, image: ubuntu}\n"), "export NVIDIA_DRIVER_CAPABILITIES=all"));
-  const auto users = with_gpus(std::string(kBoxed) + "environment: {vars: {NVIDIA_DRIVER_CAPABILITIES: video}}\n");
+  CHECK(has(with_gpus("container: {runtime: pyxis, image: ubuntu}\n"),
+            "export NVIDIA_DRIVER_CAPABILITIES=all"));
+  const auto users =
+      with_gpus(std::string(kBoxed) + "environment: {vars: {NVIDIA_DRIVER_CAPABILITIES: video}}\n");
   CHECK(has(users, "export NVIDIA_DRIVER_CAPABILITIES=video"));
   CHECK_FALSE(has(users, "compute,utility"));
 }
 
 TEST_CASE("a session under enroot makes and holds its container as a job does") {
-  const auto plan = planned("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");
+  const auto plan =
+      planned("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");
   const auto session = render_interactive(plan, {"x"}, "s", false).script;
   CHECK(has(session, "coproc dlrun_holders"));
   CHECK(has(session, "--nodelist=\"$SLURMD_NODENAME\""));

@@ -1,5 +1,6 @@
-// Strings that mean something to YAML, bash or sbatch, through load, plan and render, and then through bash itself:
-// what the agent is called with must be the bytes of the spec, and nothing in them may run.
+// Strings that mean something to YAML, bash or sbatch, through load, plan and render, and then
+// through bash itself: what the agent is called with must be the bytes of the spec, and nothing in
+// them may run.
 
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ namespace fs = std::filesystem;
 
 /// A private folder that is gone afterwards.
 struct Folder {
-  fs::path path = fs::temp_directory_path() / fmt::format("dlrun-hostile-{}-{}", getpid(), random_hex(4));
+  fs::path path =
+      fs::temp_directory_path() / fmt::format("dlrun-hostile-{}-{}", getpid(), random_hex(4));
   Folder() { REQUIRE(make_private_directories(path).has_value()); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -193,24 +195,28 @@ std::string slurp(const fs::path& path) {
 /// Stands where the agent stands; writes down its words and its environment, each ended by a NUL.
 fs::path recording_agent(const Folder& folder) {
   const fs::path path = folder.path / "agent";
-  std::ofstream(path) << "#!/bin/bash\nprintf '%s\\0' \"$@\" > " << (folder.path / "argv").string() << "\nenv -0 > "
-                      << (folder.path / "env").string() << "\n";
+  std::ofstream(path) << "#!/bin/bash\nprintf '%s\\0' \"$@\" > " << (folder.path / "argv").string()
+                      << "\nenv -0 > " << (folder.path / "env").string() << "\n";
   fs::permissions(path, fs::perms::owner_all);
   return path;
 }
 
-TEST_CASE("hostile strings arrive byte for byte in variables and in the command, and nothing runs") {
+TEST_CASE(
+    "hostile strings arrive byte for byte in variables and in the command, and nothing runs") {
   const Folder folder;
   const fs::path canary = folder.path / "canary";
   auto strings = hostile_strings(canary.string());
   std::erase(strings, ":");  // refused: srun's own separator
   CHECK(strings.size() >= 100);
 
-  std::string text = "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
+  std::string text =
+      "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
   for (const std::string& string : strings) text += "    - " + yaml_string(string) + "\n";
   text += "environment:\n  vars:\n";
-  // The whole of the 64 KiB string is in the command; the environment has 128 KiB for each variable.
-  for (std::size_t i = 0; i < strings.size(); ++i) text += fmt::format("    V{}: {}\n", i, yaml_string(strings[i]));
+  // The whole of the 64 KiB string is in the command; the environment has 128 KiB for each
+  // variable.
+  for (std::size_t i = 0; i < strings.size(); ++i)
+    text += fmt::format("    V{}: {}\n", i, yaml_string(strings[i]));
 
   LoadRequest request;
   request.file = "hostile.yaml";
@@ -248,14 +254,16 @@ TEST_CASE("hostile strings arrive byte for byte in variables and in the command,
   for (std::size_t i = 0; i < strings.size(); ++i) {
     INFO(printable(strings[i].substr(0, 80)));
     CHECK(argv[first + i] == strings[i]);
-    const std::string entry = std::string(1, '\0') + "V" + std::to_string(i) + "=" + strings[i] + std::string(1, '\0');
+    const std::string entry =
+        std::string(1, '\0') + "V" + std::to_string(i) + "=" + strings[i] + std::string(1, '\0');
     CHECK(environment.find(entry) != std::string::npos);
   }
   CHECK(std::find(argv.begin(), argv.end(), "--cpus-per-task=2") != argv.end());
   CHECK_FALSE(fs::exists(canary));
 }
 
-TEST_CASE("in every other string key a hostile string is refused or stays inside its own directive") {
+TEST_CASE(
+    "in every other string key a hostile string is refused or stays inside its own directive") {
   const Folder folder;
   const std::string canary = (folder.path / "canary").string();
   const std::vector<std::string> keys{"name",
@@ -290,8 +298,11 @@ TEST_CASE("in every other string key a hostile string is refused or stays inside
       request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
       std::string value;
       for (std::size_t i = 0; i < string.size(); ++i)
-        value += string[i] == '$' && i + 1 < string.size() && string[i + 1] == '{' ? "$$" : std::string(1, string[i]);
-      request.sets = {key + "=" + (value.find_first_of("[{\"'") == 0 ? yaml_string(string) : value)};
+        value += string[i] == '$' && i + 1 < string.size() && string[i + 1] == '{'
+                     ? "$$"
+                     : std::string(1, string[i]);
+      request.sets = {key + "=" +
+                      (value.find_first_of("[{\"'") == 0 ? yaml_string(string) : value)};
       request.current_dir = folder.path;
       const auto loaded = load_spec(request);
       if (!loaded) continue;

@@ -1,5 +1,5 @@
-// The environment part of the script, executed by bash with stand-ins for what a cluster provides: a module system's
-// start file, conda, a virtual environment. Each writes down how it was called.
+// The environment part of the script, executed by bash with stand-ins for what a cluster provides:
+// a module system's start file, conda, a virtual environment. Each writes down how it was called.
 
 #include <unistd.h>
 
@@ -34,10 +34,12 @@ class Machine {
           "echo 'conda() { echo \"conda $*\"; export CONDA_PREFIX=$2; }'\n");
     write("venv/bin/activate", "export VIRTUAL_ENV=yes\n");
     write("agent",
-          "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"never started: $7 at ${!#}\" >&2; exit $(($7 == 0 "
+          "#!/bin/bash\nif [[ $6 == --never-started ]]; then echo \"never started: $7 at ${!#}\" "
+          ">&2; exit $(($7 == 0 "
           "? 1 : $7)); fi\n"
           "echo \"lead prefix=$CONDA_PREFIX venv=$VIRTUAL_ENV x=$X y=$Y\"\n");
-    for (const char* program : {"bin/conda", "agent"}) fs::permissions(root_ / program, fs::perms::owner_all);
+    for (const char* program : {"bin/conda", "agent"})
+      fs::permissions(root_ / program, fs::perms::owner_all);
   }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -53,11 +55,14 @@ class Machine {
   [[nodiscard]] Finished run(const std::string& environment) const {
     LoadRequest request;
     request.file = "exp.yaml";
-    request.text = "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\nenvironment:\n" + environment;
+    request.text =
+        "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\nenvironment:\n" +
+        environment;
     request.current_dir = root_;
     const auto loaded = load_spec(request);
     if (!loaded) FAIL(format_diagnostics(loaded.error()));
-    const auto plan = make_plan(*loaded, {path("runs"), path("agent"), path("trainer"), Target::kSlurm});
+    const auto plan =
+        make_plan(*loaded, {path("runs"), path("agent"), path("trainer"), Target::kSlurm});
     if (!plan) FAIL(format_diagnostics(plan.error()));
     const auto script = render_script(*plan);
     REQUIRE(script.has_value());
@@ -73,7 +78,8 @@ class Machine {
   }
 
  private:
-  fs::path root_ = fs::temp_directory_path() / fmt::format("dlrun-prologue-{}-{}", getpid(), random_hex(4));
+  fs::path root_ =
+      fs::temp_directory_path() / fmt::format("dlrun-prologue-{}-{}", getpid(), random_hex(4));
 };
 
 bool has(std::string_view text, std::string_view part) {
@@ -83,7 +89,9 @@ bool has(std::string_view text, std::string_view part) {
 TEST_CASE("the script finds the module system itself, and purges, uses and loads in order") {
   const Machine machine;
   const auto ran = machine.run("  modules: {purge: true, use: [/m], load: [A/1, 'B C']}\n");
-  CHECK(ran.out == "module purge\nmodule use /m\nmodule load A/1\nmodule load B C\nlead prefix= venv= x= y=\n");
+  CHECK(
+      ran.out ==
+      "module purge\nmodule use /m\nmodule load A/1\nmodule load B C\nlead prefix= venv= x= y=\n");
   CHECK(ran.exit_code == 0);
 }
 
@@ -98,7 +106,8 @@ TEST_CASE("a module that does not load ends the job before the ranks, and that i
 TEST_CASE("conda activates by name in a shell that is not interactive, after its module") {
   const Machine machine;
   const auto ran = machine.run("  conda: {module: anaconda3, name: my-env}\n");
-  CHECK(ran.out == "module load anaconda3\nconda activate my-env\nlead prefix=my-env venv= x= y=\n");
+  CHECK(ran.out ==
+        "module load anaconda3\nconda activate my-env\nlead prefix=my-env venv= x= y=\n");
 }
 
 TEST_CASE("without conda the job ends and says so") {
@@ -113,7 +122,8 @@ TEST_CASE("without conda the job ends and says so") {
 TEST_CASE("variables beat the virtual environment's, and the setup lines see both") {
   const Machine machine;
   machine.write("venv/bin/activate", "export VIRTUAL_ENV=yes X=from-venv\n");
-  const auto ran = machine.run("  venv: venv\n  vars: {X: mine}\n  setup: |\n    export Y=$VIRTUAL_ENV-$X\n");
+  const auto ran =
+      machine.run("  venv: venv\n  vars: {X: mine}\n  setup: |\n    export Y=$VIRTUAL_ENV-$X\n");
   CHECK(ran.out == "lead prefix= venv=yes x=mine y=yes-mine\n");
 }
 
@@ -124,7 +134,9 @@ TEST_CASE("a setup line that fails ends the job, and its exit code is the job's"
   CHECK(ran.exit_code == 7);
 }
 
-TEST_CASE("a setup line that leaves with success still did not start the ranks: the job failed, and that is said") {
+TEST_CASE(
+    "a setup line that leaves with success still did not start the ranks: the job failed, and that "
+    "is said") {
   const Machine machine;
   const auto ran = machine.run("  setup: exit 0\n");
   CHECK(ran.exit_code == 1);
@@ -138,7 +150,8 @@ TEST_CASE("a script that starts the ranks says nothing") {
 
 TEST_CASE("setup lines may hold here-documents, end without a newline or with a backslash") {
   const Machine machine;
-  CHECK(has(machine.run("  setup: |-\n    cat <<END\n    a $((1 + 1))\n    END\n").out, "a 2\nlead"));
+  CHECK(
+      has(machine.run("  setup: |-\n    cat <<END\n    a $((1 + 1))\n    END\n").out, "a 2\nlead"));
   CHECK(has(machine.run("  setup: \"echo one\"\n").out, "one\nlead"));
   CHECK(has(machine.run("  setup: \"echo one \\\\\"\n").out, "one\nlead"));
 }

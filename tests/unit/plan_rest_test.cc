@@ -19,7 +19,8 @@ using nlohmann::json;
 
 const Env kEnv({{"PATH", "/bin"}, {"ODD", "two\nlines \"$x\""}});
 
-Result<std::string> body_of(std::string_view script, std::vector<std::string> options = {}, const Env& env = kEnv) {
+Result<std::string> body_of(std::string_view script, std::vector<std::string> options = {},
+                            const Env& env = kEnv) {
   return rest_job({script, "job.sh", options, "/home/me", env});
 }
 
@@ -33,7 +34,8 @@ json job_of(std::string_view script, std::vector<std::string> options = {}) {
 
 TEST_CASE("a script's #SBATCH lines become fields, and sbatch's own words beat them") {
   const auto job = job_of(
-      "#!/bin/bash\n#SBATCH --job-name=\"a b\" # a comment\n#SBATCH -N 2 --ntasks-per-node=3\n#SBATCH -t10\n"
+      "#!/bin/bash\n#SBATCH --job-name=\"a b\" # a comment\n#SBATCH -N 2 "
+      "--ntasks-per-node=3\n#SBATCH -t10\n"
       "#SBATCH --output=/x/%j.out\necho\n#SBATCH --nodes=9\n",
       {"--output=/y/%j.out", "--comment=dlrun:1 mine"});
   CHECK(job["name"] == "a b");
@@ -48,7 +50,8 @@ TEST_CASE("a script's #SBATCH lines become fields, and sbatch's own words beat t
 }
 
 TEST_CASE("what sbatch puts into the job's environment is put there, for srun to find") {
-  const auto job = job_of("#SBATCH --cpus-per-task=4\n#SBATCH --mem-per-gpu=2G\n#SBATCH --gpus-per-node=a100:2\n");
+  const auto job = job_of(
+      "#SBATCH --cpus-per-task=4\n#SBATCH --mem-per-gpu=2G\n#SBATCH --gpus-per-node=a100:2\n");
   CHECK(job["environment"]["SLURM_CPUS_PER_TASK"] == "4");
   CHECK(job["environment"]["SLURM_MEM_PER_GPU"] == "2048");
   CHECK(job["environment"]["SLURM_GPUS_PER_NODE"] == "a100:2");
@@ -61,8 +64,10 @@ TEST_CASE("the tasks that sbatch computes itself are asked for") {
   CHECK(job_of("#SBATCH --nodes=3 --ntasks=7\n")["tasks"] == "7");
 }
 
-TEST_CASE("flags have the forms that slurmrestd 22.05 takes, not those that its description names") {
-  const auto job = job_of("#SBATCH --exclusive --no-requeue --no-kill -H\n#SBATCH --kill-on-invalid-dep=yes\n");
+TEST_CASE(
+    "flags have the forms that slurmrestd 22.05 takes, not those that its description names") {
+  const auto job =
+      job_of("#SBATCH --exclusive --no-requeue --no-kill -H\n#SBATCH --kill-on-invalid-dep=yes\n");
   CHECK(job["exclusive"] == "exclusive");
   CHECK(job["no_kill"] == "set");
   CHECK(job["no_requeue"] == true);
@@ -74,10 +79,12 @@ TEST_CASE("flags have the forms that slurmrestd 22.05 takes, not those that its 
 }
 
 TEST_CASE("options that it drops, misreads or does not know are refused by name, all of them") {
-  const auto body = body_of("#SBATCH --hint=nomultithread -m cyclic\n#SBATCH --contiguous\n", {"--signal=B:USR1@60"});
+  const auto body = body_of("#SBATCH --hint=nomultithread -m cyclic\n#SBATCH --contiguous\n",
+                            {"--signal=B:USR1@60"});
   REQUIRE_FALSE(body);
   CHECK(body.error().code == Errc::kInvalid);
-  for (const char* word : {"--hint=nomultithread", "--distribution=cyclic", "--contiguous", "--signal=B:USR1@60"})
+  for (const char* word :
+       {"--hint=nomultithread", "--distribution=cyclic", "--contiguous", "--signal=B:USR1@60"})
     CHECK_MESSAGE(body.error().message.find(word) != std::string::npos, word);
   CHECK(rest_refusal("--signal", "USR1@60") == std::nullopt);
   CHECK(rest_refusal("--nodes", "2") == std::nullopt);
@@ -100,8 +107,9 @@ TEST_CASE("a slurmrestd is named by a socket, a loopback port or https") {
   CHECK(parse_rest_url("http://[::1]:6820"));
   CHECK(parse_rest_url("http://localhost:6820"));
   CHECK(parse_rest_url("https://rest.example.org")->base == "https://rest.example.org");
-  for (const char* bad : {"", "unix:run/s", "http://10.0.0.1:6820", "http://localhost.example.org",
-                          "http://127.evil.org", "https://user@host", "https://host/path", "https://host:0", "https://",
-                          "ftp://host", "http://127.0.0.1:1\r\nX: y", "file:///etc/passwd"})
+  for (const char* bad :
+       {"", "unix:run/s", "http://10.0.0.1:6820", "http://localhost.example.org",
+        "http://127.evil.org", "https://user@host", "https://host/path", "https://host:0",
+        "https://", "ftp://host", "http://127.0.0.1:1\r\nX: y", "file:///etc/passwd"})
     CHECK_MESSAGE(!parse_rest_url(bad), bad);
 }

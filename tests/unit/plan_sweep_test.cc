@@ -21,7 +21,8 @@ PlanInputs inputs() {
   return {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer", Target::kSlurm};
 }
 
-tl::expected<SweepPlan, std::vector<Diagnostic>> plan(std::string_view text, std::size_t max_array_size = 1001) {
+tl::expected<SweepPlan, std::vector<Diagnostic>> plan(std::string_view text,
+                                                      std::size_t max_array_size = 1001) {
   const LoadRequest with = request(text);
   return plan_sweep(with, loaded(with), inputs(), {max_array_size});
 }
@@ -42,11 +43,13 @@ std::string list_of(int count) {
   return "[" + text + "]";
 }
 
-const std::string kJob = "resources: {nodes: 2, time: 30m, gpus_per_node: 2}\ntrain: {data: {dataset: digits}}\n";
+const std::string kJob =
+    "resources: {nodes: 2, time: 30m, gpus_per_node: 2}\ntrain: {data: {dataset: digits}}\n";
 
 TEST_CASE("each point is a script of its own, and one array runs them all") {
-  const SweepPlan sweep =
-      planned(kJob + "sweep: {parameters: {train.lr: [0.1, 0.01], train.batch: [32, 256]}, max_parallel: 3}");
+  const SweepPlan sweep = planned(
+      kJob +
+      "sweep: {parameters: {train.lr: [0.1, 0.01], train.batch: [32, 256]}, max_parallel: 3}");
   REQUIRE(sweep.points.size() == 4);
   REQUIRE(sweep.arrays.size() == 1);
   CHECK(sweep.keys == std::vector<std::string>{"train.lr", "train.batch"});
@@ -68,34 +71,37 @@ TEST_CASE("each point is a script of its own, and one array runs them all") {
 /// What a point is in a sweep must be what the same values are in a spec of their own.
 TEST_CASE("a point is the job that its values make in a spec without a sweep") {
   const std::string rest = kJob + "environment: {vars: {A: x, B: y}}\n";
-  const SweepPlan sweep =
-      planned(rest +
-              "sweep:\n  points:\n    - {train.lr: 0.1, environment.vars.A: \"1 2\", train.hidden: [8]}\n"
-              "    - {train.lr: 0.2, environment.vars.A: \"3\", train.hidden: [9, 9]}\n"
-              "    - {train.lr: 0.3}\n    - {resources.mem: 4G, launch.srun.label: true}\n"
-              "    - {resources.mem: 5G, launch.srun.label: false}\n");
-  const std::vector<std::vector<std::string>> sets = {{"train.lr=0.1", "environment.vars.A=1 2", "train.hidden=[8]"},
-                                                      {"train.lr=0.2", "environment.vars.A=3", "train.hidden=[9, 9]"},
-                                                      {"train.lr=0.3"},
-                                                      {"resources.mem=4G", "launch.srun.label=true"},
-                                                      {"resources.mem=5G"}};
+  const SweepPlan sweep = planned(
+      rest +
+      "sweep:\n  points:\n    - {train.lr: 0.1, environment.vars.A: \"1 2\", train.hidden: [8]}\n"
+      "    - {train.lr: 0.2, environment.vars.A: \"3\", train.hidden: [9, 9]}\n"
+      "    - {train.lr: 0.3}\n    - {resources.mem: 4G, launch.srun.label: true}\n"
+      "    - {resources.mem: 5G, launch.srun.label: false}\n");
+  const std::vector<std::vector<std::string>> sets = {
+      {"train.lr=0.1", "environment.vars.A=1 2", "train.hidden=[8]"},
+      {"train.lr=0.2", "environment.vars.A=3", "train.hidden=[9, 9]"},
+      {"train.lr=0.3"},
+      {"resources.mem=4G", "launch.srun.label=true"},
+      {"resources.mem=5G"}};
   REQUIRE(sweep.points.size() == sets.size());
   for (std::size_t i = 0; i < sets.size(); ++i) {
     LoadRequest alone = request(rest);
     alone.sets = sets[i];
     auto script = render_script(*make_plan(loaded(alone), inputs()));
     REQUIRE(script.has_value());
-    const auto lines = [](std::string_view text) {  // variables stand in the order in which their layers came
-      std::multiset<std::string, std::less<>> all;
-      for (const auto line : split(text, '\n')) all.emplace(line);
-      return all;
-    };
+    const auto lines =
+        [](std::string_view text) {  // variables stand in the order in which their layers came
+          std::multiset<std::string, std::less<>> all;
+          for (const auto line : split(text, '\n')) all.emplace(line);
+          return all;
+        };
     CHECK(lines(sweep.points[i].script) == lines(*script));
   }
 }
 
 TEST_CASE("a sweep above MaxArraySize is several arrays") {
-  const SweepPlan sweep = planned(kJob + "sweep: {parameters: {train.seed: " + list_of(25) + "}}", 10);
+  const SweepPlan sweep =
+      planned(kJob + "sweep: {parameters: {train.seed: " + list_of(25) + "}}", 10);
   REQUIRE(sweep.arrays.size() == 3);
   CHECK(sweep.arrays[0].tasks == 10);
   CHECK(sweep.arrays[2].tasks == 5);
@@ -107,7 +113,8 @@ TEST_CASE("a sweep above MaxArraySize is several arrays") {
 
 TEST_CASE("points that ask Slurm for different things are in different arrays") {
   const SweepPlan sweep = planned(
-      "train: {data: {dataset: digits}}\nresources: {time: 1m}\nsweep: {parameters: {train.lr: [1, 2], "
+      "train: {data: {dataset: digits}}\nresources: {time: 1m}\nsweep: {parameters: {train.lr: [1, "
+      "2], "
       "resources.nodes: [1, 4]}}");
   REQUIRE(sweep.arrays.size() == 2);
   CHECK(has(sweep.arrays[1].script, "#SBATCH --nodes=4"));
@@ -116,9 +123,12 @@ TEST_CASE("points that ask Slurm for different things are in different arrays") 
   CHECK(sweep.points[3].array == 1);
 }
 
-TEST_CASE("what is wrong with a point only in its combination names the point, once for all that have it") {
+TEST_CASE(
+    "what is wrong with a point only in its combination names the point, once for all that have "
+    "it") {
   const auto wrong = plan(
-      "launch: {command: [x]}\nresources: {nodes: 3, time: 1m}\nsweep: {parameters: {resources.ntasks: [4, 2], "
+      "launch: {command: [x]}\nresources: {nodes: 3, time: 1m}\nsweep: {parameters: "
+      "{resources.ntasks: [4, 2], "
       "train.lr: [1, 2]}}");
   REQUIRE_FALSE(wrong.has_value());
   const std::string text = format_diagnostics(wrong.error());
@@ -127,9 +137,10 @@ TEST_CASE("what is wrong with a point only in its combination names the point, o
 }
 
 TEST_CASE("ten thousand points are planned and rendered in a moment") {
-  const std::string text =
-      kJob + "sweep: {parameters: {train.seed: " + list_of(100) + ", train.batch: " + list_of(100) + "}}";
-  const std::clock_t start = std::clock();  // processor time: what else the machine does costs none of it
+  const std::string text = kJob + "sweep: {parameters: {train.seed: " + list_of(100) +
+                           ", train.batch: " + list_of(100) + "}}";
+  const std::clock_t start =
+      std::clock();  // processor time: what else the machine does costs none of it
   const SweepPlan sweep = planned(text);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   CHECK(sweep.points.size() == 10'000);

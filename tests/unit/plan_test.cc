@@ -64,7 +64,8 @@ constexpr const char* kTrainer =
 
 TEST_CASE("what was asked of Slurm is counted, and what is open stays open") {
   const auto asked = [](std::string_view resources) {
-    return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}").requested;
+    return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}")
+        .requested;
   };
   const Requested full = asked("nodes: 2, gpus_per_node: 4, cpus_per_task: 10");
   CHECK(full.nodes == 2);
@@ -79,7 +80,8 @@ TEST_CASE("what was asked of Slurm is counted, and what is open stays open") {
   CHECK(asked("nodes: '2-4'").gpus == 0);
 }
 
-TEST_CASE("tasks per node follow the GPUs, and nodes default to one unless ntasks leaves them to Slurm") {
+TEST_CASE(
+    "tasks per node follow the GPUs, and nodes default to one unless ntasks leaves them to Slurm") {
   const auto plan = planned("resources: {gpus_per_node: 4, time: 1m}\nlaunch: {command: [x]}");
   CHECK(word_of(plan.directives, "--ntasks-per-node") == "--ntasks-per-node=4");
   CHECK(word_of(plan.directives, "--nodes") == "--nodes=1");
@@ -95,7 +97,8 @@ TEST_CASE("no GPUs means no GPU directive") {
 }
 
 TEST_CASE("a site that wants gres rewrites gpus_per_node") {
-  LoadedSpec spec = loaded("resources: {gpus_per_node: 'a100:2', time: 1m}\nlaunch: {command: [x]}");
+  LoadedSpec spec =
+      loaded("resources: {gpus_per_node: 'a100:2', time: 1m}\nlaunch: {command: [x]}");
   spec.site.gpu_style = "gres";
   const auto plan = make_plan(spec, inputs());
   REQUIRE(plan.has_value());
@@ -105,7 +108,8 @@ TEST_CASE("a site that wants gres rewrites gpus_per_node") {
 
 TEST_CASE("a site whose srun has its own MPI default gets no --mpi, unless the spec says one") {
   LoadedSpec spec = loaded("resources: {time: 1m}\nlaunch: {preset: mpi, command: [x]}");
-  for (const auto& [site, option] : {std::pair("", "--mpi=pmix"), {"pmi2", "--mpi=pmi2"}, {"default", ""}}) {
+  for (const auto& [site, option] :
+       {std::pair("", "--mpi=pmix"), {"pmi2", "--mpi=pmi2"}, {"default", ""}}) {
     spec.site.mpi = site;
     CHECK(word_of(make_plan(spec, inputs())->step, "--mpi") == option);
   }
@@ -115,7 +119,8 @@ TEST_CASE("a site whose srun has its own MPI default gets no --mpi, unless the s
 
 TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its CPUs") {
   for (const char* cpus : {"cpus_per_task: 3, ", "cpus_per_gpu: 2, gpus: 4, ", ""}) {
-    const auto plan = planned("resources: {" + std::string(cpus) + "time: 1m}\nlaunch: {command: [x]}");
+    const auto plan =
+        planned("resources: {" + std::string(cpus) + "time: 1m}\nlaunch: {command: [x]}");
     CHECK(word_of(plan.step, "--export") == "--export=ALL");
     CHECK(word_of(plan.step, "--kill-on-bad-exit") == "--kill-on-bad-exit=1");
     CHECK(word_of(plan.step, "--wait").empty());
@@ -124,11 +129,13 @@ TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its
 }
 
 TEST_CASE(
-    "the trainer's backend is its own choice on one node, else mpi under srun, gloo in a container and without MPI, "
+    "the trainer's backend is its own choice on one node, else mpi under srun, gloo in a container "
+    "and without MPI, "
     "single "
     "alone") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
-    return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)), "--backend");
+    return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)),
+                        "--backend");
   };
   CHECK(backend("") == "mpi");
   CHECK(backend("launch: {mpi: none}") == "gloo");
@@ -136,23 +143,29 @@ TEST_CASE(
   CHECK(backend("", Target::kLocal) == "shm");
   const auto of = [](std::string_view resources, std::string_view more = "") {
     return program_flag(
-        planned(fmt::format("resources: {{{}, time: 1m}}\ntrain: {{data: {{dataset: digits}}}}\n{}", resources, more)),
+        planned(fmt::format("resources: {{{}, time: 1m}}\ntrain: {{data: {{dataset: digits}}}}\n{}",
+                            resources, more)),
         "--backend");
   };
   CHECK(of("nodes: 1, tasks_per_node: 4") == "auto");
   CHECK(of("nodes: 1, tasks_per_node: 4", "container: {runtime: pyxis, image: i}") == "auto");
   CHECK(of("nodes: 1-2, tasks_per_node: 4") == "mpi");  // Slurm may give two
   CHECK(of("ntasks: 4") == "mpi");                      // on as many nodes as it likes
-  CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}", inputs(Target::kLocal)),
+  CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}",
+                             inputs(Target::kLocal)),
                      "--backend") == "single");
 }
 
-TEST_CASE("srun starts MPI only for a trainer that may use it, also after an edit of the script's nodes") {
+TEST_CASE(
+    "srun starts MPI only for a trainer that may use it, also after an edit of the script's "
+    "nodes") {
   CHECK(word_of(planned(kTrainer).step, "--mpi") == "--mpi=pmix");
-  CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step, "--mpi") ==
-        "--mpi=pmix");
-  CHECK(
-      word_of(planned("resources: {time: 1m}\ntrain: {backend: gloo, data: {dataset: digits}}").step, "--mpi").empty());
+  CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step,
+                "--mpi") == "--mpi=pmix");
+  CHECK(word_of(
+            planned("resources: {time: 1m}\ntrain: {backend: gloo, data: {dataset: digits}}").step,
+            "--mpi")
+            .empty());
 }
 
 TEST_CASE("only the trainer is trusted with the store") {
@@ -162,18 +175,24 @@ TEST_CASE("only the trainer is trusted with the store") {
 
 TEST_CASE("a local run takes one node's ranks, and refuses containers and MPI programs") {
   CHECK(planned(kTrainer, inputs(Target::kLocal)).local_ranks == 2);
-  CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}",
+  CHECK(has(
+      refused(
+          "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}",
+          inputs(Target::kLocal)),
+      "without a container"));
+  CHECK(has(refused("resources: {time: 1m, ntasks: 4}\nlaunch: {command: [x], preset: mpi}",
                     inputs(Target::kLocal)),
-            "without a container"));
-  CHECK(has(refused("resources: {time: 1m, ntasks: 4}\nlaunch: {command: [x], preset: mpi}", inputs(Target::kLocal)),
             "worlds of one"));
 }
 
 TEST_CASE("a runs folder that an option cannot carry is refused") {
   PlanInputs odd = inputs();
   odd.runs_dir = "/a,b";
-  CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}", odd),
-            "cannot be mounted"));
+  CHECK(has(
+      refused(
+          "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}",
+          odd),
+      "cannot be mounted"));
   odd.runs_dir = "/a\\b";
   CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}", odd), "cannot express"));
 }
@@ -181,15 +200,16 @@ TEST_CASE("a runs folder that an option cannot carry is refused") {
 TEST_CASE("a percent sign in the runs folder does not start a pattern") {
   PlanInputs odd = inputs();
   odd.runs_dir = "/100%j";
-  CHECK(word_of(planned("name: n\nresources: {time: 1m}\nlaunch: {command: [x]}", odd).directives, "--output") ==
-        "--output=/100%%j/n-%j.out");
+  CHECK(word_of(planned("name: n\nresources: {time: 1m}\nlaunch: {command: [x]}", odd).directives,
+                "--output") == "--output=/100%%j/n-%j.out");
 }
 
 TEST_CASE("a folder of the run that pyxis cannot mount is refused at its key") {
-  CHECK(has(refused("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\n"
-                    "train: {data: {dataset: mnist, path: '/my data'}}\ncheckpoint: {dir: '/c,d'}\n",
-                    inputs()),
-            "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
+  CHECK(
+      has(refused("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\n"
+                  "train: {data: {dataset: mnist, path: '/my data'}}\ncheckpoint: {dir: '/c,d'}\n",
+                  inputs()),
+          "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
 }
 
 TEST_CASE("pmi2 is refused where enroot enters the container: its descriptor does not") {
@@ -202,8 +222,9 @@ TEST_CASE("pmi2 is refused where enroot enters the container: its descriptor doe
 }
 
 TEST_CASE("the user's variable beats the preset's") {
-  const auto plan =
-      planned("resources: {time: 1m}\nlaunch: {command: [x], preset: mpi}\nenvironment: {vars: {PMIX_MCA_gds: mine}}");
+  const auto plan = planned(
+      "resources: {time: 1m}\nlaunch: {command: [x], preset: mpi}\nenvironment: {vars: "
+      "{PMIX_MCA_gds: mine}}");
   REQUIRE(plan.prologue.vars.size() == 1);
   CHECK(plan.prologue.vars[0].value == "mine");
 }
@@ -219,22 +240,25 @@ TEST_CASE("container lists are rendered once, with dlrun's words and the user's"
   };
   CHECK(count("--container-env") == 1);
   CHECK(count("--container-mounts") == 1);
-  CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/data:/data,/x:/x,/runs:/runs");
+  CHECK(word_of(plan.step, "--container-mounts") ==
+        "--container-mounts=/data:/data,/x:/x,/runs:/runs");
   CHECK(word_of(plan.step, "--container-env") ==
         "--container-env=A,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,B");
 }
 
 TEST_CASE("a user's mount over the runs folder is left alone") {
   const auto plan = planned(
-      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i, mounts: ['/fast/runs:/runs']}\nlaunch: {command: "
+      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i, mounts: "
+      "['/fast/runs:/runs']}\nlaunch: {command: "
       "[x]}");
   CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/fast/runs:/runs");
 }
 
 TEST_CASE("home, root, entry point and writability are always rendered") {
-  const auto plan = planned("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\nlaunch: {command: [x]}");
-  for (const char* option : {"--no-container-mount-home", "--no-container-remap-root", "--no-container-entrypoint",
-                             "--container-readonly"}) {
+  const auto plan = planned(
+      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\nlaunch: {command: [x]}");
+  for (const char* option : {"--no-container-mount-home", "--no-container-remap-root",
+                             "--no-container-entrypoint", "--container-readonly"}) {
     CHECK(word_of(plan.step, option) == option);
   }
 }
@@ -246,38 +270,47 @@ TEST_CASE("a spec without retry is not queued again, and its leader has no words
     CHECK(word_of(plan.directives, "--requeue").empty());
     CHECK(plan.lead_options.empty());
   }
-  // But it knows that a USR1 warns of the time limit: a program that leaves upon it may not be done.
-  const auto plan = planned("resources: {time: 1h}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 2m}\n");
+  // But it knows that a USR1 warns of the time limit: a program that leaves upon it may not be
+  // done.
+  const auto plan =
+      planned("resources: {time: 1h}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 2m}\n");
   REQUIRE(plan.lead_options.size() == 1);
   CHECK(word_of(plan.lead_options, "--signal-before") == "--signal-before=120");
 }
 
 TEST_CASE(
-    "the TMPDIR that is asked for is told to the ranks: slurmstepd puts another in the place of one it cannot write") {
+    "the TMPDIR that is asked for is told to the ranks: slurmstepd puts another in the place of "
+    "one it cannot write") {
   const auto plan = planned(std::string(kTrainer) + "environment: {vars: {TMPDIR: /local/x y}}\n");
   CHECK(word_of(plan.rank_options, "--tmpdir") == "--tmpdir=/local/x y");
   CHECK(word_of(planned(kTrainer).rank_options, "--tmpdir").empty());
 }
 
-TEST_CASE("any key of retry asks for three restarts for every cause, and the time limit is one where it is announced") {
+TEST_CASE(
+    "any key of retry asks for three restarts for every cause, and the time limit is one where it "
+    "is announced") {
   auto plan = planned(std::string(kTrainer) + "retry: {no_progress: 2}\n");
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");
-  CHECK(word_of(plan.lead_options, "--retry-on") == "--retry-on=preemption,node_failure,hang,oom,failure");
+  CHECK(word_of(plan.lead_options, "--retry-on") ==
+        "--retry-on=preemption,node_failure,hang,oom,failure");
   CHECK(word_of(plan.lead_options, "--no-progress") == "--no-progress=2");
   CHECK(word_of(plan.lead_options, "--signal-before").empty());
   CHECK(word_of(plan.directives, "--requeue") == "--requeue");
   CHECK(word_of(plan.directives, "--no-requeue").empty());
   plan = planned(
-      "resources: {time: 1h}\ntrain: {data: {dataset: digits}}\nretry: {max: 1}\ncheckpoint: {signal_before: 2m}\n");
-  CHECK(word_of(plan.lead_options, "--retry-on") == "--retry-on=timeout,preemption,node_failure,hang,oom,failure");
+      "resources: {time: 1h}\ntrain: {data: {dataset: digits}}\nretry: {max: 1}\ncheckpoint: "
+      "{signal_before: 2m}\n");
+  CHECK(word_of(plan.lead_options, "--retry-on") ==
+        "--retry-on=timeout,preemption,node_failure,hang,oom,failure");
   CHECK(word_of(plan.lead_options, "--signal-before") == "--signal-before=120");
 }
 
 TEST_CASE("a job outlives a lost node only where the spec has room for that, and wants it") {
   const auto no_kill = [](const char* nodes, const char* causes) {
-    const auto plan = planned(
-        fmt::format("resources: {{nodes: {}, time: 1h}}\ntrain: {{data: {{dataset: digits}}}}\nretry: {{on: [{}]}}\n",
-                    nodes, causes));
+    const auto plan =
+        planned(fmt::format("resources: {{nodes: {}, time: 1h}}\ntrain: {{data: {{dataset: "
+                            "digits}}}}\nretry: {{on: [{}]}}\n",
+                            nodes, causes));
     const bool outlives = !word_of(plan.directives, "--no-kill").empty();
     CHECK(outlives == !word_of(plan.step, "--no-kill").empty());
     CHECK(word_of(plan.lead_options, "--min-nodes") == (outlives ? "--min-nodes=2" : ""));
@@ -290,7 +323,8 @@ TEST_CASE("a job outlives a lost node only where the spec has room for that, and
 
 TEST_CASE("spare nodes are allocated beside those of the step, and cost as much") {
   const LaunchPlan plan = planned(
-      "resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, gpus_per_node: 4, cpus_per_task: 3}\n"
+      "resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, gpus_per_node: 4, cpus_per_task: "
+      "3}\n"
       "launch: {preset: plain, command: [x]}\nretry: {on: [node_failure]}\n");
   CHECK(word_of(plan.directives, "--nodes") == "--nodes=3");
   CHECK(word_of(plan.step, "--nodes") == "--nodes=2");
@@ -315,13 +349,16 @@ TEST_CASE("runs remember bad nodes for a week beside themselves, unless the spec
   CHECK(shared.known_bad->seconds == 7 * 24 * 3600);
 }
 
-TEST_CASE("nodes that are remembered as bad join the script's own --exclude, but for those of its --nodelist") {
+TEST_CASE(
+    "nodes that are remembered as bad join the script's own --exclude, but for those of its "
+    "--nodelist") {
   const auto bad = [](std::string node, std::string cluster) {
     return BadNode{std::move(node), std::move(cluster), "lost", "run", "1", {}, {}};
   };
-  const std::vector<BadNode> remembered{bad("n1", "here"), bad("n2", "elsewhere"), bad("n3", ""), bad("n4", "here")};
-  const auto decided =
-      exclude_bad_nodes(remembered, "here", "#!/bin/bash\n#SBATCH --exclude=n[7-8]\n#SBATCH -w n4\nsrun true\n");
+  const std::vector<BadNode> remembered{bad("n1", "here"), bad("n2", "elsewhere"), bad("n3", ""),
+                                        bad("n4", "here")};
+  const auto decided = exclude_bad_nodes(
+      remembered, "here", "#!/bin/bash\n#SBATCH --exclude=n[7-8]\n#SBATCH -w n4\nsrun true\n");
   REQUIRE(decided);
   CHECK(decided->value == "n[1,3,7-8]");
   REQUIRE(decided->kept.size() == 1);
@@ -332,17 +369,22 @@ TEST_CASE("nodes that are remembered as bad join the script's own --exclude, but
 
 TEST_CASE("a local run starts again too, without Slurm's part of it") {
   const auto plan = planned(
-      std::string(kTrainer) + "retry: {max: 2, on: [failure], exclude_bad_nodes: true}\nhealth: {hang_after: 1m}\n",
+      std::string(kTrainer) +
+          "retry: {max: 2, on: [failure], exclude_bad_nodes: true}\nhealth: {hang_after: 1m}\n",
       inputs(Target::kLocal));
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=2");
   CHECK(word_of(plan.lead_options, "--hang-after") == "--hang-after=60");
   CHECK(word_of(plan.lead_options, "--exclude-bad-nodes").empty());
 }
 
-TEST_CASE("job ids that a job waits for stand in the script, beside a remark on the runs that cannot") {
-  const auto directive = [](const LaunchPlan& plan) { return word_of(plan.directives, "--dependency"); };
+TEST_CASE(
+    "job ids that a job waits for stand in the script, beside a remark on the runs that cannot") {
+  const auto directive = [](const LaunchPlan& plan) {
+    return word_of(plan.directives, "--dependency");
+  };
   const std::string spec = "launch: {command: [x]}\nafter: ";
-  CHECK(directive(planned(spec + "{ok: ['12', first], any: 13_4}")) == "--dependency=afterok:12,afterany:13_4");
+  CHECK(directive(planned(spec + "{ok: ['12', first], any: 13_4}")) ==
+        "--dependency=afterok:12,afterany:13_4");
   CHECK(directive(planned(spec + "{ok: [first]}")).empty());
   CHECK(has(*render_script(planned(spec + "{ok: ['12', first], notok: other}")),
             "# after.ok first, after.notok other: `dlrun submit` of this script finds their jobs"));
@@ -354,9 +396,12 @@ TEST_CASE("a script that was written by hand asks for what its last #SBATCH line
     return requested_of_script("#!/bin/bash\n" + lines + "\nsrun x\n");
   };
   const Requested plain = asked("");
-  CHECK((plain.nodes == 1 && plain.tasks == 1 && plain.gpus == 0 && !plain.cpus && !plain.time_seconds));
-  const Requested some = asked("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
-  CHECK((some.nodes == 3 && some.tasks == 3 && some.gpus == 6 && some.cpus == 24 && some.time_seconds == 5400));
+  CHECK((plain.nodes == 1 && plain.tasks == 1 && plain.gpus == 0 && !plain.cpus &&
+         !plain.time_seconds));
+  const Requested some =
+      asked("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
+  CHECK((some.nodes == 3 && some.tasks == 3 && some.gpus == 6 && some.cpus == 24 &&
+         some.time_seconds == 5400));
   CHECK(asked("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
   CHECK_FALSE(asked("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(asked("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
@@ -366,10 +411,12 @@ TEST_CASE("a script that was written by hand asks for what its last #SBATCH line
 }
 
 TEST_CASE("salloc gets the directives without what only a batch job has") {
-  const auto words = salloc_words(planned(
-      "resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 30s}\nslurm: {propagate: ALL}"));
+  const auto words =
+      salloc_words(planned("resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: "
+                           "{signal_before: 30s}\nslurm: {propagate: ALL}"));
   for (const char* gone : {"--output", "--open-mode", "--no-requeue", "--signal", "--propagate"}) {
-    CHECK(std::none_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(gone); }));
+    CHECK(std::none_of(words.begin(), words.end(),
+                       [&](const std::string& word) { return word.starts_with(gone); }));
   }
   CHECK(std::find(words.begin(), words.end(), "--time=00:01:00") != words.end());
 }
@@ -380,10 +427,13 @@ TEST_CASE("options that slurmrestd would drop or misread are refused by their ke
       "checkpoint: {signal_before: 2m}\nslurm: {contiguous: true, profile: task}\n"
       "launch: {command: [x]}\nsubmit: {via: slurmrestd, url: unix:/run/s}\n",
       inputs());
-  for (const char* word : {"exp.yaml:1:19: error: resources.hint: ", "resources.distribution: ", "resources.clusters: ",
-                           "exp.yaml:2:29: error: checkpoint.signal_before: ", "--contiguous", "--profile=task"})
+  for (const char* word :
+       {"exp.yaml:1:19: error: resources.hint: ", "resources.distribution: ",
+        "resources.clusters: ", "exp.yaml:2:29: error: checkpoint.signal_before: ", "--contiguous",
+        "--profile=task"})
     CHECK_MESSAGE(found.find(word) != std::string::npos, word, " in ", found);
-  CHECK(planned("launch: {command: [x]}\nsubmit: {via: slurmrestd, url: unix:/run/s}\n").server->url == "unix:/run/s");
+  CHECK(planned("launch: {command: [x]}\nsubmit: {via: slurmrestd, url: unix:/run/s}\n")
+            .server->url == "unix:/run/s");
   CHECK_FALSE(planned("launch: {command: [x]}\nsubmit: {via: sbatch, url: unix:/run/s}\n").server);
 }
 

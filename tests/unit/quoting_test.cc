@@ -53,8 +53,10 @@ TEST_CASE("bash reads back a carriage return that the script does not hold") {
   for (const std::string text : {"\r", "a\r\nb", "'\r\\'", "\r\n$(touch canary)\r"}) {
     const std::string quoted = shell_quote(text);
     CHECK(quoted.find('\r') == std::string::npos);
-    Command command{
-        .argv = {"bash", "-c", "printf %s " + quoted}, .env = Env::of_process(), .stdin_text = {}, .directory = {}};
+    Command command{.argv = {"bash", "-c", "printf %s " + quoted},
+                    .env = Env::of_process(),
+                    .stdin_text = {},
+                    .directory = {}};
     const auto finished = run_command(command);
     REQUIRE(finished.has_value());
     CHECK(finished->out == text);
@@ -63,7 +65,8 @@ TEST_CASE("bash reads back a carriage return that the script does not hold") {
 
 TEST_CASE("plain words stay readable") {
   CHECK(shell_quote("/scratch/x-1.0:ro") == "/scratch/x-1.0:ro");
-  CHECK(shell_quote_all(std::vector<std::string>{"python", "-u", "my file.py"}) == "python -u 'my file.py'");
+  CHECK(shell_quote_all(std::vector<std::string>{"python", "-u", "my file.py"}) ==
+        "python -u 'my file.py'");
 }
 
 TEST_CASE("an #SBATCH value escapes backslash and quote in double quotes") {

@@ -20,14 +20,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string event_line(int second, const std::string& kind, Json fields, int attempt = 0) {
-  Json event{{"t", fmt::format("2026-01-01T00:00:{:02}.000Z", second)}, {"event", kind}, {"attempt", attempt}};
+  Json event{{"t", fmt::format("2026-01-01T00:00:{:02}.000Z", second)},
+             {"event", kind},
+             {"attempt", attempt}};
   event.update(fields);
   return to_checked_line(event);
 }
 
 std::size_t count_of(const std::string& text, std::string_view part) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
   return count;
 }
 
@@ -42,15 +45,17 @@ RunReport read(const TemporaryDirectory& folder) {
 }
 
 /// Words that would do something in a page if they were more than text.
-constexpr char kHostile[] = "<script>alert(1)</script>\" onload='x' &amp; </style></pre><img src=x>";
+constexpr char kHostile[] =
+    "<script>alert(1)</script>\" onload='x' &amp; </style></pre><img src=x>";
 
 /// Every < of the page begins a tag that the page's makers know.
 void check_tags(const std::string& page) {
   static const std::vector<std::string> known{
-      "!DOCTYPE", "html", "head",    "meta",     "title",   "style",  "body",  "main",  "h1",     "h2",
-      "p",        "div",  "span",    "b",        "i",       "dl",     "dt",    "dd",    "figure", "figcaption",
-      "svg",      "line", "text",    "polyline", "polygon", "circle", "table", "thead", "tbody",  "tr",
-      "th",       "td",   "details", "summary",  "pre",     "footer", "wbr"};
+      "!DOCTYPE", "html",    "head",   "meta",       "title", "style", "body", "main",
+      "h1",       "h2",      "p",      "div",        "span",  "b",     "i",    "dl",
+      "dt",       "dd",      "figure", "figcaption", "svg",   "line",  "text", "polyline",
+      "polygon",  "circle",  "table",  "thead",      "tbody", "tr",    "th",   "td",
+      "details",  "summary", "pre",    "footer",     "wbr"};
   for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
     const std::size_t begin = at + (page[at + 1] == '/' ? 2 : 1);
     const std::string name = page.substr(begin, page.find_first_of(" >\n", begin) - begin);
@@ -75,12 +80,15 @@ TEST_CASE("ticks are round and inside, and numbers are short") {
   CHECK(short_number(2.5e6) == "2.5M");
 }
 
-TEST_CASE("a chart of nothing is nothing, of one point too, and values that are not finite are left out") {
+TEST_CASE(
+    "a chart of nothing is nothing, of one point too, and values that are not finite are left "
+    "out") {
   Chart chart;
   CHECK(figure_html(chart).empty());
   chart.series = {{"a", 0, {{1, 1}}}};
   CHECK(figure_html(chart).empty());
-  chart.series = {{"a", 0, {{1, std::nan("")}, {2, std::numeric_limits<double>::infinity()}, {3, 1}, {4, 2}}}};
+  chart.series = {
+      {"a", 0, {{1, std::nan("")}, {2, std::numeric_limits<double>::infinity()}, {3, 1}, {4, 2}}}};
   const std::string figure = figure_html(chart);
   CHECK(figure.find("nan") == std::string::npos);
   CHECK(figure.find("inf") == std::string::npos);
@@ -94,7 +102,8 @@ TEST_CASE("a curve stays inside its drawing, a constant one and a logarithmic on
     chart.may_be_logarithmic = true;
     ChartSeries series{"training", 0, {}};
     for (int x = 0; x < 5000; ++x)
-      series.points.push_back({static_cast<double>(x), is_constant ? 1.0 : 2.3 * std::exp(-x / 500.0)});
+      series.points.push_back(
+          {static_cast<double>(x), is_constant ? 1.0 : 2.3 * std::exp(-x / 500.0)});
     chart.series.push_back(std::move(series));
     const std::string figure = figure_html(chart);
     CHECK((figure.find("logarithmic") != std::string::npos) == !is_constant);
@@ -110,7 +119,8 @@ TEST_CASE("a curve stays inside its drawing, a constant one and a logarithmic on
   }
 }
 
-TEST_CASE("the page of a trained run has its results, timeline, curves, ranks and where it came from") {
+TEST_CASE(
+    "the page of a trained run has its results, timeline, curves, ranks and where it came from") {
   const TemporaryDirectory folder;
   std::string events = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
                        event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}});
@@ -122,18 +132,22 @@ TEST_CASE("the page of a trained run has its results, timeline, curves, ranks an
                           {"slow_ranks", 1},
                           {"slow", {{{"rank", 1}, {"host", "n2"}, {"work_ms", 9.5}, {"lag", 0}}}}});
   }
-  events += event_line(40, "result", {{"test_accuracy", 0.97251}}) +
-            event_line(41, "attempt_end", {{"code", 0}, {"reason", "ok"}}) +
-            event_line(42, "ended", {{"state", "completed"}, {"code", 0}, {"message", "all 2 ranks ended with 0"}});
+  events +=
+      event_line(40, "result", {{"test_accuracy", 0.97251}}) +
+      event_line(41, "attempt_end", {{"code", 0}, {"reason", "ok"}}) +
+      event_line(42, "ended",
+                 {{"state", "completed"}, {"code", 0}, {"message", "all 2 ranks ended with 0"}});
   write(folder / "events.jsonl", events);
   std::string metrics;
   for (int step = 1; step < 30; ++step)
     metrics += fmt::format(
-        "{{\"time\":\"2026-01-01T00:00:{:02}.000Z\",\"attempt\":0,\"step\":{},\"loss\":{},\"samples_per_s\":500{}}}\n",
+        "{{\"time\":\"2026-01-01T00:00:{:02}.000Z\",\"attempt\":0,\"step\":{},\"loss\":{},"
+        "\"samples_per_s\":500{}}}\n",
         step, step, 1.0 / step, step % 10 == 0 ? ",\"test_loss\":0.5" : "");
   write(folder / "metrics.jsonl", metrics);
-  write(folder / "provenance.json",
-        R"({"dlrun":"9.9","user":"kim","host":"login","argv":["dlrun","submit","x.yaml"],"git":{"commit":"abc123"}})");
+  write(
+      folder / "provenance.json",
+      R"({"dlrun":"9.9","user":"kim","host":"login","argv":["dlrun","submit","x.yaml"],"git":{"commit":"abc123"}})");
   write(folder / "resolved.yaml", "name: mnist  # x.yaml:1:1\ntrain:\n  batch: 32  # default\n");
   const std::string page = report_page(read(folder), "now");
   check_tags(page);
@@ -160,12 +174,15 @@ TEST_CASE("whatever a run says is text") {
             event_line(3, "result", {{kHostile, kHostile}}) +
             event_line(3, "samples", {{"slow", {{{"rank", 0}, {"host", kHostile}}}}}) +
             event_line(4, "samples", {{"slow", {{{"rank", 0}, {"host", kHostile}}}}}) +
-            event_line(4, "rank_failed", {{"rank", 0}, {"host", kHostile}, {"code", 1}, {"error", kHostile}}) +
+            event_line(4, "rank_failed",
+                       {{"rank", 0}, {"host", kHostile}, {"code", 1}, {"error", kHostile}}) +
             event_line(5, "attempt_end", {{"code", 1}, {"reason", kHostile}}) +
             event_line(5, "ended", {{"state", "failed"}, {"code", 1}, {"message", kHostile}}));
-  write(folder / "ranks.json",
-        R"({"time":"<b onload='x'>","attempt":0,"nodes":["<script>"],"columns":["rank","node"],"rows":[[0,0]]})");
-  write(folder / "provenance.json", Json{{"user", kHostile}, {"argv", {kHostile}}, {"directory", kHostile}}.dump());
+  write(
+      folder / "ranks.json",
+      R"({"time":"<b onload='x'>","attempt":0,"nodes":["<script>"],"columns":["rank","node"],"rows":[[0,0]]})");
+  write(folder / "provenance.json",
+        Json{{"user", kHostile}, {"argv", {kHostile}}, {"directory", kHostile}}.dump());
   write(folder / "resolved.yaml", std::string("name: ") + kHostile + "\n");
   write(folder / "job.sh", kHostile);
   RunReport report = read(folder);
@@ -173,15 +190,18 @@ TEST_CASE("whatever a run says is text") {
   report.problems.emplace_back(kHostile);
   check_tags(report_page(report, "now"));
   check_tags(comparison_page({report, report}, kHostile, "now"));
-  CHECK(report_page(report, "now").find("&lt;script&gt;alert(1)&lt;/script&gt;") != std::string::npos);
+  CHECK(report_page(report, "now").find("&lt;script&gt;alert(1)&lt;/script&gt;") !=
+        std::string::npos);
 }
 
 TEST_CASE("a run without metrics, one that failed, and a torn record make pages, too") {
   const TemporaryDirectory folder;
   const std::string last = event_line(5, "progress", {{"step", 3}});
   write(folder / "events.jsonl",
-        event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
-            event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) + last.substr(0, 30));
+        event_line(0, "claimed", {{"job", "1"}}) +
+            event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+            event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) +
+            last.substr(0, 30));
   const std::string page = report_page(read(folder), "now");
   check_tags(page);
   CHECK(page.find("first to fail: rank 1 on n1 ended with code 7") != std::string::npos);
@@ -192,15 +212,17 @@ TEST_CASE("a run without metrics, one that failed, and a torn record make pages,
 TEST_CASE("several runs: what differs stands in the table, curves lie over each other") {
   const TemporaryDirectory first, second;
   for (const auto* folder : {&first, &second}) {
-    write(*folder / "events.jsonl", event_line(0, "claimed", {{"job", "1"}}) +
-                                        event_line(9, "result", {{"test_accuracy", folder == &first ? 0.5 : 0.75}}));
+    write(*folder / "events.jsonl",
+          event_line(0, "claimed", {{"job", "1"}}) +
+              event_line(9, "result", {{"test_accuracy", folder == &first ? 0.5 : 0.75}}));
     std::string metrics;
     for (int step = 1; step < 9; ++step)
       metrics +=
-          fmt::format("{{\"time\":\"2026-01-01T00:00:{:02}.000Z\",\"step\":{},\"loss\":{}}}\n", step, step, 1.0 / step);
+          fmt::format("{{\"time\":\"2026-01-01T00:00:{:02}.000Z\",\"step\":{},\"loss\":{}}}\n",
+                      step, step, 1.0 / step);
     write(*folder / "metrics.jsonl", metrics);
-    write(*folder / "resolved.yaml",
-          fmt::format("name: x\ntrain:\n  batch: {}  # x\n  epochs: 3\n", folder == &first ? 32 : 64));
+    write(*folder / "resolved.yaml", fmt::format("name: x\ntrain:\n  batch: {}  # x\n  epochs: 3\n",
+                                                 folder == &first ? 32 : 64));
   }
   std::vector<RunReport> reports{read(first), read(second)};
   reports[0].label = "one";
@@ -214,10 +236,13 @@ TEST_CASE("several runs: what differs stands in the table, curves lie over each 
   CHECK(count_of(page, "<polyline") == 2);
 }
 
-TEST_CASE("no line goes from one attempt to the next: in a curve, in a band, over steps and over time") {
+TEST_CASE(
+    "no line goes from one attempt to the next: in a curve, in a band, over steps and over time") {
   Chart chart;
   chart.series = {{"a", 0, {{1, 1, 0}, {2, 2, 0}, {8, 3, 1}, {9, 4, 1}, {20, 5, 2}}}};
-  chart.bands = {{0, {{1, 1, 0}, {2, 1, 0}, {8, 1, 1}, {9, 1, 1}}, {{1, 2, 0}, {2, 2, 0}, {8, 2, 1}, {9, 2, 1}}}};
+  chart.bands = {{0,
+                  {{1, 1, 0}, {2, 1, 0}, {8, 1, 1}, {9, 1, 1}},
+                  {{1, 2, 0}, {2, 2, 0}, {8, 2, 1}, {9, 2, 1}}}};
   const std::string figure = figure_html(chart);
   CHECK(count_of(figure, "<polyline") == 2);
   CHECK(count_of(figure, "<polygon") == 2);
@@ -225,32 +250,38 @@ TEST_CASE("no line goes from one attempt to the next: in a curve, in a band, ove
 
   // Many points: each attempt is thinned by itself.
   chart.series = {{"a", 0, {}}};
-  for (int x = 0; x < 4000; ++x) chart.series[0].points.push_back({x * 1.0, 1.0 + x, x < 3990 ? 0 : 1});
+  for (int x = 0; x < 4000; ++x)
+    chart.series[0].points.push_back({x * 1.0, 1.0 + x, x < 3990 ? 0 : 1});
   CHECK(count_of(figure_html(chart), "<polyline") == 2);
 
   const TemporaryDirectory folder;
   std::string events = event_line(0, "claimed", {{"job", "1"}});
   for (const int attempt : {0, 1}) {
     for (int step = 1; step < 5; ++step)
-      events += event_line(10 * attempt + step, "progress", {{"step", 2 * attempt + step}, {"loss", 0.5}}, attempt);
+      events += event_line(10 * attempt + step, "progress",
+                           {{"step", 2 * attempt + step}, {"loss", 0.5}}, attempt);
   }
   write(folder / "events.jsonl", events);
   CHECK(count_of(report_page(read(folder), "now"), "<polyline") == 2);
 }
 
 TEST_CASE(
-    "a run that started again says why, its timeline what the colours mean, and what goes on is not called an end") {
+    "a run that started again says why, its timeline what the colours mean, and what goes on is "
+    "not called an end") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
-        event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+        event_line(0, "claimed", {{"job", "1"}}) +
+            event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
             event_line(4, "attempt_end", {{"code", 137}, {"reason", "rank_failed"}}) +
-            event_line(5, "restarting", {{"cause", "failure"}, {"left", 1}, {"by", "lead"}, {"exclude", "n3"}}) +
+            event_line(5, "restarting",
+                       {{"cause", "failure"}, {"left", 1}, {"by", "lead"}, {"exclude", "n3"}}) +
             event_line(6, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
   RunReport report = read(folder);
   report.status.state = RunState::kRunning;
   const std::string page = report_page(report, "now");
   check_tags(page);
-  CHECK(page.find("after failure: in the same allocation; 1 restart left; without n3") != std::string::npos);
+  CHECK(page.find("after failure: in the same allocation; 1 restart left; without n3") !=
+        std::string::npos);
   CHECK(page.find("<i class=\"box isbad\"></i>ended with an error") != std::string::npos);
   CHECK(page.find("<i class=\"box\"></i>goes on, or has left no end") != std::string::npos);
   CHECK(page.find("ended well") == std::string::npos);  // none has
@@ -259,18 +290,21 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt whose time was up and whose job was queued again is planned, not an error, and one that was its last "
+    "an attempt whose time was up and whose job was queued again is planned, not an error, and one "
+    "that was its last "
     "is") {
   const TemporaryDirectory folder;
   const auto attempt = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
            event_line(10 * number + 1, "joined", {{"ranks", 2}, {"hosts", "n1"}}, number) +
-           event_line(10 * number + 7, "signal", {{"signal", "SIGUSR1"}, {"where", "lead"}, {"word", "checkpoint"}},
-                      number) +
-           event_line(10 * number + 8, "attempt_end", {{"code", 0}, {"reason", reason}, {"cause", cause}}, number);
+           event_line(10 * number + 7, "signal",
+                      {{"signal", "SIGUSR1"}, {"where", "lead"}, {"word", "checkpoint"}}, number) +
+           event_line(10 * number + 8, "attempt_end",
+                      {{"code", 0}, {"reason", reason}, {"cause", cause}}, number);
   };
   const auto again = [](int number, const char* cause) {
-    return event_line(10 * number + 9, "restarting", {{"cause", cause}, {"left", 1}, {"by", "slurm"}}, number);
+    return event_line(10 * number + 9, "restarting",
+                      {{"cause", cause}, {"left", 1}, {"by", "slurm"}}, number);
   };
   const auto page_of = [&](const std::string& events) {
     write(folder / "events.jsonl", events);
@@ -294,9 +328,11 @@ TEST_CASE(
   CHECK(count_of(page, error) == 1);
   CHECK(count_of(page, "<span class=\"bad\">attempt_end</span>") == 1);
 
-  // What fails is an error, whatever comes after it; who starts the job again may tell of the attempt before.
-  page = page_of(attempt(0, "rank_failed", "failure") + event_line(10, "claimed", {{"job", "1"}}, 1) +
-                 again(0, "failure") + event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
+  // What fails is an error, whatever comes after it; who starts the job again may tell of the
+  // attempt before.
+  page =
+      page_of(attempt(0, "rank_failed", "failure") + event_line(10, "claimed", {{"job", "1"}}, 1) +
+              again(0, "failure") + event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
   CHECK(count_of(page, planned) == 0);
   CHECK(count_of(page, error) == 1);
   CHECK(count_of(page, ">attempt 0</span>") == 1);
@@ -305,15 +341,20 @@ TEST_CASE(
 
 TEST_CASE("a failed run's page has what its first failed rank said at last, as text") {
   const TemporaryDirectory folder;
-  write(folder / "events.jsonl",
-        event_line(0, "claimed", {{"job", "1"}}) + event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
-            event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) +
-            event_line(5, "ended", {{"state", "failed"}, {"code", 7}, {"message", "rank 1 on n1 exited with code 7"}}));
+  write(
+      folder / "events.jsonl",
+      event_line(0, "claimed", {{"job", "1"}}) +
+          event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+          event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) +
+          event_line(
+              5, "ended",
+              {{"state", "failed"}, {"code", 7}, {"message", "rank 1 on n1 exited with code 7"}}));
   const auto log = rank_log(folder.path(), 0, 1);
   std::filesystem::create_directories(log.parent_path());
   write(log, "loading\nCUDA out of memory <2 GiB>\n");
   const RunReport report = read(folder);
-  for (const std::string& page : {report_page(report, "now"), comparison_page({report, report}, "two", "now")}) {
+  for (const std::string& page :
+       {report_page(report, "now"), comparison_page({report, report}, "two", "now")}) {
     check_tags(page);
     CHECK(page.find("rank 1 said at last:") != std::string::npos);
     CHECK(page.find("loading\nCUDA out of memory &lt;2 GiB&gt;</pre>") != std::string::npos);
@@ -328,14 +369,17 @@ TEST_CASE("points are listed best first, judged by what stands beside their stat
     reports[at].label = fmt::format("{}  train.lr={}", at, at);
     reports[at].place = std::to_string(at);
     reports[at].keys = {{"train.lr", std::to_string(at)}};
-    if (*accuracy[at] != 0) reports[at].result = {{"seconds", "1"}, {"test_accuracy", accuracy[at]}};
+    if (*accuracy[at] != 0)
+      reports[at].result = {{"seconds", "1"}, {"test_accuracy", accuracy[at]}};
   }
   sort_best_first(reports);
   std::string order;
   for (const RunReport& report : reports) order += report.place;
   CHECK(order == "2301");
   const std::string page = comparison_page(reports, "Sweep", "now");
-  const auto column = [&](std::string_view title) { return page.find(fmt::format(">{}</th>", title)); };
+  const auto column = [&](std::string_view title) {
+    return page.find(fmt::format(">{}</th>", title));
+  };
   CHECK(column("state") < column("test accuracy"));
   CHECK(column("test accuracy") < column("train.<wbr>lr"));
   CHECK(column("train.<wbr>lr") < column("seconds"));
@@ -351,29 +395,34 @@ TEST_CASE("what few runs differ in by many keys stands in a table of its own, a 
   for (std::size_t at = 0; at < reports.size(); ++at) {
     reports[at].label = fmt::format("run-{}", at);
     reports[at].keys = {{"name", fmt::format("n{}", at)}};
-    for (int key = 0; key < 6; ++key) reports[at].keys.emplace_back(fmt::format("train.k{}", key), std::to_string(at));
+    for (int key = 0; key < 6; ++key)
+      reports[at].keys.emplace_back(fmt::format("train.k{}", key), std::to_string(at));
   }
   const std::string page = comparison_page(reports, "two", "now");
   CHECK(page.find("What they differ in") != std::string::npos);
-  CHECK(page.find("<td class=\"t\">train.k3</td><td class=\"w\">0</td><td class=\"w\">1</td>") != std::string::npos);
+  CHECK(page.find("<td class=\"t\">train.k3</td><td class=\"w\">0</td><td class=\"w\">1</td>") !=
+        std::string::npos);
   CHECK(page.find(">n1<") == std::string::npos);
 }
 
 TEST_CASE("a spec's lines become paths and values") {
   const auto keys = flat_keys(
-      "# made\nname: x  # a.yaml:1:1\nresources:\n  time: \"00:05:00\"  # here\n  deep:\n    er: 'a # b'\nlaunch:\n  "
+      "# made\nname: x  # a.yaml:1:1\nresources:\n  time: \"00:05:00\"  # here\n  deep:\n    er: "
+      "'a # b'\nlaunch:\n  "
       "command:\n    - echo  # one\n"
-      "    - \"two # 2\"\ntrain: {}\nwords: [\"python\", \"a \\\"b\\\"\"]  # there\nempty: \"\"\nquote: 'it''s'\nodd: "
+      "    - \"two # 2\"\ntrain: {}\nwords: [\"python\", \"a \\\"b\\\"\"]  # there\nempty: "
+      "\"\"\nquote: 'it''s'\nodd: "
       "\"un\n");
-  CHECK(keys == std::vector<std::pair<std::string, std::string>>{{"name", "x"},
-                                                                 {"resources.time", "00:05:00"},
-                                                                 {"resources.deep.er", "a # b"},
-                                                                 {"launch.command", "echo, two # 2"},
-                                                                 {"train", "{}"},
-                                                                 {"words", "python, a \"b\""},
-                                                                 {"empty", "\"\""},
-                                                                 {"quote", "it's"},
-                                                                 {"odd", "\"un"}});
+  CHECK(keys ==
+        std::vector<std::pair<std::string, std::string>>{{"name", "x"},
+                                                         {"resources.time", "00:05:00"},
+                                                         {"resources.deep.er", "a # b"},
+                                                         {"launch.command", "echo, two # 2"},
+                                                         {"train", "{}"},
+                                                         {"words", "python, a \"b\""},
+                                                         {"empty", "\"\""},
+                                                         {"quote", "it's"},
+                                                         {"odd", "\"un"}});
 }
 
 }  // namespace dlrun

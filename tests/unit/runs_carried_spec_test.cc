@@ -47,34 +47,42 @@ TEST_CASE("an edited script still carries it, and one that lost a part of it car
 }
 
 TEST_CASE(
-    "why what a script carries cannot be read is told with its line, and comments that look alike are nobody's fault") {
+    "why what a script carries cannot be read is told with its line, and comments that look alike "
+    "are nobody's fault") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   const auto edited = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
     return fault_of_carried(changed);
   };
-  const auto line_of = [](const std::optional<CarriedFault>& fault) { return fault ? fault->line : 0; };
+  const auto line_of = [](const std::optional<CarriedFault>& fault) {
+    return fault ? fault->line : 0;
+  };
   CHECK(line_of(edited("#: {", "#: {{")) == 4);
   CHECK(edited("#: {", "#: {{")->what == "what follows '#: ' is no JSON object");
   CHECK(line_of(edited("#: {", "# {")) == 3);
   CHECK(line_of(edited("\"folder\"", "\"folded\"")) == 4);
   CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
-  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);  // its title was taken out
+  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) ==
+        2);  // its title was taken out
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: mine\n" + text)) == 2);
   CHECK_FALSE(fault_of_carried(text));
   CHECK_FALSE(fault_of_carried("# mine\n" + text + "# more\n"));
   CHECK_FALSE(fault_of_carried(without_carried(text)));
   // What is left where someone takes out the lines that he is told to take out.
   CHECK_FALSE(fault_of_carried(text.substr(0, text.find("#: "))));
-  for (const char* strangers : {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
-                                "#!/bin/sh\n#| a box |\n#| of words |\n"})
+  for (const char* strangers :
+       {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
+        "#!/bin/sh\n#| a box |\n#| of words |\n"})
     CHECK_FALSE(fault_of_carried(strangers));
 }
 
-TEST_CASE("a script that was edited, or that nobody rendered, is told from one as it was rendered") {
-  const std::string text = with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
-  CHECK(is_as_rendered(text) == false);  // its own line looks like what is carried: carried_spec refuses it
+TEST_CASE(
+    "a script that was edited, or that nobody rendered, is told from one as it was rendered") {
+  const std::string text =
+      with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
+  CHECK(is_as_rendered(text) ==
+        false);  // its own line looks like what is carried: carried_spec refuses it
   const std::string fine = with_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(is_as_rendered(fine));
   CHECK_FALSE(is_as_rendered(fine + "echo more\n"));
@@ -84,7 +92,8 @@ TEST_CASE("a script that was edited, or that nobody rendered, is told from one a
 }
 
 TEST_CASE("sha256 is that of FIPS 180-4's example") {
-  CHECK(sha256_of_text("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(sha256_of_text("abc") ==
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A repository whose own configuration names programs, everywhere git knows a place for one. None may be started: the
-// repository around a spec need not be the caller's work.
+// A repository whose own configuration names programs, everywhere git knows a place for one. None
+// may be started: the repository around a spec need not be the caller's work.
 
 #include <doctest/doctest.h>
 
@@ -77,7 +77,8 @@ struct Fixture {
   [[nodiscard]] std::vector<std::string> canaries() const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(folder.path())) {
-      if (entry.path().filename().string().starts_with("canary-")) found.push_back(entry.path().filename().string());
+      if (entry.path().filename().string().starts_with("canary-"))
+        found.push_back(entry.path().filename().string());
     }
     return found;
   }
@@ -88,7 +89,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "git starts nothing that a repository names when a run's origin is recorded") {
+TEST_CASE_FIXTURE(Fixture,
+                  "git starts nothing that a repository names when a run's origin is recorded") {
   REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
   CHECK(canaries() == std::vector<std::string>{});
   CHECK(read_file(run / "provenance.json", 1U << 20U)->find("\"commit\"") != std::string::npos);
@@ -116,10 +118,15 @@ TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is taken witho
   CHECK(canaries() == std::vector<std::string>{});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a filter whose name `-c` cannot say is a reason not to call git at all") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a filter whose name `-c` cannot say is a reason not to call git at all") {
   Command name;
-  name.argv = {
-      "git", "-C", repo.string(), "config", "filter.a=b.clean", "touch " + (folder.path() / "canary-equals").string()};
+  name.argv = {"git",
+               "-C",
+               repo.string(),
+               "config",
+               "filter.a=b.clean",
+               "touch " + (folder.path() / "canary-equals").string()};
   name.env = env;
   REQUIRE(run_command(name)->exit_code == 0);
   const auto refused = run_git(repo, env, {"rev-parse", "HEAD"}, std::chrono::seconds(5));

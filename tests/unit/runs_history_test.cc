@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string event_line(int second, const std::string& kind, Json fields = Json::object(), int attempt = 0) {
+std::string event_line(int second, const std::string& kind, Json fields = Json::object(),
+                       int attempt = 0) {
   Json event{{"t", fmt::format("2026-01-01T00:{:02}:{:02}.500Z", second / 60 % 60, second % 60)},
              {"event", kind},
              {"attempt", attempt}};
@@ -22,9 +23,11 @@ std::string event_line(int second, const std::string& kind, Json fields = Json::
   return to_checked_line(event);
 }
 
-std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double gb = 1, double work_ms = 5) {
-  return fmt::format("[{},0,{},{},null,null,null,100,{},{},{},{}]", rank, cpu, static_cast<std::int64_t>(gb * 1e9),
-                     is_slow && rank == 9 ? 40 : 0, work_ms, is_slow, age_s);
+std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double gb = 1,
+                     double work_ms = 5) {
+  return fmt::format("[{},0,{},{},null,null,null,100,{},{},{},{}]", rank, cpu,
+                     static_cast<std::int64_t>(gb * 1e9), is_slow && rank == 9 ? 40 : 0, work_ms,
+                     is_slow, age_s);
 }
 
 std::string ranks_text(const std::string& rows) {
@@ -43,18 +46,19 @@ TEST_CASE("timestamps are read to the millisecond") {
 }
 
 TEST_CASE("a history has attempts, curves, samples and events, and the same sum as events alone") {
-  const std::string text = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
-                           event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}}) +
-                           event_line(2, "progress", {{"step", 10}, {"steps", 100}, {"loss", 0.5}}) +
-                           event_line(3, "samples",
-                                      {{"ranks", 2},
-                                       {"cpu", {0.5, 0.75, 1}},
-                                       {"slow_ranks", 1},
-                                       {"slow", {{{"rank", 1}, {"host", "n2"}, {"work_ms", 9.5}}}}}) +
-                           event_line(4, "rank_failed", {{"rank", 1}, {"host", "n2"}, {"code", 7}}) +
-                           event_line(5, "attempt_end", {{"code", 7}, {"reason", "rank_failed"}}) +
-                           event_line(8, "claimed", {{"job", "42"}, {"host", "n1"}, {"again", true}}, 1) +
-                           event_line(9, "progress", {{"step", 12}}, 1);
+  const std::string text =
+      event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
+      event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}}) +
+      event_line(2, "progress", {{"step", 10}, {"steps", 100}, {"loss", 0.5}}) +
+      event_line(3, "samples",
+                 {{"ranks", 2},
+                  {"cpu", {0.5, 0.75, 1}},
+                  {"slow_ranks", 1},
+                  {"slow", {{{"rank", 1}, {"host", "n2"}, {"work_ms", 9.5}}}}}) +
+      event_line(4, "rank_failed", {{"rank", 1}, {"host", "n2"}, {"code", 7}}) +
+      event_line(5, "attempt_end", {{"code", 7}, {"reason", "rank_failed"}}) +
+      event_line(8, "claimed", {{"job", "42"}, {"host", "n1"}, {"again", true}}, 1) +
+      event_line(9, "progress", {{"step", 12}}, 1);
   RunHistory history;
   history.add(text);
   REQUIRE(history.attempts().size() == 2);
@@ -94,18 +98,23 @@ TEST_CASE("a file is taken as it grows, line by line whole, and from its start w
   CHECK_FALSE(history.read_more(folder.path()).value());
   CHECK(history.progress().size() == 2);
   CHECK(history.torn_bytes() == 0);
-  std::ofstream(folder / "events.jsonl", std::ios::trunc) << event_line(0, "progress", {{"step", 1}});
+  std::ofstream(folder / "events.jsonl", std::ios::trunc)
+      << event_line(0, "progress", {{"step", 1}});
   while (history.read_more(folder.path()).value()) {
   }
   CHECK(history.progress().size() == 1);
 }
 
-TEST_CASE("events of strangers are passed over: wrong types, lines without a time, kinds of a later version") {
+TEST_CASE(
+    "events of strangers are passed over: wrong types, lines without a time, kinds of a later "
+    "version") {
   RunHistory history;
   history.add(event_line(0, "samples", {{"cpu", "much"}, {"slow", 7}}) +
               event_line(0, "samples", {{"cpu", {1, 2}}, {"slow", {1, "x"}}}) +
-              event_line(0, "progress", {{"step", "x"}, {"loss", nullptr}}) + to_checked_line({{"event", "x"}}) +
-              event_line(1, "melted", {{"message", "all of it"}, {"rank", 3}, {"host", "n1"}}) + "rubbish\n");
+              event_line(0, "progress", {{"step", "x"}, {"loss", nullptr}}) +
+              to_checked_line({{"event", "x"}}) +
+              event_line(1, "melted", {{"message", "all of it"}, {"rank", 3}, {"host", "n1"}}) +
+              "rubbish\n");
   CHECK(history.samples().size() == 2);
   CHECK_FALSE(history.samples()[0].cpu);
   CHECK(history.slow().empty());
@@ -117,7 +126,8 @@ TEST_CASE("events of strangers are passed over: wrong types, lines without a tim
 TEST_CASE("a month of progress keeps its curve in bounded memory, its first and last points") {
   RunHistory history;
   std::string lines;
-  for (int step = 0; step < 40'000; ++step) lines += event_line(step % 3600, "progress", {{"step", step}});
+  for (int step = 0; step < 40'000; ++step)
+    lines += event_line(step % 3600, "progress", {{"step", step}});
   history.add(lines);
   CHECK(history.progress().size() < 17'000);
   CHECK(history.progress().size() > 8'000);
@@ -132,7 +142,8 @@ TEST_CASE("the time left follows the pace of the last minute of this attempt") {
   std::string lines;
   for (int second = 0; second <= 200; ++second) {
     const int pace = second < 100 ? 1 : 10;  // it has become faster
-    lines += event_line(second, "progress", {{"step", second < 100 ? pace * second : 100 + pace * (second - 100)}}, 1);
+    lines += event_line(second, "progress",
+                        {{"step", second < 100 ? pace * second : 100 + pace * (second - 100)}}, 1);
   }
   history.add(lines);
   const double last = history.progress().back().t;
@@ -154,10 +165,11 @@ TEST_CASE("metrics are read past lines that are none") {
 }
 
 TEST_CASE("ranks that stand out are marked and come first: silent, slow, idle, large") {
-  const auto ranks = parse_ranks(
-      ranks_text(rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +
-                 rank_row(3, 1.0, false, 60) + "," + rank_row(4, 1.1, false, 1, 9) + "," + rank_row(5, 1.0) + "," +
-                 rank_row(9, 1.0, true) + "," + rank_row(7, 1.0, true, 1, 1, 30) + ",\"rubbish\",[null]"));
+  const auto ranks = parse_ranks(ranks_text(
+      rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +
+      rank_row(3, 1.0, false, 60) + "," + rank_row(4, 1.1, false, 1, 9) + "," + rank_row(5, 1.0) +
+      "," + rank_row(9, 1.0, true) + "," + rank_row(7, 1.0, true, 1, 1, 30) +
+      ",\"rubbish\",[null]"));
   REQUIRE(ranks);
   CHECK(ranks->attempt == 2);
   REQUIRE(ranks->rows.size() == 8);
@@ -178,11 +190,13 @@ TEST_CASE("a busy rank beside an idle one: the idle one is marked") {
 }
 
 TEST_CASE("a ranks.json that is none is nothing") {
-  for (const char* text : {"", "{}", "[]", R"({"columns":1,"rows":[]})", R"({"columns":["rank"],"rows":)"}) {
+  for (const char* text :
+       {"", "{}", "[]", R"({"columns":1,"rows":[]})", R"({"columns":["rank"],"rows":)"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_ranks(text));
   }
-  const auto odd = parse_ranks(R"({"columns":[7,"rank","node"],"nodes":{},"rows":[[0,1,-5],[0,2,99999999999999]]})");
+  const auto odd = parse_ranks(
+      R"({"columns":[7,"rank","node"],"nodes":{},"rows":[[0,1,-5],[0,2,99999999999999]]})");
   REQUIRE(odd);
   CHECK(odd->rows.size() == 2);
   CHECK(odd->rows[0].node.empty());

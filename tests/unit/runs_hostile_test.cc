@@ -1,5 +1,5 @@
-// A run's directory may be another user's: whatever stands in its files, its readers neither crash nor hang, and what
-// they give is small.
+// A run's directory may be another user's: whatever stands in its files, its readers neither crash
+// nor hang, and what they give is small.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,11 +56,14 @@ void make_run(const fs::path& run) {
   const std::string t = "2026-11-21T12:00:00.000Z";
   write("events.jsonl",
         to_checked_line({{"t", t}, {"event", "claimed"}, {"attempt", 0}, {"job", "42"}}) +
-            to_checked_line({{"t", t}, {"event", "rank_failed"}, {"attempt", 0}, {"rank", 0}, {"code", 1}}) +
-            to_checked_line({{"t", t}, {"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 1}}));
+            to_checked_line(
+                {{"t", t}, {"event", "rank_failed"}, {"attempt", 0}, {"rank", 0}, {"code", 1}}) +
+            to_checked_line(
+                {{"t", t}, {"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 1}}));
 }
 
-/// All that status, report, logs, ls and sweep read of a run. Returns the bytes that they made of it.
+/// All that status, report, logs, ls and sweep read of a run. Returns the bytes that they made of
+/// it.
 std::size_t read_all(const fs::path& run) {
   std::size_t bytes = name_of_run(run).size();
   RunStatus status;
@@ -74,7 +77,8 @@ std::size_t read_all(const fs::path& run) {
     }
   }
   if (is_sweep(run)) {
-    if (const auto sweep = read_sweep(run)) bytes += sweep->points.size() + (sweep->arrays > 1'000'000 ? 1U << 30U : 0);
+    if (const auto sweep = read_sweep(run))
+      bytes += sweep->points.size() + (sweep->arrays > 1'000'000 ? 1U << 30U : 0);
   }
   (void)current_run_of(run);
   if (const auto ranks = read_ranks(run); ranks && *ranks) bytes += (*ranks)->rows.size();
@@ -101,9 +105,11 @@ void check_each(const std::function<void(const fs::path&)>& spoil) {
 }  // namespace
 
 TEST_CASE("100,000 nested brackets in any file of a run are damage, not a crash") {
-  check_each([](const fs::path& file) { REQUIRE(write_file_atomic(file, deep(100'000)).has_value()); });
+  check_each(
+      [](const fs::path& file) { REQUIRE(write_file_atomic(file, deep(100'000)).has_value()); });
   check_each([](const fs::path& file) {
-    REQUIRE(write_file_atomic(file, "{\"a\":" + deep(100'000) + ",\"state\":\"submitted\",\"rows\":" + deep(100'000) +
+    REQUIRE(write_file_atomic(file, "{\"a\":" + deep(100'000) +
+                                        ",\"state\":\"submitted\",\"rows\":" + deep(100'000) +
                                         ",\"argv\":" + deep(100'000) + "}")
                 .has_value());
   });
@@ -113,8 +119,8 @@ TEST_CASE("a result nested 100,000 deep with a checksum that fits is passed over
   const TemporaryDirectory run;
   make_run(run.path());
   const auto text = read_file(run / "events.jsonl", 1U << 20U);
-  const auto result = checked_line_of_text(R"({"t":"2026-11-21T12:00:00.000Z","event":"result","attempt":0,"a":)" +
-                                           deep(100'000) + "}");
+  const auto result = checked_line_of_text(
+      R"({"t":"2026-11-21T12:00:00.000Z","event":"result","attempt":0,"a":)" + deep(100'000) + "}");
   REQUIRE(write_file_atomic(run / "events.jsonl", result + *text).has_value());
   CHECK(read_all(run.path()) < 1U << 20U);
   const auto facts = RunInspector::read_facts(run.path());
@@ -130,7 +136,8 @@ TEST_CASE("a FIFO in the place of any file of a run makes no reader wait") {
 TEST_CASE("a link in the place of any file of a run is not followed") {
   const TemporaryDirectory folder;
   REQUIRE(
-      write_file_atomic(folder / "private", R"({"message":"a private word","state":"refused","name":"a private word"})")
+      write_file_atomic(folder / "private",
+                        R"({"message":"a private word","state":"refused","name":"a private word"})")
           .has_value());
   check_each([&](const fs::path& file) {
     fs::create_symlink(folder / "private", file);
@@ -149,9 +156,11 @@ TEST_CASE("a sparse file of 2 GiB in the place of any file of a run costs no tim
 
 TEST_CASE("a sweep that claims 2^63-1 arrays is damaged, and no array of it is looked for") {
   const TemporaryDirectory run;
-  REQUIRE(write_file_atomic(run / "sweep.json",
-                            R"({"keys":[],"arrays":9223372036854775807,"points":[{"array":0,"task":0,"values":[]}]})")
-              .has_value());
+  REQUIRE(
+      write_file_atomic(
+          run / "sweep.json",
+          R"({"keys":[],"arrays":9223372036854775807,"points":[{"array":0,"task":0,"values":[]}]})")
+          .has_value());
   CHECK(read_sweep(run.path()).error().code == Errc::kInvalid);
   const RunIndex index(run / "index");
   REQUIRE(index.add({"s-1", "s", run.path(), "2026-11-21T12:00:00.000Z"}).has_value());

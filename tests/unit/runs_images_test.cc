@@ -31,19 +31,22 @@ TEST_CASE("an image is taken in under its digest, read-only, and found by its na
   REQUIRE(lock.has_value());
   const auto stored = folder.store.adopt(folder.file("abc"), kName, "");
   REQUIRE(stored.has_value());
-  CHECK(stored->digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-2, B.1
+  CHECK(stored->digest ==
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-2, B.1
   CHECK(stored->file == folder.path / (stored->digest + ".sqsh"));
   CHECK((fs::status(stored->file).permissions() & fs::perms::mask) == static_cast<fs::perms>(0444));
   CHECK(folder.store.find(kName)->file == stored->file);
   CHECK(folder.store.find(kName)->bytes == 3);
 }
 
-TEST_CASE("the registry's digest names the file where it is known, and what is no digest does not") {
+TEST_CASE(
+    "the registry's digest names the file where it is known, and what is no digest does not") {
   const Folder folder;
   REQUIRE(folder.store.lock(kName).has_value());
   const std::string digest(64, 'd');
   CHECK(folder.store.adopt(folder.file("x"), kName, digest)->file.filename() == digest + ".sqsh");
-  CHECK(folder.store.adopt(folder.file("x"), kName, "../../evil")->file.parent_path() == folder.path);
+  CHECK(folder.store.adopt(folder.file("x"), kName, "../../evil")->file.parent_path() ==
+        folder.path);
   CHECK_FALSE(folder.store.file_of("../../evil").has_value());
 }
 
@@ -58,7 +61,8 @@ TEST_CASE("a second import of the same replaces it whole, and two names may be o
   REQUIRE(images->size() == 2);
   CHECK((*images)[0].file == (*images)[1].file);
   std::size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(folder.path)) files += entry.path().extension() == ".sqsh" ? 1 : 0;
+  for (const auto& entry : fs::directory_iterator(folder.path))
+    files += entry.path().extension() == ".sqsh" ? 1 : 0;
   CHECK(files == 1);
 }
 

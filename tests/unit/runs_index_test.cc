@@ -17,7 +17,8 @@ IndexEntry add_run(const RunIndex& index, const std::filesystem::path& runs, con
                    const std::string& created, const char* job) {
   const IndexEntry entry{id, name_of_id(id), runs / id, created};
   std::filesystem::create_directories(entry.path);
-  REQUIRE(write_file_atomic(entry.path / "submission.json", fmt::format(R"({{"state":"submitted","job":"{}"}})", job))
+  REQUIRE(write_file_atomic(entry.path / "submission.json",
+                            fmt::format(R"({{"state":"submitted","job":"{}"}})", job))
               .has_value());
   REQUIRE(index.add(entry).has_value());
   return entry;
@@ -32,7 +33,9 @@ struct Fixture {
     add_run(index, runs, "mnist-20261121-130000-00bb", "2026-11-21T13:00:00.000Z", "42");
     add_run(index, runs, "cifar-20261121-110000-00cc", "2026-11-21T11:00:00.000Z", "42");
   }
-  Result<IndexEntry> resolve(std::string_view text) { return resolve_run(text, index, folder.path()); }
+  Result<IndexEntry> resolve(std::string_view text) {
+    return resolve_run(text, index, folder.path());
+  }
 };
 
 }  // namespace
@@ -54,7 +57,8 @@ TEST_CASE("a new run directory is private, has its name in its id, and is nobody
 TEST_CASE("a runs directory that cannot be made is an error that names it") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "file", "").has_value());
-  const auto run = create_run_directory(folder.path() / "file" / "runs", "x", std::chrono::system_clock::now());
+  const auto run =
+      create_run_directory(folder.path() / "file" / "runs", "x", std::chrono::system_clock::now());
   REQUIRE_FALSE(run.has_value());
   CHECK(run.error().code == Errc::kIo);
   CHECK(run.error().message.find("file") != std::string::npos);
@@ -69,7 +73,8 @@ TEST_CASE_FIXTURE(Fixture, "RUN is `last`, an id, a name, a job id, a path or th
   CHECK(resolve("cif")->id == "cifar-20261121-110000-00cc");
   CHECK(resolve("mnist-20261121-12")->id == "mnist-20261121-120000-00aa");
   CHECK(resolve("runs/cifar-20261121-110000-00cc")->id == "cifar-20261121-110000-00cc");
-  CHECK(resolve((runs / "cifar-20261121-110000-00cc/").string())->id == "cifar-20261121-110000-00cc");
+  CHECK(resolve((runs / "cifar-20261121-110000-00cc/").string())->id ==
+        "cifar-20261121-110000-00cc");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a prefix of several runs is refused and lists them") {
@@ -94,7 +99,8 @@ TEST_CASE_FIXTURE(Fixture, "`last` passes over runs whose directory was deleted"
   CHECK(resolve("last")->id == "mnist-20261121-120000-00aa");
 }
 
-TEST_CASE_FIXTURE(Fixture, "an entry is made once, and a damaged one is told without hiding the others") {
+TEST_CASE_FIXTURE(Fixture,
+                  "an entry is made once, and a damaged one is told without hiding the others") {
   const auto again = index.add({"mnist-20261121-120000-00aa", "mnist", runs, "x"});
   REQUIRE_FALSE(again.has_value());
   CHECK(again.error().code == Errc::kRefused);

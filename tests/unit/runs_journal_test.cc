@@ -32,7 +32,9 @@ class FakeExecutor final : public Executor {
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
     throw std::logic_error("queried");
   }
-  Result<> do_cancel(const JobId&, std::string_view) override { throw std::logic_error("cancelled"); }
+  Result<> do_cancel(const JobId&, std::string_view) override {
+    throw std::logic_error("cancelled");
+  }
 };
 
 Submission intent() {
@@ -87,9 +89,10 @@ TEST_CASE("an open submission is settled by the token, and that is written down"
 
 TEST_CASE("the job's own claim settles a submission without asking anybody") {
   const TemporaryDirectory run;
-  REQUIRE(write_file_atomic(run.path() / "claim",
-                            R"({"cluster":"c","job":"43","token":"00112233445566778899aabbccddeeff"})")
-              .has_value());
+  REQUIRE(
+      write_file_atomic(run.path() / "claim",
+                        R"({"cluster":"c","job":"43","token":"00112233445566778899aabbccddeeff"})")
+          .has_value());
   FakeExecutor executor;
   CHECK(settle(run.path(), intent(), executor)->job.id == "43");
   CHECK(executor.asked == 0);
@@ -97,9 +100,10 @@ TEST_CASE("the job's own claim settles a submission without asking anybody") {
 
 TEST_CASE("another submission's claim settles nothing") {
   const TemporaryDirectory run;
-  REQUIRE(write_file_atomic(run.path() / "claim",
-                            R"({"cluster":"c","job":"43","token":"ffffffffffffffffffffffffffffffff"})")
-              .has_value());
+  REQUIRE(
+      write_file_atomic(run.path() / "claim",
+                        R"({"cluster":"c","job":"43","token":"ffffffffffffffffffffffffffffffff"})")
+          .has_value());
   FakeExecutor executor;
   CHECK(settle(run.path(), intent(), executor)->state == Submission::State::kIntent);
   CHECK(executor.asked == 1);
@@ -136,11 +140,13 @@ TEST_CASE("a submission is under way while who began it lives, or a program that
 }
 
 TEST_CASE(
-    "a journal or a claim whose job is an option, a path or another's process group is damaged, and is said to be so") {
+    "a journal or a claim whose job is an option, a path or another's process group is damaged, "
+    "and is said to be so") {
   const TemporaryDirectory folder;
   for (const char* job : {"--me", "42 43", "../42", "42;43", "h:0:1"}) {
     CAPTURE(job);
-    const std::string text = fmt::format(R"({{"token":"a","state":"submitted","cluster":"","job":"{}"}})", job);
+    const std::string text =
+        fmt::format(R"({{"token":"a","state":"submitted","cluster":"","job":"{}"}})", job);
     REQUIRE(write_file_atomic(folder.path() / "submission.json", text).has_value());
     const auto submission = read_submission(folder.path());
     REQUIRE_FALSE(submission.has_value());

@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string line_at(std::int64_t second, std::string_view event, Json fields) {
-  Json object{{"t", utc_timestamp(std::chrono::system_clock::time_point(std::chrono::seconds(1'790'000'000 + second)))},
+  Json object{{"t", utc_timestamp(std::chrono::system_clock::time_point(
+                        std::chrono::seconds(1'790'000'000 + second)))},
               {"event", event},
               {"attempt", 0}};
   for (const auto& [key, value] : fields.items()) object[key] = value;
@@ -65,7 +66,8 @@ long memory_kib(std::string_view field) {
   const auto status = read_file("/proc/self/status", 1U << 16U);
   for (const auto line : split(*status, '\n')) {
     if (line.starts_with(field))
-      return static_cast<long>(parse_int(trim(split(trim(line.substr(6)), ' ').front())).value_or(0));
+      return static_cast<long>(
+          parse_int(trim(split(trim(line.substr(6)), ' ').front())).value_or(0));
   }
   return 0;
 }
@@ -120,9 +122,11 @@ TEST_CASE("a record as large as lead makes one is read whole, at the cost of its
   CHECK(record->left_out_bytes == 0);
 }
 
-TEST_CASE("a report's curves of a large record keep their form, their first points and their last") {
+TEST_CASE(
+    "a report's curves of a large record keep their form, their first points and their last") {
   const TemporaryDirectory run;
-  write_record(run / "events.jsonl", 300U << 20U, line_at(9'000'000, "progress", {{"step", 8'999'999}, {"loss", 0.5}}));
+  write_record(run / "events.jsonl", 300U << 20U,
+               line_at(9'000'000, "progress", {{"step", 8'999'999}, {"loss", 0.5}}));
   const double began = cpu_seconds();
   RunHistory history;
   while (history.read_more(run.path()).value()) {
@@ -144,8 +148,9 @@ TEST_CASE("a history begins again when lead has put a compacted record in the fi
   while (history.read_more(run.path()).value()) {
   }
   const auto before = history.progress().size();
-  REQUIRE(write_file_atomic(run / "events.jsonl", begin_of_run() + std::string(1U << 21U, 'x') + "\n" +
-                                                      line_at(7, "ended", {{"state", "failed"}, {"code", 1}}))
+  REQUIRE(write_file_atomic(run / "events.jsonl",
+                            begin_of_run() + std::string(1U << 21U, 'x') + "\n" +
+                                line_at(7, "ended", {{"state", "failed"}, {"code", 1}}))
               .has_value());
   while (history.read_more(run.path()).value()) {
   }
@@ -154,15 +159,16 @@ TEST_CASE("a history begins again when lead has put a compacted record in the fi
   CHECK(history.record().ended);
 }
 
-TEST_CASE("an index of 10,000 runs is listed from one file, and what was added or removed is seen") {
+TEST_CASE(
+    "an index of 10,000 runs is listed from one file, and what was added or removed is seen") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "runs");
   fs::create_directories(folder / "runs");
   const auto file_of = [&](int i) { return folder / "runs" / fmt::format("r-{}", i); };
   for (int i = 0; i < 10'000; ++i) {
     std::ofstream(file_of(i)) << fmt::format(
-        R"({{"id":"r-{0}","name":"r","path":"{1}/run-{0}","created":"2026-11-21T12:{2:02}:{3:02}.{0:05}Z"}})", i,
-        folder.path().string(), i / 60 % 60, i % 60);
+        R"({{"id":"r-{0}","name":"r","path":"{1}/run-{0}","created":"2026-11-21T12:{2:02}:{3:02}.{0:05}Z"}})",
+        i, folder.path().string(), i / 60 % 60, i % 60);
   }
   REQUIRE(index.list()->entries.size() == 10'000);
   const double began = cpu_seconds();
@@ -186,7 +192,8 @@ TEST_CASE("a run that is found again under an old name is listed where it is now
   const TemporaryDirectory folder;
   const RunIndex index(folder / "index");
   for (int i = 0; i < 100; ++i)
-    REQUIRE(index.add({fmt::format("r-{}", i), "r", folder / fmt::format("old/r-{}", i), ""}).has_value());
+    REQUIRE(index.add({fmt::format("r-{}", i), "r", folder / fmt::format("old/r-{}", i), ""})
+                .has_value());
   REQUIRE(index.list()->entries.size() == 100);
   fs::remove(folder / "index/r-7");
   REQUIRE(fs::create_directories(folder / "new/r-7"));

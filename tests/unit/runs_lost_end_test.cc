@@ -29,7 +29,8 @@ struct LocalRun {
   }
   void append(const Json& event) const { append_text(to_checked_line(event)); }
   void append_text(const std::string& text) const {
-    REQUIRE(write_file_atomic(events, read_file(events, 1U << 20U).value_or("") + text).has_value());
+    REQUIRE(
+        write_file_atomic(events, read_file(events, 1U << 20U).value_or("") + text).has_value());
   }
   [[nodiscard]] RunStatus status() const {
     Env env;
@@ -64,7 +65,11 @@ TEST_CASE("a leader that is gone without a word: whoever notices first writes th
 
 TEST_CASE("the leader's own end counts more, and a leader that lives is left to write it") {
   const LocalRun ended(gone());
-  ended.append({{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}, {"message", "done"}});
+  ended.append({{"event", "ended"},
+                {"attempt", 0},
+                {"state", "completed"},
+                {"code", 0},
+                {"message", "done"}});
   const auto record = write_lost_end(ended.folder.path(), 137, "killed");
   REQUIRE(record.has_value());
   CHECK(record->end_state == "completed");
@@ -78,11 +83,14 @@ TEST_CASE("of a run on another machine nobody here can say that it is over") {
   const LocalRun run("some-other-host:1:1");
   const RunStatus status = run.status();
   CHECK(status.state == RunState::kUnknown);
-  CHECK(status.detail == "it ran on some-other-host, and only there can be seen whether it goes on");
+  CHECK(status.detail ==
+        "it ran on some-other-host, and only there can be seen whether it goes on");
   CHECK(parse_checked_lines(run.text()).objects.size() == 1);
 }
 
-TEST_CASE("a run whose dlrun was killed before its journal was written was not submitted, and is no fault") {
+TEST_CASE(
+    "a run whose dlrun was killed before its journal was written was not submitted, and is no "
+    "fault") {
   const TemporaryDirectory run;
   REQUIRE(write_file_atomic(run.path() / "job.sh", "#!/bin/bash\n").has_value());
   Env env;

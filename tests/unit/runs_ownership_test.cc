@@ -1,5 +1,5 @@
-// Runs of another user. Only root can give files to somebody else, so these tests do nothing, and say so, without root;
-// tests/e2e/foreign_runs.bats has two real users.
+// Runs of another user. Only root can give files to somebody else, so these tests do nothing, and
+// say so, without root; tests/e2e/foreign_runs.bats has two real users.
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -50,7 +50,8 @@ class Listener {
     url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   }
   [[nodiscard]] const std::string& url() const { return url_; }
-  /// A connection that was made is in the queue at once: loopback has no delay, and the caller has returned.
+  /// A connection that was made is in the queue at once: loopback has no delay, and the caller has
+  /// returned.
   [[nodiscard]] bool was_asked() const {
     pollfd one{fd_.get(), POLLIN, 0};
     return ::poll(&one, 1, 0) == 1;
@@ -64,7 +65,8 @@ class Listener {
 
 struct Fixture {
   TemporaryDirectory folder;
-  fs::path runs = folder.path() / "runs", token = folder.path() / "token", config = folder.path() / "config";
+  fs::path runs = folder.path() / "runs", token = folder.path() / "token",
+           config = folder.path() / "config";
   RunIndex index{folder.path() / "state"};
   Env env;
 
@@ -86,7 +88,8 @@ struct Fixture {
   }
   /// A run that Slurm has taken as job 42.
   fs::path make_run(const std::string& id, std::optional<RestServer> server = std::nullopt,
-                    Submission::State state = Submission::State::kSubmitted, const char* job = "42") const {
+                    Submission::State state = Submission::State::kSubmitted,
+                    const char* job = "42") const {
     const fs::path run = runs / id;
     fs::create_directories(run);
     Submission submission;
@@ -104,7 +107,8 @@ struct Fixture {
       REQUIRE(::lchown(entry.path().c_str(), kOther, kOther) == 0);
   }
   void list_server(const std::string& url) const {
-    put(config / "sites" / "mine.yaml", "slurmrestd: [{url: \"" + url + "\", token_file: " + token.string() + "}]\n");
+    put(config / "sites" / "mine.yaml",
+        "slurmrestd: [{url: \"" + url + "\", token_file: " + token.string() + "}]\n");
   }
   [[nodiscard]] KnownServers servers() const { return {{config}, env}; }
   [[nodiscard]] RunStatus inspect(const fs::path& run) const {
@@ -112,24 +116,29 @@ struct Fixture {
     REQUIRE(status.has_value());
     return std::move(*status);
   }
-  [[nodiscard]] std::string calls() const { return read_file(folder.path() / "calls", 1U << 20U).value_or(""); }
+  [[nodiscard]] std::string calls() const {
+    return read_file(folder.path() / "calls", 1U << 20U).value_or("");
+  }
 };
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a run is foreign when its folder, a file that decides, or the link to it is another user's") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a run is foreign when its folder, a file that decides, or the link to it is another user's") {
   NEEDS_ROOT();
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
   CHECK(require_own("mnist", run, "cancelled").has_value());
-  for (const char* file : {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json", "resubmitted"}) {
+  for (const char* file :
+       {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json", "resubmitted"}) {
     CAPTURE(file);
     const bool was_there = fs::exists(run / file);
     if (!was_there) put(run / file, "{}");
     give(run / file);
     CHECK(foreign_owner(run)->uid == kOther);
-    CHECK(require_own("mnist", run, "cancelled").error().message.find("belongs to user nobody") != std::string::npos);
+    CHECK(require_own("mnist", run, "cancelled").error().message.find("belongs to user nobody") !=
+          std::string::npos);
     REQUIRE(::chown((run / file).c_str(), 0, 0) == 0);
     if (!was_there) fs::remove(run / file);
   }
@@ -143,9 +152,12 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(RunInspector::read_facts(run)->foreign->uid == kOther);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a point is foreign when the array or the sweep that decides for it is another user's") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a point is foreign when the array or the sweep that decides for it is another user's") {
   NEEDS_ROOT();
-  const fs::path sweep = runs / "lr-20261121-120000-00aa", array = sweep / "array-0", point = array / "3";
+  const fs::path sweep = runs / "lr-20261121-120000-00aa", array = sweep / "array-0",
+                 point = array / "3";
   put(point / "submission.json", journal_of_task(3));
   put(sweep / "sweep.json", "{}");
   CHECK_FALSE(foreign_owner(point).has_value());
@@ -156,12 +168,16 @@ TEST_CASE_FIXTURE(Fixture, "a point is foreign when the array or the sweep that 
   CHECK(foreign_owner(point).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "another user's run enters no index, and no bare name, prefix, job id or `last` means it") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "another user's run enters no index, and no bare name, prefix, job id or `last` means it") {
   NEEDS_ROOT();
   const auto own = make_run("mnist-20261121-120000-00aa");
-  const auto foreign = make_run("mnist-20261121-130000-00bb", std::nullopt, Submission::State::kSubmitted, "43");
+  const auto foreign =
+      make_run("mnist-20261121-130000-00bb", std::nullopt, Submission::State::kSubmitted, "43");
   give(foreign);
-  fs::last_write_time(foreign / "submission.json", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  fs::last_write_time(foreign / "submission.json",
+                      fs::file_time_type::clock::now() + std::chrono::hours(1));
   const auto rebuilt = index.rebuild(runs);
   REQUIRE(rebuilt.has_value());
   CHECK(rebuilt->added == 1);
@@ -176,12 +192,16 @@ TEST_CASE_FIXTURE(Fixture, "another user's run enters no index, and no bare name
   CHECK(bare.error().message.find("of user nobody") != std::string::npos);
   CHECK(resolve("./" + foreign.filename().string())->path == foreign);
   CHECK(resolve(foreign.string())->path == foreign);
-  CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code == Errc::kInvalid);
+  CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code ==
+        Errc::kInvalid);
   give(own);  // in the place of the run that the index knows
-  for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK_FALSE(resolve(name).has_value());
+  for (const char* name : {"mnist", "last", "mnist-2026", "42"})
+    CHECK_FALSE(resolve(name).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "of another user's run nothing is asked: no server that it names, nor Slurm's commands") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "of another user's run nothing is asked: no server that it names, nor Slurm's commands") {
   NEEDS_ROOT();
   Listener listener;
   list_server(listener.url());  // even where the configuration knows the server
@@ -199,7 +219,8 @@ TEST_CASE_FIXTURE(Fixture, "of another user's run nothing is asked: no server th
       CHECK_FALSE(is_unreachable(status));
       CHECK(status.detail.find("Slurm is not asked") != std::string::npos);
       RunInspector inspector(env, servers());
-      CHECK(inspector.executor_of(status.facts).cancel({"", "42"}, "t").error().code == Errc::kUsage);
+      CHECK(inspector.executor_of(status.facts).cancel({"", "42"}, "t").error().code ==
+            Errc::kUsage);
       CHECK(read_file(run / "submission.json", 1U << 20U).value() == journal);
       CHECK(fs::exists(run / "secrets"));
       fs::remove_all(run);
@@ -211,7 +232,9 @@ TEST_CASE_FIXTURE(Fixture, "of another user's run nothing is asked: no server th
   CHECK(calls().find("squeue") != std::string::npos);  // as it is for one's own
 }
 
-TEST_CASE_FIXTURE(Fixture, "a server that a run's journal names, and the configuration does not, gets no request") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a server that a run's journal names, and the configuration does not, gets no request") {
   Listener listener;
   const auto run = make_run("mnist", RestServer{listener.url(), token.string()});
   auto status = inspect(run);
@@ -222,20 +245,23 @@ TEST_CASE_FIXTURE(Fixture, "a server that a run's journal names, and the configu
   CHECK(cancelled.error().code == Errc::kInvalid);
   CHECK_FALSE(listener.was_asked());
   list_server("unix:/run/other");
-  put(config / "sites" / "other.yaml", "defaults: {submit: {url: \"" + listener.url() +
-                                           "\", token_file: " + (folder.path() / "theirs").string() + "}}\n");
+  put(config / "sites" / "other.yaml",
+      "defaults: {submit: {url: \"" + listener.url() +
+          "\", token_file: " + (folder.path() / "theirs").string() + "}}\n");
   status = inspect(run);
   CHECK(status.detail.find("is not the one that your configuration lists") != std::string::npos);
   CHECK_FALSE(listener.was_asked());
   CHECK(calls().empty());
 }
 
-TEST_CASE_FIXTURE(
-    Fixture, "a server is listed under slurmrestd or in a site's defaults, and the token file is the configuration's") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a server is listed under slurmrestd or in a site's defaults, and the token file "
+                  "is the configuration's") {
   list_server("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",
-      "partitions: {gpu: {defaults: {submit: {url: \"https://r.example.org\", token_file: \"${HOME}/t\"}}}}\n");
+      "partitions: {gpu: {defaults: {submit: {url: \"https://r.example.org\", token_file: "
+      "\"${HOME}/t\"}}}}\n");
   env.set("HOME", "/home/kim");
   const auto known = servers();
   CHECK(known.find({"unix:/run/one", ""})->token_file == token.string());
@@ -250,13 +276,15 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "another user's run on this machine: no end is written into it, and its process is left alone") {
+                  "another user's run on this machine: no end is written into it, and its process "
+                  "is left alone") {
   NEEDS_ROOT();
   const auto run = runs / "here";
   Submission submission;
   submission.token = std::string(32, 'a');
   submission.state = Submission::State::kSubmitted;
-  submission.job = {std::string(kLocalCluster), local_job_id(::getpid()).value() + "1"};  // a process that is gone
+  submission.job = {std::string(kLocalCluster),
+                    local_job_id(::getpid()).value() + "1"};  // a process that is gone
   fs::create_directories(run);
   REQUIRE(write_submission(run, submission).has_value());
   const std::string claimed = to_checked_line({{"event", "claimed"}, {"attempt", 0}});
@@ -268,7 +296,9 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(read_file(run / "events.jsonl", 1U << 20U).value() == claimed);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a foreign point does not go on as a run of the caller, nor an own one as another user's") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a foreign point does not go on as a run of the caller, nor an own one as another user's") {
   NEEDS_ROOT();
   const auto own = make_run("own"), foreign = make_run("foreign");
   put(foreign / "resubmitted", own.string() + "\n");
@@ -281,7 +311,8 @@ TEST_CASE_FIXTURE(Fixture, "a foreign point does not go on as a run of the calle
   CHECK(current_run_of(own) == next);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what another user's run calls its log is read only where it is that user's file") {
+TEST_CASE_FIXTURE(
+    Fixture, "what another user's run calls its log is read only where it is that user's file") {
   NEEDS_ROOT();
   const auto run = runs / "hostile";
   const auto secret = folder.path() / "private-key", theirs = folder.path() / "their.log";
@@ -289,7 +320,8 @@ TEST_CASE_FIXTURE(Fixture, "what another user's run calls its log is read only w
   put(theirs, "Traceback\n");
   give(theirs);
   for (const auto& [log, is_shown] : {std::pair(secret, false), std::pair(theirs, true)}) {
-    put(run / "claim", fmt::format(R"({{"cluster":"c","job":"42","token":"","log":"{}"}})", log.string()));
+    put(run / "claim",
+        fmt::format(R"({{"cluster":"c","job":"42","token":"","log":"{}"}})", log.string()));
     put(run / "events.jsonl",
         to_checked_line({{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
     give(run);
@@ -303,7 +335,8 @@ TEST_CASE_FIXTURE(Fixture, "what another user's run calls its log is read only w
   // A rank's log that is a link to a file of the caller's is the same.
   put(run / "events.jsonl",
       to_checked_line({{"event", "rank_failed"}, {"rank", 0}, {"code", 1}}) +
-          to_checked_line({{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
+          to_checked_line(
+              {{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
   fs::create_directories(run / "logs" / "attempt-0");
   fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
   CHECK_FALSE(last_words(run,

@@ -15,7 +15,8 @@ namespace {
 struct Tree {
   TemporaryDirectory folder;
   Env env = Env::of_process();
-  std::filesystem::path source = folder.path() / "project", run = folder.path() / "project" / "runs" / "x";
+  std::filesystem::path source = folder.path() / "project",
+                        run = folder.path() / "project" / "runs" / "x";
 
   Tree() {
     write("sub/train.py", "print(1)");
@@ -31,7 +32,8 @@ struct Tree {
   }
   void git(std::vector<std::string> words) const {
     Command command;
-    command.argv = {"git", "-C", source.string(), "-c", "user.name=t", "-c", "user.email=t@example.org"};
+    command.argv = {"git",         "-C", source.string(),           "-c",
+                    "user.name=t", "-c", "user.email=t@example.org"};
     command.argv.insert(command.argv.end(), words.begin(), words.end());
     command.env = env;
     const auto done = run_command(command);
@@ -49,7 +51,8 @@ struct Tree {
 }  // namespace
 
 TEST_CASE_FIXTURE(Tree,
-                  "of a repository: tracked files as they are, untracked ones that are not ignored, no runs, no .git") {
+                  "of a repository: tracked files as they are, untracked ones that are not "
+                  "ignored, no runs, no .git") {
   write(".gitignore", "*.bin\nruns/\n");
   git({"init", "-q"});
   git({"add", "."});
@@ -76,7 +79,8 @@ TEST_CASE_FIXTURE(Tree,
   CHECK((info.st_mode & 0777U) == 0700);
 }
 
-TEST_CASE_FIXTURE(Tree, "without a repository: all below the spec's folder but the runs, and links stay links") {
+TEST_CASE_FIXTURE(
+    Tree, "without a repository: all below the spec's folder but the runs, and links stay links") {
   const auto snapshot = take("");
   REQUIRE_MESSAGE(snapshot.has_value(), snapshot.error().message);
   CHECK(snapshot->folder == run / "code");
@@ -85,7 +89,9 @@ TEST_CASE_FIXTURE(Tree, "without a repository: all below the spec's folder but t
   CHECK_FALSE(has("runs"));
 }
 
-TEST_CASE_FIXTURE(Tree, "a tree that is too large is refused, its largest file named, and no part of a copy stays") {
+TEST_CASE_FIXTURE(
+    Tree,
+    "a tree that is too large is refused, its largest file named, and no part of a copy stays") {
   std::filesystem::create_directories(source);
   REQUIRE(::truncate((source / "data.bin").c_str(), off_t{300} << 20U) == 0);
   const auto snapshot = take("");

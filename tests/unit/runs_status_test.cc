@@ -82,8 +82,10 @@ TEST_CASE("while nodes are checked status says so, and not that ranks are waited
   started["checks"] = "disk,nccl";
   facts.record = record({kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
   CHECK(assess(facts).detail == "the ranks try a collective (disk,nccl) before the programs start");
-  facts.record = record(
-      {kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}, {{"event", "checked"}, {"attempt", 0}}});
+  facts.record = record({kClaimed,
+                         started,
+                         {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}},
+                         {{"event", "checked"}, {"attempt", 0}}});
   CHECK(assess(facts).detail.empty());
 }
 
@@ -107,7 +109,8 @@ TEST_CASE("an unreachable controller fails nothing: what was known before is sai
   CHECK(assess(facts).is_last_known);
 }
 
-TEST_CASE("an intent is not submitted when nobody knows its job, and unknown while nobody can be asked") {
+TEST_CASE(
+    "an intent is not submitted when nobody knows its job, and unknown while nobody can be asked") {
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);
@@ -175,12 +178,13 @@ TEST_CASE("what has ended is over, and nothing that may go on or is only remembe
     status.is_last_known = is_last_known;
     return is_over(status);
   };
-  for (const RunState state :
-       {RunState::kCompleted, RunState::kFailed, RunState::kTimeout, RunState::kCancelled, RunState::kRefused}) {
+  for (const RunState state : {RunState::kCompleted, RunState::kFailed, RunState::kTimeout,
+                               RunState::kCancelled, RunState::kRefused}) {
     CHECK(is(state));
     CHECK_FALSE(is(state, true));
   }
-  for (const RunState state : {RunState::kNotSubmitted, RunState::kPending, RunState::kRunning, RunState::kUnknown})
+  for (const RunState state :
+       {RunState::kNotSubmitted, RunState::kPending, RunState::kRunning, RunState::kUnknown})
     CHECK_FALSE(is(state));
 }
 
@@ -202,13 +206,16 @@ TEST_CASE("a job whose dependency can never hold says which") {
   facts.report = report(JobPhase::kEnded, "CANCELLED");
   facts.report->reason = "DependencyNeverSatisfied: afterok:4";
   CHECK(assess(facts).state == RunState::kCancelled);
-  CHECK(assess(facts).detail == "CANCELLED: it waited for afterok:4, which can never hold any more");
+  CHECK(assess(facts).detail ==
+        "CANCELLED: it waited for afterok:4, which can never hold any more");
   facts.report->reason = "DependencyNeverSatisfied";
-  CHECK(assess(facts).detail == "CANCELLED: it waited for a dependency, which can never hold any more");
+  CHECK(assess(facts).detail ==
+        "CANCELLED: it waited for a dependency, which can never hold any more");
   facts.report->reason.clear();
   CHECK(assess(facts).detail == "CANCELLED: it was cancelled");
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "DependencyNeverSatisfied: afterok:4, afterok:5";
-  CHECK(assess(facts).detail ==
-        "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can never hold any more");
+  CHECK(
+      assess(facts).detail ==
+      "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can never hold any more");
 }

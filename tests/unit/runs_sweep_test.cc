@@ -18,14 +18,16 @@ struct Fixture {
   TemporaryDirectory folder;
   RunIndex index{folder.path() / "state"};
   fs::path runs = folder.path() / "runs";
-  IndexEntry sweep{"lr-20261121-120000-00aa", "lr", runs / "lr-20261121-120000-00aa", "2026-11-21T12:00:00.000Z"};
+  IndexEntry sweep{"lr-20261121-120000-00aa", "lr", runs / "lr-20261121-120000-00aa",
+                   "2026-11-21T12:00:00.000Z"};
   SweepRecord record;
 
   Fixture() {
     record.keys = {"train.lr", "train.batch"};
     record.arrays = 2;
     record.max_parallel = 2;
-    record.points = {{0, 0, {"0.1", std::nullopt}}, {1, 0, {"0.2", "8"}}, {0, 1, {"0.3", "\"a b\""}}};
+    record.points = {
+        {0, 0, {"0.1", std::nullopt}}, {1, 0, {"0.2", "8"}}, {0, 1, {"0.3", "\"a b\""}}};
     for (const auto& point : record.points) {
       const fs::path path = point_path(sweep.path, point);
       fs::create_directories(path);
@@ -39,12 +41,16 @@ struct Fixture {
     REQUIRE(write_submission(array_path(sweep.path, 0), submission).has_value());
     REQUIRE(index.add(sweep).has_value());
   }
-  static void put(const fs::path& path, std::string_view text) { REQUIRE(write_file_atomic(path, text).has_value()); }
+  static void put(const fs::path& path, std::string_view text) {
+    REQUIRE(write_file_atomic(path, text).has_value());
+  }
   [[nodiscard]] std::string id(std::string_view text) const {
     const auto found = resolve_run(text, index, folder.path());
     return found ? found->id : found.error().message;
   }
-  [[nodiscard]] fs::path point(std::size_t number) const { return point_path(sweep.path, record.points[number]); }
+  [[nodiscard]] fs::path point(std::size_t number) const {
+    return point_path(sweep.path, record.points[number]);
+  }
 };
 
 RunStatus in_state(RunState state) {
@@ -72,7 +78,9 @@ class Finder final : public Executor {
     ++asked;
     return known;
   }
-  Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override { return QueryAnswer{}; }
+  Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
+    return QueryAnswer{};
+  }
   Result<> do_cancel(const JobId&, std::string_view) override { return {}; }
 };
 
@@ -85,7 +93,8 @@ TEST_CASE("a sweep's record is read back as it was written, and a damaged one is
   CHECK(sweep_json(*again) == sweep_json(f.record));
   CHECK(describe(*again, again->points[1]) == "train.lr=0.2 train.batch=8");
   for (const char* text :
-       {"", "{}", R"({"keys":[],"points":[],"arrays":1})", R"({"keys":["a"],"points":[{}],"arrays":1})",
+       {"", "{}", R"({"keys":[],"points":[],"arrays":1})",
+        R"({"keys":["a"],"points":[{}],"arrays":1})",
         R"({"keys":["a"],"points":[{"array":1,"task":0,"values":["1"]}],"arrays":1})",
         R"({"keys":["a"],"points":[{"array":0,"task":0,"values":[]}],"arrays":1})",
         R"({"keys":["a"],"points":[3],"arrays":1})"}) {
@@ -117,8 +126,9 @@ TEST_CASE("the user's own output pattern is expanded for each task") {
 
 TEST_CASE("a point is found by its number, its job and its path, and a sweep by its array's job") {
   const Fixture f;
-  for (const char* text : {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
-                           "runs/lr-20261121-120000-00aa/2", "runs/lr-20261121-120000-00aa/array-0/1"}) {
+  for (const char* text :
+       {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
+        "runs/lr-20261121-120000-00aa/2", "runs/lr-20261121-120000-00aa/array-0/1"}) {
     CHECK_MESSAGE(f.id(text) == "lr-20261121-120000-00aa/2", text);
   }
   CHECK(f.id("70") == f.sweep.id);
@@ -154,7 +164,8 @@ TEST_CASE("all runs of a point are known, in the order in which they were submit
 }
 
 TEST_CASE(
-    "a point whose array was never sent says so and how to go on, and one whose array's sbatch was interrupted, too") {
+    "a point whose array was never sent says so and how to go on, and one whose array's sbatch was "
+    "interrupted, too") {
   const Fixture f;
   const auto assessed = [&] {
     auto facts = RunInspector::read_facts(f.point(1));
@@ -163,17 +174,17 @@ TEST_CASE(
   };
   RunStatus status = assessed();
   CHECK(status.state == RunState::kNotSubmitted);
-  CHECK(
-      status.detail ==
-      "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of the sweep submits what "
-      "is missing");
+  CHECK(status.detail ==
+        "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of "
+        "the sweep submits what "
+        "is missing");
   Submission intent;
   intent.token = std::string(32, 'c');
   REQUIRE(write_submission(array_path(f.sweep.path, 1), intent).has_value());
   status = assessed();
   CHECK(status.state == RunState::kNotSubmitted);
-  CHECK(status.detail.find(
-            "the submission of its array was interrupted, and Slurm knows no job of it; `dlrun resubmit`") == 0);
+  CHECK(status.detail.find("the submission of its array was interrupted, and Slurm knows no job of "
+                           "it; `dlrun resubmit`") == 0);
 }
 
 TEST_CASE("of two who submit what is missing of a sweep one is refused") {
@@ -236,7 +247,8 @@ TEST_CASE("so is any run that was cancelled before it started") {
 }
 
 TEST_CASE(
-    "an array's open submission is settled by what its tasks claimed, else by its comment, and a point's is its "
+    "an array's open submission is settled by what its tasks claimed, else by its comment, and a "
+    "point's is its "
     "array's") {
   const Fixture f;
   const fs::path array = array_path(f.sweep.path, 0);
@@ -250,7 +262,8 @@ TEST_CASE(
   CHECK(slurm.asked == 1);
   Fixture::put(f.point(0) / "claim", R"({"cluster":"c","job":"90_0","token":"another"})");
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
-  Fixture::put(f.point(0) / "claim", R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
+  Fixture::put(f.point(0) / "claim",
+               R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
   const auto settled = settle(f.point(2), **point, slurm);
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");

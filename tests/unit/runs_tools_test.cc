@@ -38,10 +38,12 @@ struct Fixture {
 TEST_CASE("SHA-256 is the standard's") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "abc", "abc").has_value());
-  CHECK(*sha256_of_file(folder.path() / "abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(*sha256_of_file(folder.path() / "abc") ==
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE_FIXTURE(Fixture, "staging copies programs and modules, executable, and does nothing the second time") {
+TEST_CASE_FIXTURE(
+    Fixture, "staging copies programs and modules, executable, and does nothing the second time") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
@@ -53,18 +55,23 @@ TEST_CASE_FIXTURE(Fixture, "staging copies programs and modules, executable, and
   CHECK(stage_tools(root, runs, tools).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "what copies that were killed have left is removed, but not what one may be writing") {
+TEST_CASE_FIXTURE(
+    Fixture, "what copies that were killed have left is removed, but not what one may be writing") {
   const auto place = tools_directory(runs, tools);
   std::filesystem::create_directories(place);
-  for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"}) std::ofstream(place / name) << "half";
-  std::filesystem::last_write_time(place / "dlrun-agent.tmp-00",
-                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"})
+    std::ofstream(place / name) << "half";
+  std::filesystem::last_write_time(
+      place / "dlrun-agent.tmp-00",
+      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   REQUIRE(stage_tools(root, runs, tools).has_value());
   CHECK_FALSE(std::filesystem::exists(place / "dlrun-agent.tmp-00"));
   CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "each user of a runs folder has agents of their own, and nobody else's are taken for them") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "each user of a runs folder has agents of their own, and nobody else's are taken for them") {
   const auto place = tools_directory(runs, tools);
   CHECK(place.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
   std::filesystem::create_directories(runs / ".agents-1");  // another user of the folder
@@ -88,11 +95,13 @@ TEST_CASE_FIXTURE(Fixture, "each user of a runs folder has agents of their own, 
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a place for agents that others may write, or that is a link, is refused") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a place for agents that others may write, or that is a link, is refused") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto place = tools_directory(runs, tools);
   REQUIRE(::chmod(place.c_str(), 0770) == 0);
-  CHECK(check_tools_place(runs, tools).error().message.find("others may write") != std::string::npos);
+  CHECK(check_tools_place(runs, tools).error().message.find("others may write") !=
+        std::string::npos);
   CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
   std::filesystem::remove_all(place.parent_path());
   std::filesystem::create_directories(folder.path() / "elsewhere");
@@ -100,7 +109,8 @@ TEST_CASE_FIXTURE(Fixture, "a place for agents that others may write, or that is
   CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a runs folder in which others may rename what lies there is warned about") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a runs folder in which others may rename what lies there is warned about") {
   std::filesystem::create_directories(runs);
   REQUIRE(::chmod(runs.c_str(), 0755) == 0);
   CHECK_FALSE(warning_about_place(runs).has_value());
@@ -113,7 +123,8 @@ TEST_CASE_FIXTURE(Fixture, "a runs folder in which others may rename what lies t
   CHECK_FALSE(warning_about_place(runs).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a program that dlrun was not built with is refused and nothing of it is left") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a program that dlrun was not built with is refused and nothing of it is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
   const auto staged = stage_tools(root, runs, tools);
@@ -122,7 +133,8 @@ TEST_CASE_FIXTURE(Fixture, "a program that dlrun was not built with is refused a
   CHECK(std::filesystem::is_empty(tools_directory(runs, tools)));
 }
 
-TEST_CASE_FIXTURE(Fixture, "a missing program is named, a module that is not installed is passed over") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a missing program is named, a module that is not installed is passed over") {
   std::filesystem::remove(root / "lib/dlrun/dlrun-comm-x.so");
   CHECK(stage_tools(root, runs, tools).has_value());
   std::filesystem::remove_all(runs);

@@ -25,7 +25,8 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a step costs compute, and of a ring all-reduce 2(n-1) latencies and 2(n-1)/n transfers") {
+TEST_CASE(
+    "a step costs compute, and of a ring all-reduce 2(n-1) latencies and 2(n-1)/n transfers") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   CHECK(model.step_s(1) == doctest::Approx(1e-3));
   CHECK(model.step_s(4) == doctest::Approx(1e-3 + 6e-5 + 6e-4));
@@ -42,7 +43,8 @@ TEST_CASE("three numbers of ranks give back the model that made them") {
 }
 
 TEST_CASE(
-    "two numbers of ranks leave open what is latency and what is transfer: both ends are told, and one tells nothing") {
+    "two numbers of ranks leave open what is latency and what is transfer: both ends are told, and "
+    "one tells nothing") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto figures = figures_of(model, {1, 2});
   const auto fits = fit_scaling(figures, kBatch);
@@ -91,7 +93,9 @@ TEST_CASE("the table calls modelled what is, and says why there is a span") {
   CHECK(scaling_table(figures, {}, {}, "step").plain().find("modelled") == std::string::npos);
 }
 
-TEST_CASE("the drawing has what was measured, what is modelled, dashed and named, and a line of no cost") {
+TEST_CASE(
+    "the drawing has what was measured, what is modelled, dashed and named, and a line of no "
+    "cost") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto modelled = continue_scaling(figures, fit_scaling(figures, kBatch), kBatch);
   const std::string svg = scaling_svg(figures, modelled, "a <b> & c");

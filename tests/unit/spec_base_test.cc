@@ -26,17 +26,21 @@ struct Folder {
     request.env.set("COMMON", "common");
     return load_spec(request);
   }
-  [[nodiscard]] LoadedSpec loaded(const std::string& name, std::vector<std::string> sets = {}) const {
+  [[nodiscard]] LoadedSpec loaded(const std::string& name,
+                                  std::vector<std::string> sets = {}) const {
     auto result = load(name, std::move(sets));
     if (!result) FAIL(format_diagnostics(result.error()));
     return std::move(*result);
   }
-  [[nodiscard]] std::string refused(const std::string& name, std::vector<std::string> sets = {}) const {
+  [[nodiscard]] std::string refused(const std::string& name,
+                                    std::vector<std::string> sets = {}) const {
     const auto result = load(name, std::move(sets));
     REQUIRE_FALSE(result.has_value());
     return format_diagnostics(result.error());
   }
-  [[nodiscard]] std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (folder.path() / name).string();
+  }
 };
 
 bool has(std::string_view text, std::string_view part) {
@@ -54,7 +58,8 @@ launch: {preset: torch, command: [python, base.py]}
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Folder, "maps merge, lists and values replace, and each value names the file it came from") {
+TEST_CASE_FIXTURE(
+    Folder, "maps merge, lists and values replace, and each value names the file it came from") {
   write("common.yaml", kCommon);
   write("exp.yaml", R"(base: common.yaml
 name: exp
@@ -80,7 +85,8 @@ environment:
 TEST_CASE_FIXTURE(Folder, "a null takes an inherited value, map entry, map or section away") {
   write("common.yaml", kCommon);
   write("exp.yaml",
-        "base: common.yaml\nresources: {mem: null, mem_per_cpu: 1G}\nenvironment: {vars: {A: null}, setup: null}\n");
+        "base: common.yaml\nresources: {mem: null, mem_per_cpu: 1G}\nenvironment: {vars: {A: "
+        "null}, setup: null}\n");
   const LoadedSpec got = loaded("exp.yaml");
   CHECK_FALSE(got.spec.resources.mem.has_value());
   CHECK(got.spec.resources.mem_per_cpu == "1G");
@@ -99,9 +105,11 @@ TEST_CASE_FIXTURE(Folder, "a null takes an inherited value, map entry, map or se
   CHECK(loaded("empty.yaml").spec.environment.modules_load.size() == 2);
 }
 
-TEST_CASE_FIXTURE(Folder, "a chain of files, each relative to its own folder, and so are the paths in it") {
+TEST_CASE_FIXTURE(Folder,
+                  "a chain of files, each relative to its own folder, and so are the paths in it") {
   write("site/root.yaml", "resources: {time: 2h, partition: root}\nenvironment: {venv: ./venv}\n");
-  write("team/common.yaml", "base: ../site/root.yaml\nresources: {partition: team}\nlaunch: {command: [./run.sh]}\n");
+  write("team/common.yaml",
+        "base: ../site/root.yaml\nresources: {partition: team}\nlaunch: {command: [./run.sh]}\n");
   write("own/exp.yaml", "base: ../team/${COMMON}.yaml\nresources: {nodes: 3}\n");
   const LoadedSpec got = loaded("own/exp.yaml");
   CHECK(got.spec.resources.partition == "team");
@@ -134,7 +142,8 @@ TEST_CASE_FIXTURE(Folder, "a cycle is refused where it closes") {
   CHECK(has(refused("link.yaml"), "link.yaml -> self.yaml"));
 }
 
-TEST_CASE_FIXTURE(Folder, "what is wrong in a base is told at its own place, beside what is wrong in the spec") {
+TEST_CASE_FIXTURE(
+    Folder, "what is wrong in a base is told at its own place, beside what is wrong in the spec") {
   write("common.yaml", "resources:\n  nodez: 2\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\nresources: {tasks_per_node: 0}\n");
   const std::string said = refused("exp.yaml");
@@ -151,9 +160,11 @@ TEST_CASE_FIXTURE(Folder, "what is wrong in a base is told at its own place, bes
             "other\n    1 | resources: {time: 1m, gres: gpu:2}\n"));
 }
 
-TEST_CASE_FIXTURE(Folder, "a base that is missing, not a map or no YAML is refused with its place") {
+TEST_CASE_FIXTURE(Folder,
+                  "a base that is missing, not a map or no YAML is refused with its place") {
   write("exp.yaml", "name: x\nbase: none.yaml\n");
-  CHECK(has(refused("exp.yaml"), "exp.yaml:2:7: error: base: " + path("none.yaml") + ": No such file"));
+  CHECK(has(refused("exp.yaml"),
+            "exp.yaml:2:7: error: base: " + path("none.yaml") + ": No such file"));
   write("none.yaml", "[a, b]\n");
   CHECK(has(refused("exp.yaml"), "none.yaml:1:1: error: a spec is a map of keys, not a list"));
   write("none.yaml", "a: [b\n");
@@ -161,15 +172,18 @@ TEST_CASE_FIXTURE(Folder, "a base that is missing, not a map or no YAML is refus
   write("exp.yaml", "base: [a.yaml]\n");
   CHECK(has(refused("exp.yaml"), "exp.yaml:1:7: error: base: expected text, not a list"));
   write("exp.yaml", "base: ${NO_SUCH}/a.yaml\n");
-  CHECK(has(refused("exp.yaml"), "exp.yaml:1:7: error: base: ${NO_SUCH} is not set in this environment"));
+  CHECK(has(refused("exp.yaml"),
+            "exp.yaml:1:7: error: base: ${NO_SUCH} is not set in this environment"));
 }
 
-TEST_CASE_FIXTURE(Folder, "nothing of a base that is no spec is shown: its author may have named any file") {
+TEST_CASE_FIXTURE(
+    Folder, "nothing of a base that is no spec is shown: its author may have named any file") {
   write("exp.yaml", "base: private\n");
   for (const char* text :
-       {"-----BEGIN OPENSSH PRIVATE KEY-----\nsecretword\n", "secretword\n", "!secretword x\n", "*secretword\n",
-        "[secretword]\n", "github.com: {oauth_token: secretword}\n", "secretword: 1\nsecretword: 2\n",
-        "a: 'secretword\n", "secretword: [\n", "secretword:\tx\n", "machine x login y password secretword: z\n"}) {
+       {"-----BEGIN OPENSSH PRIVATE KEY-----\nsecretword\n", "secretword\n", "!secretword x\n",
+        "*secretword\n", "[secretword]\n", "github.com: {oauth_token: secretword}\n",
+        "secretword: 1\nsecretword: 2\n", "a: 'secretword\n", "secretword: [\n", "secretword:\tx\n",
+        "machine x login y password secretword: z\n"}) {
     CAPTURE(text);
     write("private", text);
     const auto said = refused("exp.yaml");
@@ -205,7 +219,8 @@ TEST_CASE_FIXTURE(Folder, "the limits hold for all files together") {
   write("exp.yaml", "base: common.yaml\n" + list + "]}\n");
   CHECK(has(refused("exp.yaml"), "more than"));
 
-  for (int i = 0; i < 40; ++i) write(std::to_string(i) + ".yaml", "base: " + std::to_string(i + 1) + ".yaml\n");
+  for (int i = 0; i < 40; ++i)
+    write(std::to_string(i) + ".yaml", "base: " + std::to_string(i + 1) + ".yaml\n");
   CHECK(has(refused("0.yaml"), "a chain of more than 32 files"));
 }
 

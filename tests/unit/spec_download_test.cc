@@ -9,11 +9,13 @@ namespace {
 
 const std::string kSum(64, 'a');
 
-LoadRequest request(const std::string& downloads, const std::string& data = "dataset: mnist, path: ./data",
+LoadRequest request(const std::string& downloads,
+                    const std::string& data = "dataset: mnist, path: ./data",
                     const std::string& more = "") {
   LoadRequest made;
   made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\ntrain:\n  data:\n    {" + data + ", download: " + downloads + "}\n" + more;
+  made.text = "resources: {time: 1m}\ntrain:\n  data:\n    {" + data + ", download: " + downloads +
+              "}\n" + more;
   made.current_dir = "/exp";
   return made;
 }
@@ -32,9 +34,12 @@ std::string item(const std::string& url, const std::string& more = "") {
   return "[{url: \"" + url + "\", sha256: " + kSum + more + "}]";
 }
 
-TEST_CASE("a download is a url and a checksum, and the file has the url's last name, or one that is given") {
-  const auto loaded = load_spec(request("[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
-                                        "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
+TEST_CASE(
+    "a download is a url and a checksum, and the file has the url's last name, or one that is "
+    "given") {
+  const auto loaded = load_spec(
+      request("[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
+              "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
   REQUIRE(loaded.has_value());
   const auto& downloads = loaded->spec.train.downloads;
   REQUIRE(downloads.size() == 2);
@@ -59,9 +64,10 @@ TEST_CASE("a download is a url and a checksum, and the file has the url's last n
 }
 
 TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
-  for (const std::string url : {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
-                                "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
-                                "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
+  for (const std::string url :
+       {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
+        "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
+        "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
     const std::string said = refused(request(item(url)));
     CAPTURE(url);
     CHECK(has(said, "exp.yaml:4:"));
@@ -76,15 +82,17 @@ TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
   for (const std::string url :
        {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f", "https://[::1]:8080/@/f"})
     CHECK(load_spec(request(item(url))).has_value());
-  CHECK(has(refused(request(item("h.org/@scope/f"))), "'h.org/@scope/f' is no https:// or http:// url"));
+  CHECK(has(refused(request(item("h.org/@scope/f"))),
+            "'h.org/@scope/f' is no https:// or http:// url"));
 }
 
 TEST_CASE("nor is a url's password shown where something else is wrong with the line") {
   const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSum;
   for (const std::string& downloads :
-       {"[{url: \"" + url + "\", md5: x" + sum + "}]", "[{bytes: 4KB, url: \"" + url + "\"" + sum + "}]",
-        "[\"" + url + "\"]", "\"" + url + "\"", "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]",
-        "[{url: '" + url + "', url: x}]", "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
+       {"[{url: \"" + url + "\", md5: x" + sum + "}]",
+        "[{bytes: 4KB, url: \"" + url + "\"" + sum + "}]", "[\"" + url + "\"]", "\"" + url + "\"",
+        "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]", "[{url: '" + url + "', url: x}]",
+        "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
     CAPTURE(downloads);
     const std::string said = refused(request(downloads));
     CHECK(has(said, "    4 | (not shown)\n"));
@@ -96,16 +104,21 @@ TEST_CASE("nor is a url's password shown where something else is wrong with the 
     CHECK_FALSE(has(said_of_set, "canary"));
   }
   // A user alone of a registry is no secret.
-  CHECK(has(refused(request("[]", "dataset: mnist, path: ./d", "container: {imago: docker://me@nvcr.io#a}\n")),
+  CHECK(has(refused(request("[]", "dataset: mnist, path: ./d",
+                            "container: {imago: docker://me@nvcr.io#a}\n")),
             "docker://me@nvcr.io#a"));
 }
 
 TEST_CASE("what is no download is refused, with its place") {
   const auto of = [](const std::string& downloads) { return refused(request(downloads)); };
-  CHECK(has(of("[{sha256: " + kSum + "}]"), "exp.yaml:4:47: error: train.data.download: url is missing"));
-  CHECK(has(of("[{url: https://h/f}]"), "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it"));
-  CHECK(has(of("[{url: https://h/f, sha256: abc}]"), "sha256 is 'abc', expected 64 hexadecimal digits"));
-  CHECK(has(of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"), "expected 64 hexadecimal digits"));
+  CHECK(has(of("[{sha256: " + kSum + "}]"),
+            "exp.yaml:4:47: error: train.data.download: url is missing"));
+  CHECK(has(of("[{url: https://h/f}]"),
+            "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it"));
+  CHECK(has(of("[{url: https://h/f, sha256: abc}]"),
+            "sha256 is 'abc', expected 64 hexadecimal digits"));
+  CHECK(has(of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"),
+            "expected 64 hexadecimal digits"));
   CHECK(has(of(item("ftp://h/f")), "'ftp://h/f' is no https:// or http:// url"));
   CHECK(has(of(item("file:///etc/passwd")), "is no https:// or http:// url"));
   CHECK(has(of(item("https:///f")), "is not a url that a file can be fetched from"));
@@ -114,29 +127,38 @@ TEST_CASE("what is no download is refused, with its place") {
   CHECK(has(of(item("https://h/a%2Fb")), "does not end with a file's name"));
   CHECK(has(of(item("https://h/.hidden")), "does not end with a file's name"));
   for (const char* name : {"../up", "/etc/passwd", ".dlrun-downloads", ".."})
-    CHECK(has(of(item("https://h/f", std::string(", file: ") + name)), "expected a name of at most 200 bytes"));
+    CHECK(has(of(item("https://h/f", std::string(", file: ") + name)),
+              "expected a name of at most 200 bytes"));
   CHECK(has(of(item("https://h/f", ", bytes: -1")), "bytes: expected a whole number, not '-1'"));
-  CHECK(has(of(item("https://h/f", ", md5: abc")), "unknown key 'md5'; a download has url, sha256, file and bytes"));
+  CHECK(has(of(item("https://h/f", ", md5: abc")),
+            "unknown key 'md5'; a download has url, sha256, file and bytes"));
   CHECK(has(of("[https://h/f]"), "expected {url: https://..., sha256: ...}, not a single value"));
   CHECK(has(of("https://h/f"), "expected a list of {url, sha256}, not a single value"));
-  CHECK(has(of("[{url: https://h/f, sha256: " + kSum + "}, {url: https://i/f, sha256: " + kSum + "}]"),
-            "two downloads would be the file 'f'"));
+  CHECK(has(
+      of("[{url: https://h/f, sha256: " + kSum + "}, {url: https://i/f, sha256: " + kSum + "}]"),
+      "two downloads would be the file 'f'"));
 }
 
 TEST_CASE("downloads need a folder and a dataset that is read from files, and go into one folder") {
   const std::string f = item("https://h/f");
-  CHECK(has(refused(request(f, "dataset: mnist")), "train.data.download: train.data.path is missing"));
-  CHECK(has(refused(request(f, "path: ./d")), "train.data.download: train.data.dataset says digits, or nothing"));
+  CHECK(has(refused(request(f, "dataset: mnist")),
+            "train.data.download: train.data.path is missing"));
+  CHECK(has(refused(request(f, "path: ./d")),
+            "train.data.download: train.data.dataset says digits, or nothing"));
   CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "train.data.dataset says digits"));
-  CHECK(has(refused(request(f, "dataset: mnist, path: ./d", "sweep: {parameters: {train.data.path: [a, b]}}\n")),
+  CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
+                            "sweep: {parameters: {train.data.path: [a, b]}}\n")),
             "the sweep gives its points several train.data.path"));
-  CHECK(has(refused(request(f, "dataset: mnist, path: ./d", "sweep: {points: [{train.data.path: a}]}\n")),
-            "the sweep gives its points several train.data.path"));
-  CHECK(has(refused(request(f, "dataset: mnist, path: ./d", "sweep: {points: [{train.data.download: []}]}\n")),
+  CHECK(has(
+      refused(request(f, "dataset: mnist, path: ./d", "sweep: {points: [{train.data.path: a}]}\n")),
+      "the sweep gives its points several train.data.path"));
+  CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
+                            "sweep: {points: [{train.data.download: []}]}\n")),
             "'train.data.download' cannot be swept: all points of a sweep have the same files"));
   const auto other = load_spec(request(f, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
   REQUIRE(other.has_value());
-  CHECK(has(format_diagnostics(other->warnings), "train.data.download is for the preset 'trainer'"));
+  CHECK(
+      has(format_diagnostics(other->warnings), "train.data.download is for the preset 'trainer'"));
 }
 
 }  // namespace

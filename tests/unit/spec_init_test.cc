@@ -28,7 +28,9 @@ std::string text_of(InitAnswers answers, const SiteProfile& site) {
   return init_spec(complete(std::move(answers), site), site);
 }
 
-TEST_CASE("a first spec loads without an error or a warning at every site, and in each of its partitions") {
+TEST_CASE(
+    "a first spec loads without an error or a warning at every site, and in each of its "
+    "partitions") {
   for (const std::string& name : site_names({})) {
     const SiteProfile site = find_site(name, {})->profile;
     InitAnswers answers;
@@ -41,7 +43,8 @@ TEST_CASE("a first spec loads without an error or a warning at every site, and i
       const LoadedSpec spec = loaded(text_of(answers, site));
       CHECK(format_diagnostics(spec.warnings) == "");
       CHECK(spec.spec.resources.partition == partition);
-      CHECK((spec.spec.resources.gpus_per_node->count > 0) == (profile.gpus_per_node.value_or(0) > 0));
+      CHECK((spec.spec.resources.gpus_per_node->count > 0) ==
+            (profile.gpus_per_node.value_or(0) > 0));
     }
   }
 }
@@ -57,9 +60,9 @@ TEST_CASE("uncommented, the keys that a first spec suggests are keys, and make a
       std::string line = text.substr(at, end - at);
       at = end + 1;
       const auto hash = line.find("# ");
-      const bool is_key = hash != std::string::npos && line.find_first_not_of(' ') == hash && has(line, ": ") &&
-                          line.find("`") == std::string::npos && !line.starts_with("# An ") &&
-                          !line.starts_with("#   dlrun");
+      const bool is_key = hash != std::string::npos && line.find_first_not_of(' ') == hash &&
+                          has(line, ": ") && line.find("`") == std::string::npos &&
+                          !line.starts_with("# An ") && !line.starts_with("#   dlrun");
       const bool is_section = line == "# environment:" || line == "# container:";
       // Of command and container's alternatives one is there already.
       if ((is_key || is_section) && !has(line, "# command:")) line.erase(hash, 2);
@@ -108,12 +111,14 @@ TEST_CASE("every answer is in the spec, whatever it is") {
   CHECK(spec.launch.command == answers.command);
 }
 
-TEST_CASE("a first spec with an image starts the command in its own folder, whatever runs the image") {
+TEST_CASE(
+    "a first spec with an image starts the command in its own folder, whatever runs the image") {
   for (const char* runtime : {"pyxis", "enroot", "apptainer"}) {
     InitAnswers answers;
     answers.image = "./a.sqsh";
     answers.runtime = runtime;
-    const ContainerSpec container = loaded(text_of(answers, find_site("generic", {})->profile)).spec.container;
+    const ContainerSpec container =
+        loaded(text_of(answers, find_site("generic", {})->profile)).spec.container;
     CHECK(container.runtime == runtime);
     CHECK(container.image == "/exp/a.sqsh");
     REQUIRE(container.mounts.size() == 1);
@@ -123,7 +128,9 @@ TEST_CASE("a first spec with an image starts the command in its own folder, what
   }
 }
 
-TEST_CASE("an image of a registry gets the form that the site's runtime takes, or the one that is asked for") {
+TEST_CASE(
+    "an image of a registry gets the form that the site's runtime takes, or the one that is asked "
+    "for") {
   const auto image = [](const char* site, std::optional<std::string> runtime, const char* name) {
     InitAnswers answers;
     answers.site = site;
@@ -132,8 +139,10 @@ TEST_CASE("an image of a registry gets the form that the site's runtime takes, o
     return loaded(text_of(answers, find_site(site, {})->profile)).spec.container.image.value_or("");
   };
   for (const char* site : {"juwels", "jureca", "grete", "emmy"}) {
-    CHECK(image(site, {}, "nvcr.io/nvidia/pytorch:24.05-py3") == "docker://nvcr.io/nvidia/pytorch:24.05-py3");
-    CHECK(image(site, {}, "nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io/nvidia/pytorch:24.05-py3");
+    CHECK(image(site, {}, "nvcr.io/nvidia/pytorch:24.05-py3") ==
+          "docker://nvcr.io/nvidia/pytorch:24.05-py3");
+    CHECK(image(site, {}, "nvcr.io#nvidia/pytorch:24.05-py3") ==
+          "docker://nvcr.io/nvidia/pytorch:24.05-py3");
     CHECK(image(site, {}, "./a.sif") == "/exp/a.sif");
     CHECK(image(site, "auto", "oras://ghcr.io/a/b") == "oras://ghcr.io/a/b");
     CHECK(image(site, "pyxis", "ubuntu") == "ubuntu");
@@ -141,7 +150,8 @@ TEST_CASE("an image of a registry gets the form that the site's runtime takes, o
   CHECK(image("generic", "apptainer", "ubuntu") == "docker://ubuntu");
 }
 
-TEST_CASE("a first job is no longer than the partition allows, and takes one slice of a sliced GPU") {
+TEST_CASE(
+    "a first job is no longer than the partition allows, and takes one slice of a sliced GPU") {
   SiteProfile site;
   site.default_partition = "p";
   site.partitions["p"].max_time_seconds = 600;

@@ -57,9 +57,10 @@ TEST_CASE("every key of the table has a help text, one row, and a name that sugg
     CHECK(std::count_if(spec_keys().begin(), spec_keys().end(),
                         [&](const KeyRow& other) { return other.path == row.path; }) == 1);
     const auto dot = row.path.rfind('.');
-    const auto names = names_in_section(dot == std::string_view::npos ? "" : row.path.substr(0, dot));
-    CHECK(std::find(names.begin(), names.end(), row.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) !=
-          names.end());
+    const auto names =
+        names_in_section(dot == std::string_view::npos ? "" : row.path.substr(0, dot));
+    CHECK(std::find(names.begin(), names.end(),
+                    row.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) != names.end());
     CHECK_FALSE(is_section(row.path));
     if (row.format == Format::kChoice) CHECK_FALSE(row.choices.empty());
   }
@@ -81,15 +82,18 @@ TEST_CASE("a key whose part is not built is refused by name, wherever it comes f
   }
 }
 
-TEST_CASE("an unknown key names the nearest one of its section, else the key of that name elsewhere") {
-  CHECK(has(refused_with("environment: {varz: {}}"), "unknown key 'varz' in environment; did you mean 'vars'?"));
+TEST_CASE(
+    "an unknown key names the nearest one of its section, else the key of that name elsewhere") {
+  CHECK(has(refused_with("environment: {varz: {}}"),
+            "unknown key 'varz' in environment; did you mean 'vars'?"));
   CHECK(has(refused_with("partition: x"), "did you mean 'resources.partition'?"));
   CHECK(has(refused_with("zzzzzzzz: x"), "unknown key 'zzzzzzzz'\n"));
   CHECK(has(refused_with("resources.nodes: 2"), "unknown key 'resources.nodes'"));
 }
 
 TEST_CASE("origins name the file, --set, the environment and the site") {
-  auto made = request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n", {"resources.time=2m"});
+  auto made =
+      request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n", {"resources.time=2m"});
   made.env.set("SBATCH_ACCOUNT", "proj");
   const auto spec = loaded(made).spec;
   CHECK(describe(spec.origins.at("resources.nodes")) == "dir/exp.yaml:1:30");
@@ -99,21 +103,25 @@ TEST_CASE("origins name the file, --set, the environment and the site") {
   CHECK_FALSE(spec.origins.contains("resources.qos"));
 }
 
-TEST_CASE("sbatch's own variables of account, partition and QOS are defaults: the spec beats each of them") {
+TEST_CASE(
+    "sbatch's own variables of account, partition and QOS are defaults: the spec beats each of "
+    "them") {
   struct Default {
     const char* variable;
     const char* key;
     std::optional<std::string> Resources::*member;
   };
-  for (const auto& [variable, key, member] : {Default{"SBATCH_ACCOUNT", "account", &Resources::account},
-                                              Default{"SBATCH_PARTITION", "partition", &Resources::partition},
-                                              Default{"SBATCH_QOS", "qos", &Resources::qos}}) {
+  for (const auto& [variable, key, member] :
+       {Default{"SBATCH_ACCOUNT", "account", &Resources::account},
+        Default{"SBATCH_PARTITION", "partition", &Resources::partition},
+        Default{"SBATCH_QOS", "qos", &Resources::qos}}) {
     CAPTURE(variable);
     auto made = request(kMinimal);
     made.env.set(variable, "outer");
     const auto spec = loaded(made).spec;
     CHECK(spec.resources.*member == "outer");
-    CHECK(describe(spec.origins.at(fmt::format("resources.{}", key))) == fmt::format("env {}", variable));
+    CHECK(describe(spec.origins.at(fmt::format("resources.{}", key))) ==
+          fmt::format("env {}", variable));
     made = request(kMinimal, {fmt::format("resources.{}=own", key)});
     made.env.set(variable, "outer");
     CHECK(loaded(made).spec.resources.*member == "own");
@@ -128,15 +136,17 @@ TEST_CASE("inside a job the outer job's SBATCH variables mean nothing") {
 }
 
 TEST_CASE("--set beats the file, the last --set beats the first, null takes a value away") {
-  const std::string_view text = "resources: {time: 1m, nodes: 2, mem: 1G}\nlaunch: {command: [x]}\n";
-  const auto spec = loaded(request(text, {"resources.nodes=3", "resources.nodes=4", "resources.mem=null"})).spec;
+  const std::string_view text =
+      "resources: {time: 1m, nodes: 2, mem: 1G}\nlaunch: {command: [x]}\n";
+  const auto spec =
+      loaded(request(text, {"resources.nodes=3", "resources.nodes=4", "resources.mem=null"})).spec;
   CHECK(spec.resources.nodes->min == 4);
   CHECK_FALSE(spec.resources.mem.has_value());
 }
 
 TEST_CASE("a plain --set value is the text itself, and quotes, lists and maps are YAML") {
-  const auto spec = with("", {"environment.vars.A=a: b #c \\n 'x", "environment.vars.B=\"line\\n\"", "slurm={nice: 5}",
-                              "launch.command=[a, 'b c']"})
+  const auto spec = with("", {"environment.vars.A=a: b #c \\n 'x", "environment.vars.B=\"line\\n\"",
+                              "slurm={nice: 5}", "launch.command=[a, 'b c']"})
                         .spec;
   const auto value = [&](std::string_view name) {
     for (const auto& [key, text] : spec.environment.vars) {
@@ -153,7 +163,8 @@ TEST_CASE("a plain --set value is the text itself, and quotes, lists and maps ar
 
 TEST_CASE("--set of one variable leaves the file's others") {
   const auto vars =
-      with("environment: {vars: {A: 1, B: 2}}", {"environment.vars.B=3", "environment.vars.C=4"}).spec.environment.vars;
+      with("environment: {vars: {A: 1, B: 2}}", {"environment.vars.B=3", "environment.vars.C=4"})
+          .spec.environment.vars;
   const NamedValues expected{{"A", "1"}, {"B", "3"}, {"C", "4"}};
   NamedValues sorted = vars;
   std::sort(sorted.begin(), sorted.end());
@@ -161,9 +172,10 @@ TEST_CASE("--set of one variable leaves the file's others") {
 }
 
 TEST_CASE("a wrong --set shows the argument with a caret under the key or the value") {
-  const std::string text =
-      refused_with("", {"resources.nodes=four", "resources.nodez=4", "resources", "launch.command=[a"});
-  CHECK(has(text, "--set resources.nodes=four: error: resources.nodes: 'four' is not a number of nodes"));
+  const std::string text = refused_with(
+      "", {"resources.nodes=four", "resources.nodez=4", "resources", "launch.command=[a"});
+  CHECK(has(text,
+            "--set resources.nodes=four: error: resources.nodes: 'four' is not a number of nodes"));
   CHECK(has(text, "    1 | resources.nodes=four\n      |                 ^\n"));
   CHECK(has(text, "    1 | resources.nodez=4\n      | ^\n"));
   CHECK(has(text, "did you mean 'nodes'?"));
@@ -179,7 +191,8 @@ TEST_CASE("--set of something below a single value is refused") {
 
 TEST_CASE("${VAR} is replaced from the submitter's environment, $${ is a literal") {
   const Env env = request("").env;
-  CHECK(substitute_variables("a ${USER}$${USER} $USER ${HOME}/x $", env).value() == "a u${USER} $USER /home/u/x $");
+  CHECK(substitute_variables("a ${USER}$${USER} $USER ${HOME}/x $", env).value() ==
+        "a u${USER} $USER /home/u/x $");
   CHECK_FALSE(substitute_variables("${NOPE}", env).has_value());
   CHECK_FALSE(substitute_variables("${USER:-x}", env).has_value());
   CHECK_FALSE(substitute_variables("${USER", env).has_value());
@@ -192,9 +205,11 @@ TEST_CASE("a variable's value is not read again for variables") {
   CHECK(substitute_variables("${A}", env).value() == "${B} $${C}");
 }
 
-TEST_CASE("relative paths start at the spec's folder, those of --set at the current one, ~ is the home") {
-  const auto spec =
-      with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n", {"resources.output=out-%j.txt"}).spec;
+TEST_CASE(
+    "relative paths start at the spec's folder, those of --set at the current one, ~ is the home") {
+  const auto spec = with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n",
+                         {"resources.output=out-%j.txt"})
+                        .spec;
   CHECK(spec.environment.venv == "/exp/dir/venv");
   CHECK(spec.train.data_path == "/home/u/mnist");
   CHECK(spec.resources.output == "/exp/out-%j.txt");
@@ -215,11 +230,13 @@ TEST_CASE("a dollar in a path is warned of, since nothing expands it") {
 
 TEST_CASE("booleans are true and false alone, and a word such as yes is refused") {
   CHECK(with("environment: {modules: {purge: True}}").spec.environment.modules_purge == true);
-  CHECK(has(refused_with("environment: {modules: {purge: yes}}"), "expected true or false, not 'yes'"));
+  CHECK(has(refused_with("environment: {modules: {purge: yes}}"),
+            "expected true or false, not 'yes'"));
 }
 
 TEST_CASE("short forms: modules as a list, conda as a name, an optimizer by name") {
-  const auto spec = with("environment: {modules: [a, b], conda: env}\ntrain: {optimizer: sgd}").spec;
+  const auto spec =
+      with("environment: {modules: [a, b], conda: env}\ntrain: {optimizer: sgd}").spec;
   CHECK(spec.environment.modules_load == std::vector<std::string>{"a", "b"});
   CHECK(spec.environment.conda_name == "env");
   CHECK(spec.train.optimizer == "sgd");
@@ -227,24 +244,28 @@ TEST_CASE("short forms: modules as a list, conda as a name, an optimizer by name
 
 TEST_CASE("GPUs are a number, TYPE:N, or a map, and MIG slices are types") {
   const auto gpus = [](std::string_view value) {
-    return *loaded(request("resources: {time: 1m, gpus_per_node: " + std::string(value) + "}\nlaunch: {command: [x]}"))
+    return *loaded(request("resources: {time: 1m, gpus_per_node: " + std::string(value) +
+                           "}\nlaunch: {command: [x]}"))
                 .spec.resources.gpus_per_node;
   };
   CHECK(gpus("4").count == 4);
   CHECK(gpus("a100:4").type == "a100");
   CHECK(gpus("{type: 1g.5gb, count: 2}").type == "1g.5gb");
-  CHECK(has(refused(request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")), "count is missing"));
+  CHECK(has(refused(request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")),
+            "count is missing"));
 }
 
 TEST_CASE("an empty image is told once") {
-  const std::string text = refused(request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
+  const std::string text =
+      refused(request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
   CHECK(has(text, "container.image: is empty"));
   CHECK_FALSE(has(text, "is missing"));
 }
 
 TEST_CASE("mounts: text or maps, flags either way, the same path inside when it is absolute") {
   const auto mounts = with(
-                          "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, {source: c, target: "
+                          "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, "
+                          "{source: c, target: "
                           "/c, flags: [ro]}]}")
                           .spec.container.mounts;
   REQUIRE(mounts.size() == 3);
@@ -254,29 +275,37 @@ TEST_CASE("mounts: text or maps, flags either way, the same path inside when it 
   CHECK(mounts[2].source == "/exp/dir/c");
 }
 
-TEST_CASE("a mount flag that enroot does not know is refused: it would mount as if the flag were not there") {
+TEST_CASE(
+    "a mount flag that enroot does not know is refused: it would mount as if the flag were not "
+    "there") {
   for (const char* flag : {"readonly", "RO", "r", "ro+x-crate=dir", "remount"}) {
     CAPTURE(flag);
-    const std::string text =
-        refused_with(std::string("container: {runtime: pyxis, image: i, mounts: ['/a:/a:") + flag + "']}");
+    const std::string text = refused_with(
+        std::string("container: {runtime: pyxis, image: i, mounts: ['/a:/a:") + flag + "']}");
     CHECK(has(text, "is not a mount flag; expected one of ro rw nosuid"));
   }
 }
 
 TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot express it") {
-  CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: ['/a,b:/c']}"), "cannot express"));
-  for (const char* mount : {"'/a:/a:ro+rw'", "{source: /a, flags: [rw, rprivate, ro]}"}) {
-    CHECK(has(refused_with(std::string("container: {runtime: pyxis, image: i, mounts: [") + mount + "]}"),
-              "the mount flags 'ro' and 'rw' exclude each other"));
-  }
-  CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '/a:b', target: /c}]}"),
+  CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: ['/a,b:/c']}"),
             "cannot express"));
+  for (const char* mount : {"'/a:/a:ro+rw'", "{source: /a, flags: [rw, rprivate, ro]}"}) {
+    CHECK(has(
+        refused_with(std::string("container: {runtime: pyxis, image: i, mounts: [") + mount + "]}"),
+        "the mount flags 'ro' and 'rw' exclude each other"));
+  }
+  CHECK(has(
+      refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '/a:b', target: /c}]}"),
+      "cannot express"));
 }
 
-TEST_CASE("a mount's path with white space or what bash expands is refused: pyxis writes it into a script") {
+TEST_CASE(
+    "a mount's path with white space or what bash expands is refused: pyxis writes it into a "
+    "script") {
   for (const std::string path : {"/a$(id)", "/a`id`", "/a\"b", "/a b"}) {
     CAPTURE(path);
-    CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '" + path + "', target: /b}]}"),
+    CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '" + path +
+                           "', target: /b}]}"),
               "which pyxis cannot express"));
   }
 }
@@ -285,16 +314,19 @@ TEST_CASE("a relative image file is warned of: pyxis would read a registry name"
   const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as a registry name"));
-  CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image == "/exp/dir/images/x.sqsh");
+  CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image ==
+        "/exp/dir/images/x.sqsh");
 }
 
 TEST_CASE("no time limit, and tasks that do not fit the GPUs, are warned of") {
   const auto warnings =
-      loaded(request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}")).warnings;
+      loaded(request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}"))
+          .warnings;
   REQUIRE(warnings.size() == 2);
   CHECK(has(warnings[0].message, "resources.time is not given"));
   CHECK(has(warnings[1].message, "3 tasks on 4 GPUs"));
-  const auto unlimited = loaded(request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
+  const auto unlimited =
+      loaded(request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
   REQUIRE(unlimited.size() == 1);
   CHECK(has(unlimited[0].message, "may never start before a maintenance"));
 }
@@ -323,7 +355,9 @@ TEST_CASE("the site is the spec's, $DLRUN_SITE's, the cluster's, else generic") 
   CHECK(has(refused(made), "there is no site"));
 }
 
-TEST_CASE("a restart that would find no checkpoint is warned of, where the trainer is told to write none") {
+TEST_CASE(
+    "a restart that would find no checkpoint is warned of, where the trainer is told to write "
+    "none") {
   const std::string text = "resources: {time: 1m}\ntrain: {epochs: 2}\ncheckpoint: {keep: 0}\n";
   CHECK(loaded(request(text)).warnings.empty());
   CHECK(loaded(request(text + "retry: {max: 0}\n")).warnings.empty());
@@ -333,7 +367,8 @@ TEST_CASE("a restart that would find no checkpoint is warned of, where the train
   CHECK(warned[0].where.line == 3);
 }
 
-TEST_CASE("a file that does not exist, a folder, and a file above the limit are refused with its name") {
+TEST_CASE(
+    "a file that does not exist, a folder, and a file above the limit are refused with its name") {
   LoadRequest made;
   made.file = "absent.yaml";
   made.current_dir = "/nonexistent";
@@ -344,8 +379,8 @@ TEST_CASE("a file that does not exist, a folder, and a file above the limit are 
 }
 
 TEST_CASE("diagnostics come in order of position, errors and warnings together") {
-  const auto result =
-      load_spec(request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
+  const auto result = load_spec(
+      request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
   REQUIRE_FALSE(result.has_value());
   const auto& all = result.error();
   CHECK(std::is_sorted(all.begin(), all.end(), [](const Diagnostic& a, const Diagnostic& b) {
@@ -371,7 +406,8 @@ TEST_CASE("the caret stands under its character after tabs and letters of severa
   diagnostic.where = {Origin::Kind::kFile, "x.yaml", 1, 8};
   diagnostic.message = "here";
   diagnostic.line_text = "\tn\xc3\xa4me: x";
-  CHECK(format_diagnostic(diagnostic) == "x.yaml:1:8: error: here\n    1 | \tn\xc3\xa4me: x\n      | \t      ^\n");
+  CHECK(format_diagnostic(diagnostic) ==
+        "x.yaml:1:8: error: here\n    1 | \tn\xc3\xa4me: x\n      | \t      ^\n");
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ LoadRequest request(const std::string& launch, const std::string& resources = "t
 }
 
 LaunchPlan planned(const LoadRequest& request, Target target = Target::kSlurm) {
-  auto plan =
-      make_plan(loaded(request), {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer", target});
+  auto plan = make_plan(loaded(request), {"/runs", "/runs/.agents/h/dlrun-agent",
+                                          "/runs/.agents/h/dlrun-trainer", target});
   if (!plan) FAIL(format_diagnostics(plan.error()));
   return std::move(*plan);
 }
@@ -65,7 +65,8 @@ TEST_CASE("every built-in preset is whole: it plans, and sets nothing that Slurm
     if (name == "trainer") continue;
     const auto plan = planned(request("preset: " + name));
     for (const auto& variable : plan.rank_env) CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
-    for (const auto& variable : plan.prologue.vars) CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
+    for (const auto& variable : plan.prologue.vars)
+      CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
   }
   CHECK(presets == 11);
 }
@@ -75,20 +76,23 @@ TEST_CASE("a preset must not guess over Slurm's binding of GPUs") {
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     for (const char* section : {"env", "vars"}) {
       const auto said = refused(own.request_for(fmt::format("{}:\n  {}: 0\n", section, name)));
-      CHECK(has(said, fmt::format("own.yaml:2:{}: error: {}: Slurm sets it", 5 + std::string_view(name).size(), name)));
+      CHECK(has(said, fmt::format("own.yaml:2:{}: error: {}: Slurm sets it",
+                                  5 + std::string_view(name).size(), name)));
     }
   }
 }
 
 TEST_CASE("a user's own preset is found, and its mistakes are told with file, line and column") {
   OwnPreset own;
-  const auto plan = planned(own.request_for("words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
+  const auto plan = planned(
+      own.request_for("words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
   REQUIRE(plan.rank_options.size() == 2);
   CHECK(plan.rank_options[1].value == "--rank={rank}");
   CHECK(plan.rank_env[0].name == "PEERS");
   CHECK(has(refused(own.request_for("env:\n  A: \"{rnak}\"\n")),
             "own.yaml:2:6: error: A: there is no field '{rnak}'; did you mean '{rank}'?"));
-  CHECK(has(refused(own.request_for("words: [x, \"{\"]\n")), "own.yaml:1:12: error: a brace without its partner"));
+  CHECK(has(refused(own.request_for("words: [x, \"{\"]\n")),
+            "own.yaml:1:12: error: a brace without its partner"));
   CHECK(has(refused(own.request_for("tasks: two\n")), "is not one of: gpu node"));
   CHECK(planned(own.request_for("env: {A: \"{{}}\"}\n")).rank_env[0].value == "{{}}");
 }
@@ -99,7 +103,8 @@ TEST_CASE("the fields of a template are the same for launcher, agent and their p
   const auto agent = read_file(DLRUN_SOURCE_DIR "/runtime/agent/template.cc", 1U << 20U);
   REQUIRE(agent);
   std::size_t of_agent = 0;
-  for (std::size_t at = 0; (at = agent->find("Field{\"", at)) != std::string::npos; ++at) ++of_agent;
+  for (std::size_t at = 0; (at = agent->find("Field{\"", at)) != std::string::npos; ++at)
+    ++of_agent;
   CHECK(of_agent == template_fields().size());
   for (const auto& field : template_fields()) {
     INFO(field.name);
@@ -112,46 +117,61 @@ TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or t
   const auto by_gpus = planned(request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
   CHECK(option(by_gpus.directives, "--ntasks-per-node") == "1");
   CHECK(option(by_gpus.rank_options, "--nproc-per-node") == "4");
-  CHECK(option(planned(request("preset: torchrun, nproc_per_node: 3")).rank_options, "--nproc-per-node") == "3");
+  CHECK(option(planned(request("preset: torchrun, nproc_per_node: 3")).rank_options,
+               "--nproc-per-node") == "3");
   CHECK(option(planned(request("preset: torchrun")).rank_options, "--nproc-per-node") == "1");
-  CHECK(option(planned(request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options, "--nproc-per-node") ==
-        "2");
-  CHECK(option(planned(request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options, "--nproc-per-node") ==
-        "4");
-  CHECK(planned(request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal).local_ranks == 1);
-  CHECK(has(refused(request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")), "launch.nproc_per_node is missing"));
-  CHECK(has(refused(request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")), "wants one task per node"));
+  CHECK(option(planned(request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
+               "--nproc-per-node") == "2");
+  CHECK(option(planned(request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options,
+               "--nproc-per-node") == "4");
+  CHECK(planned(request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal)
+            .local_ranks == 1);
+  CHECK(has(refused(request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
+            "launch.nproc_per_node is missing"));
+  CHECK(has(refused(request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
+            "wants one task per node"));
   CHECK(planned(request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks == 2);
 }
 
 TEST_CASE(
-    "launch.agent: true is the default's word, and false is for presets that a shell can serve, and for the nodes "
+    "launch.agent: true is the default's word, and false is for presets that a shell can serve, "
+    "and for the nodes "
     "alone") {
-  CHECK(planned(request("preset: torch, agent: true")).agent == planned(request("preset: torch")).agent);
+  CHECK(planned(request("preset: torch, agent: true")).agent ==
+        planned(request("preset: torch")).agent);
   CHECK(planned(request("preset: torch, agent: false")).agent.empty());
   CHECK_FALSE(planned(request("preset: torch, agent: false"), Target::kLocal).agent.empty());
-  for (const char* preset : {"torchrun", "mpi", "plain", "accelerate", "deepspeed", "lightning", "jax"}) {
+  for (const char* preset :
+       {"torchrun", "mpi", "plain", "accelerate", "deepspeed", "lightning", "jax"}) {
     CHECK(planned(request(fmt::format("preset: {}, agent: false", preset))).agent.empty());
   }
-  CHECK(has(refused(request("preset: tensorflow, agent: false")), "asks for {tf_config}, which only the agent knows"));
+  CHECK(has(refused(request("preset: tensorflow, agent: false")),
+            "asks for {tf_config}, which only the agent knows"));
   auto trainer = request("");
-  trainer.text = "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
-  CHECK(has(refused(trainer), "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' cannot do without"));
+  trainer.text =
+      "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
+  CHECK(has(refused(trainer),
+            "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' cannot do without"));
 }
 
-TEST_CASE("launch.roles reach the agent, are held against the tasks, and warned of where nothing reads them") {
-  const auto plan = planned(request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
+TEST_CASE(
+    "launch.roles reach the agent, are held against the tasks, and warned of where nothing reads "
+    "them") {
+  const auto plan =
+      planned(request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
   CHECK(option(plan.rank_options, "--roles") == "chief=1,ps=1");
   CHECK(planned(request("preset: tensorflow")).rank_options.empty());
   CHECK(has(refused(request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
             "asks for 5 ranks, but the job has 3"));
-  CHECK(
-      has(refused(request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")), "none is left to be a worker"));
-  CHECK(has(refused(request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")), "launch.roles.chief"));
+  CHECK(has(refused(request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
+            "none is left to be a worker"));
+  CHECK(has(refused(request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
+            "launch.roles.chief"));
   const auto nproc = loaded(request("preset: torch, nproc_per_node: 4")).warnings;
   REQUIRE(nproc.size() == 1);
   CHECK(has(nproc[0].message, "with 'torch' every task is a rank"));
-  const auto warnings = loaded(request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
+  const auto warnings =
+      loaded(request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "the preset 'torch' gives ranks no roles"));
 }

@@ -13,7 +13,8 @@ namespace {
 LoadRequest request(std::string_view secrets, std::vector<std::string> sets = {}) {
   LoadRequest made;
   made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " + std::string(secrets) + "\n";
+  made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " +
+              std::string(secrets) + "\n";
   made.sets = std::move(sets);
   made.current_dir = "/exp";
   made.env.set("HOME", "/home/u");
@@ -36,10 +37,11 @@ TEST_CASE("secrets are names, or names with a file, and the script has the names
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->spec.environment.secrets.size() == 2);
   CHECK(loaded->spec.environment.secrets[1].file == "/home/u/.other");
-  const auto plan = make_plan(*loaded, {"/runs", "/runs/a/dlrun-agent", "/runs/a/dlrun-trainer", Target::kSlurm});
+  const auto plan =
+      make_plan(*loaded, {"/runs", "/runs/a/dlrun-agent", "/runs/a/dlrun-trainer", Target::kSlurm});
   REQUIRE(plan.has_value());
-  for (const std::string& text :
-       {*render_script(*plan), render_local_script(*plan), plan_json(*plan), resolved_yaml(*loaded)}) {
+  for (const std::string& text : {*render_script(*plan), render_local_script(*plan),
+                                  plan_json(*plan), resolved_yaml(*loaded)}) {
     CHECK(has(text, "TOKEN"));
     CHECK_FALSE(has(text, "canary-value"));
   }
@@ -63,7 +65,8 @@ TEST_CASE("a secret cannot stand in a variable, nor its value in another key") {
   std::string said = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
   CHECK(has(said, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
   CHECK_FALSE(has(said, "canary-value"));
-  CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})), "--set launch.command="));
+  CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
+            "--set launch.command="));
   CHECK(load_spec(request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());
   CHECK(load_spec(request("[TOKEN]\n  setup: login ${HOME}")).has_value());
 }

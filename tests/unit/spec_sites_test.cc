@@ -1,4 +1,5 @@
-// Sites as data: the shipped files, the user's, which one a job is on, what it gives and what it forbids.
+// Sites as data: the shipped files, the user's, which one a job is on, what it gives and what it
+// forbids.
 
 #include <algorithm>
 #include <fstream>
@@ -39,7 +40,8 @@ class Sites {
 LoadRequest request(std::string_view resources, const Sites& sites, std::string_view more = "") {
   LoadRequest made;
   made.file = "exp.yaml";
-  made.text = "resources: {time: 1m, " + std::string(resources) + "}\nlaunch: {command: [x]}\n" + std::string(more);
+  made.text = "resources: {time: 1m, " + std::string(resources) + "}\nlaunch: {command: [x]}\n" +
+              std::string(more);
   made.current_dir = "/exp";
   made.config_dirs = sites.dirs();
   made.env.set("HOME", "/home/u");
@@ -50,7 +52,9 @@ std::string warnings(const LoadRequest& request) {
   return format_diagnostics(loaded(request).warnings);
 }
 
-TEST_CASE("every shipped site is read without a remark, says what it is, and is matched by a cluster's name") {
+TEST_CASE(
+    "every shipped site is read without a remark, says what it is, and is matched by a cluster's "
+    "name") {
   const auto names = site_names({});
   for (const char* name : {"emmy", "generic", "grete", "jureca", "juwels", "lrz-ai", "testbed"}) {
     CHECK(std::find(names.begin(), names.end(), name) != names.end());
@@ -67,7 +71,8 @@ TEST_CASE("every shipped site is read without a remark, says what it is, and is 
     CHECK(match_site(name, {}, problems) == name);
     CHECK(problems.empty());
     for (const auto& [partition, profile] : site->profile.partitions) {
-      CHECK(profile.gpus_per_node.value_or(0) <= site->profile.max_gpus_per_node.value_or(1'000'000));
+      CHECK(profile.gpus_per_node.value_or(0) <=
+            site->profile.max_gpus_per_node.value_or(1'000'000));
     }
     const auto& first = site->profile.default_partition;
     CHECK((first.empty() || site->profile.partitions.contains(first)));
@@ -97,7 +102,9 @@ TEST_CASE("a cluster's name is matched whole, in any case, by a name, a list or 
   sites.write("one", "clusters: alpine\n");
   sites.write("two", "clusters: [birch, 'cedar[0-9]+']\n");
   std::vector<Diagnostic> problems;
-  const auto match = [&](std::string_view name) { return match_site(name, sites.dirs(), problems).value_or("-"); };
+  const auto match = [&](std::string_view name) {
+    return match_site(name, sites.dirs(), problems).value_or("-");
+  };
   CHECK(match("alpine") == "one");
   CHECK(match("ALPINE") == "one");
   CHECK(match("alpine2") == "-");
@@ -110,7 +117,8 @@ TEST_CASE("a cluster's name is matched whole, in any case, by a name, a list or 
   CHECK(problems.empty());
 }
 
-TEST_CASE("a user's file shadows the built-in one of its name, and goes before it for a cluster's name") {
+TEST_CASE(
+    "a user's file shadows the built-in one of its name, and goes before it for a cluster's name") {
   Sites sites;
   sites.write("juwels", "help: mine\nclusters: juwels\nmax_gpus_per_node: 2\n");
   CHECK(find_site("juwels", sites.dirs())->profile.help == "mine");
@@ -120,7 +128,8 @@ TEST_CASE("a user's file shadows the built-in one of its name, and goes before i
   sites.write("zz", "clusters: testbed\n");
   CHECK(match_site("testbed", sites.dirs(), problems) == "zz");
   CHECK(has(refused(request("gpus_per_node: 4", sites, "site: juwels\n")),
-            "exp.yaml:1:38: error: resources.gpus_per_node is 4, but site 'juwels' has at most 2 GPUs per node"));
+            "exp.yaml:1:38: error: resources.gpus_per_node is 4, but site 'juwels' has at most 2 "
+            "GPUs per node"));
 }
 
 TEST_CASE("a job for another cluster is on that cluster's site") {
@@ -146,7 +155,8 @@ TEST_CASE("what is wrong with a site's file is told at its place, with a caret")
   const std::string at = sites.path("x");
   CHECK(has(all, at + ":1:11: error: '[' is not a cluster's name or an expression for one: "));
   CHECK(has(all, at + ":2:12: error: 'gress' is not one of: gpus gres"));
-  CHECK(has(all, at + ":3:20: error: expected a whole number, 0 or more\n    3 | max_gpus_per_node: many\n      |      "
+  CHECK(has(all, at + ":3:20: error: expected a whole number, 0 or more\n    3 | "
+                      "max_gpus_per_node: many\n      |      "
                       "              ^\n"));
   CHECK(has(all, at + ":4:20: error: 'docker' is not one of: pyxis enroot apptainer none"));
   CHECK(has(all, at + ":6:7: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?"));
@@ -154,7 +164,9 @@ TEST_CASE("what is wrong with a site's file is told at its place, with a caret")
   CHECK(has(all, "'much' is not a memory size"));
   CHECK(has(all, "'a b' is not a GPU type"));
   CHECK(has(all, "'1A' is not a variable's name"));
-  CHECK(has(all, at + ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
+  CHECK(has(
+      all,
+      at + ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
   CHECK(has(all, at + ":9:1: error: unknown key 'zzz'"));
   // The same without a job.
   const auto site = find_site("x", sites.dirs());
@@ -173,7 +185,8 @@ TEST_CASE("a user's site that cannot be read is passed over with a warning, not 
   CHECK(has(format_diagnostics(spec.warnings), "the site is passed over"));
 }
 
-TEST_CASE("a folder of sites that cannot be looked into is told once, and the installed ones are used") {
+TEST_CASE(
+    "a folder of sites that cannot be looked into is told once, and the installed ones are used") {
   TemporaryDirectory folder;
   std::ofstream(folder / "sites") << "no folder\n";
   std::ofstream(folder / "presets") << "no folder\n";
@@ -201,7 +214,9 @@ TEST_CASE("an unknown site is refused with the nearest name, or with all of them
   CHECK(has(refused(request("", sites, "site: nowhere-at-all\n")), "known: emmy generic grete"));
 }
 
-TEST_CASE("a site's defaults fill what the spec leaves open, the partition's before the rest, and name their place") {
+TEST_CASE(
+    "a site's defaults fill what the spec leaves open, the partition's before the rest, and name "
+    "their place") {
   Sites sites;
   sites.write("x",
               "default_partition: slow\n"
@@ -214,8 +229,10 @@ TEST_CASE("a site's defaults fill what the spec leaves open, the partition's bef
   CHECK(by_default.resources.cpus_per_task == 2);
   CHECK(by_default.resources.hint == "nomultithread");
   CHECK(by_default.resources.account == "proj");
-  CHECK(describe(by_default.origins.at("resources.cpus_per_task")) == "site x (" + sites.path("x") + ":3)");
-  CHECK(describe(by_default.origins.at("resources.account")) == "site x (" + sites.path("x") + ":6)");
+  CHECK(describe(by_default.origins.at("resources.cpus_per_task")) ==
+        "site x (" + sites.path("x") + ":3)");
+  CHECK(describe(by_default.origins.at("resources.account")) ==
+        "site x (" + sites.path("x") + ":6)");
   const auto fast = loaded(request("partition: fast, account: mine", sites, "site: x\n")).spec;
   CHECK(fast.resources.cpus_per_task == 8);
   CHECK_FALSE(fast.resources.hint.has_value());
@@ -235,10 +252,12 @@ TEST_CASE("the partition may be the site's default, and brings its own defaults"
 
 TEST_CASE("a default gives way to another form of the same wish") {
   Sites sites;
-  sites.write("x", "defaults: {resources: {gpus_per_node: 2, mem: 8G, cpus_per_task: 4}, environment: {venv: /v}}\n");
-  const auto spec =
-      loaded(request("gres: 'gpu:4', mem_per_cpu: 1G, cpus_per_gpu: 3", sites, "site: x\nenvironment: {conda: c}\n"))
-          .spec;
+  sites.write("x",
+              "defaults: {resources: {gpus_per_node: 2, mem: 8G, cpus_per_task: 4}, environment: "
+              "{venv: /v}}\n");
+  const auto spec = loaded(request("gres: 'gpu:4', mem_per_cpu: 1G, cpus_per_gpu: 3", sites,
+                                   "site: x\nenvironment: {conda: c}\n"))
+                        .spec;
   CHECK_FALSE(spec.resources.gpus_per_node.has_value());
   CHECK_FALSE(spec.resources.mem.has_value());
   CHECK_FALSE(spec.resources.cpus_per_task.has_value());
@@ -248,20 +267,24 @@ TEST_CASE("a default gives way to another form of the same wish") {
 TEST_CASE("a wrong default is told at its place in the site's file, with the line") {
   Sites sites;
   sites.write("x", "max_gpus_per_node: 4\ndefaults: {resources: {gpus_per_node: 8}}\n");
-  CHECK(has(refused(request("", sites, "site: x\n")),
-            sites.path("x") + ":2:39: error: resources.gpus_per_node is 8, but site 'x' has at most 4 GPUs per node\n"
-                              "    2 | defaults: {resources: {gpus_per_node: 8}}\n"));
+  CHECK(has(
+      refused(request("", sites, "site: x\n")),
+      sites.path("x") +
+          ":2:39: error: resources.gpus_per_node is 8, but site 'x' has at most 4 GPUs per node\n"
+          "    2 | defaults: {resources: {gpus_per_node: 8}}\n"));
 }
 
 TEST_CASE("more GPUs than any node of the site has is an error, in each way of asking") {
   Sites sites;
   CHECK(has(refused(request("gpus_per_node: 16", sites, "site: juwels\n")),
-            "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 GPUs per node"));
+            "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 "
+            "GPUs per node"));
   CHECK(has(refused(request("gres: 'gpu:5'", sites, "site: juwels\n")),
             "resources.gres is 5, but site 'juwels' has at most 4 GPUs per node"));
   CHECK(has(refused(request("gpus: 9, nodes: 2", sites, "site: juwels\n")),
             "resources.gpus is 9 on 2 nodes, but site 'juwels' has at most 4 GPUs per node"));
-  CHECK(has(refused(request("gpus_per_node: 1", sites, "site: emmy\n")), "site 'emmy' has at most 0 GPUs per node"));
+  CHECK(has(refused(request("gpus_per_node: 1", sites, "site: emmy\n")),
+            "site 'emmy' has at most 0 GPUs per node"));
 }
 
 TEST_CASE("more than the partition has is a warning that names the limit") {
@@ -270,27 +293,37 @@ TEST_CASE("more than the partition has is a warning that names the limit") {
     auto made = request(resources, sites, "site: juwels\n");
     return warnings(made);
   };
-  CHECK(
-      has(told("partition: batch, gres: 'gpu:1'"),
-          "exp.yaml:1:47: warning: resources.gres is 1, but partition 'batch' of site 'juwels' has no GPUs per node"));
+  CHECK(has(told("partition: batch, gres: 'gpu:1'"),
+            "exp.yaml:1:47: warning: resources.gres is 1, but partition 'batch' of site 'juwels' "
+            "has no GPUs per node"));
   CHECK(has(told("partition: develgpus, nodes: 3"),
-            "resources.nodes is 3, but partition 'develgpus' of site 'juwels' has at most 2 nodes for one job"));
+            "resources.nodes is 3, but partition 'develgpus' of site 'juwels' has at most 2 nodes "
+            "for one job"));
   CHECK(has(told("partition: gpus, tasks_per_node: 4, cpus_per_task: 21"),
-            "resources.cpus_per_task is 21 for each of 4 tasks of a node, but partition 'gpus' of site 'juwels' has 80 "
+            "resources.cpus_per_task is 21 for each of 4 tasks of a node, but partition 'gpus' of "
+            "site 'juwels' has 80 "
             "CPUs per node"));
-  CHECK(has(told("partition: develgpu"), "site 'juwels' knows no partition 'develgpu'; did you mean 'develgpus'?"));
+  CHECK(has(told("partition: develgpu"),
+            "site 'juwels' knows no partition 'develgpu'; did you mean 'develgpus'?"));
   auto longer = request("partition: develgpus", sites, "site: juwels\n");
   longer.sets = {"resources.time=3h"};
   CHECK(has(warnings(longer),
-            "resources.time is 03:00:00, but partition 'develgpus' of site 'juwels' has at most 02:00:00"));
+            "resources.time is 03:00:00, but partition 'develgpus' of site 'juwels' has at most "
+            "02:00:00"));
   auto large = request("partition: gpu, mem: 1T", sites, "site: lrz-ai\n");
-  CHECK(has(warnings(large), "resources.mem is 1T, but partition 'gpu' of site 'lrz-ai' has 741376 MiB per node"));
-  auto type = request("partition: 'grete:interactive', gpus_per_node: 'a100:1'", sites, "site: grete\n");
+  CHECK(has(warnings(large),
+            "resources.mem is 1T, but partition 'gpu' of site 'lrz-ai' has 741376 MiB per node"));
+  auto type =
+      request("partition: 'grete:interactive', gpus_per_node: 'a100:1'", sites, "site: grete\n");
   CHECK(has(warnings(type),
-            "resources.gpus_per_node is a100:1, but partition 'grete:interactive' of site 'grete' has GPUs of type "
+            "resources.gpus_per_node is a100:1, but partition 'grete:interactive' of site 'grete' "
+            "has GPUs of type "
             "2g.10gb, 3g.20gb"));
-  CHECK(warnings(request("partition: 'grete:interactive', gpus_per_node: '2g.10gb:1'", sites, "site: grete\n")) == "");
-  CHECK(told("partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") == "");
+  CHECK(warnings(request("partition: 'grete:interactive', gpus_per_node: '2g.10gb:1'", sites,
+                         "site: grete\n")) == "");
+  CHECK(
+      told("partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") ==
+      "");
 }
 
 }  // namespace

@@ -32,24 +32,31 @@ bool has(std::string_view text, std::string_view part) {
 }
 
 TEST_CASE("a grid is every combination, the last key changing fastest") {
-  CHECK(points("sweep:\n  parameters:\n    train.lr: [0.1, 0.01]\n    train.batch: [32, 64, 128]\n") ==
+  CHECK(points(
+            "sweep:\n  parameters:\n    train.lr: [0.1, 0.01]\n    train.batch: [32, 64, 128]\n") ==
         std::vector<std::string>{"train.lr=0.1 train.batch=32", "train.lr=0.1 train.batch=64",
                                  "train.lr=0.1 train.batch=128", "train.lr=0.01 train.batch=32",
                                  "train.lr=0.01 train.batch=64", "train.lr=0.01 train.batch=128"});
 }
 
 TEST_CASE("points are taken as they are listed, and need not set the same keys") {
-  CHECK(points("sweep:\n  points:\n    - {train.lr: 0.1}\n    - {train.batch: 8, train.model: cnn}\n") ==
-        std::vector<std::string>{"train.lr=0.1", "train.batch=8 train.model=cnn"});
+  CHECK(
+      points(
+          "sweep:\n  points:\n    - {train.lr: 0.1}\n    - {train.batch: 8, train.model: cnn}\n") ==
+      std::vector<std::string>{"train.lr=0.1", "train.batch=8 train.model=cnn"});
 }
 
-TEST_CASE("values are lists, paths, variables and entries of maps, and each is resolved where it stands") {
+TEST_CASE(
+    "values are lists, paths, variables and entries of maps, and each is resolved where it "
+    "stands") {
   CHECK(points("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
   CHECK(points("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
-        std::vector<std::string>{"train.data.path=/exp/a train.batch=256", "train.data.path=/b train.batch=256"});
-  CHECK(points("sweep: {parameters: {environment.vars.X: [\"a b\", \"$${HOME}\"]}}") ==
-        std::vector<std::string>{R"(environment.vars.X="a b")", R"(environment.vars.X="$${HOME}")"});
+        std::vector<std::string>{"train.data.path=/exp/a train.batch=256",
+                                 "train.data.path=/b train.batch=256"});
+  CHECK(
+      points("sweep: {parameters: {environment.vars.X: [\"a b\", \"$${HOME}\"]}}") ==
+      std::vector<std::string>{R"(environment.vars.X="a b")", R"(environment.vars.X="$${HOME}")"});
 }
 
 TEST_CASE("a range without sweep.random is told once: nobody counts its points") {
@@ -60,28 +67,33 @@ TEST_CASE("a range without sweep.random is told once: nobody counts its points")
 
 TEST_CASE("a random sweep is reproducible by its seed, and no two points are alike") {
   const std::string grid =
-      "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, seed: ";
+      "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, "
+      "seed: ";
   const auto first = points(grid + "7}"), second = points(grid + "7}"), other = points(grid + "8}");
   CHECK(first == second);
   CHECK(first != other);
   CHECK(std::set(first.begin(), first.end()).size() == 12);
   // Written down: the same on every machine and in every version.
-  CHECK(points("sweep: {parameters: {train.lr: {min: 1e-4, max: 1e-1, log: true}, train.batch: {min: 8, max: 64}}, "
-               "random: 3, seed: 1}") == std::vector<std::string>{"train.lr=0.000252133 train.batch=11",
-                                                                  "train.lr=0.00225759 train.batch=20",
-                                                                  "train.lr=0.001129 train.batch=62"});
+  CHECK(points("sweep: {parameters: {train.lr: {min: 1e-4, max: 1e-1, log: true}, train.batch: "
+               "{min: 8, max: 64}}, "
+               "random: 3, seed: 1}") ==
+        std::vector<std::string>{"train.lr=0.000252133 train.batch=11",
+                                 "train.lr=0.00225759 train.batch=20",
+                                 "train.lr=0.001129 train.batch=62"});
 }
 
 TEST_CASE("a random sweep of as many points as there are combinations is all of them") {
-  const auto all = points("sweep: {parameters: {train.lr: [1, 2], train.batch: [1, 2, 3]}, random: 6}");
+  const auto all =
+      points("sweep: {parameters: {train.lr: [1, 2], train.batch: [1, 2, 3]}, random: 6}");
   CHECK(std::set(all.begin(), all.end()).size() == 6);
 }
 
 TEST_CASE("numbers from a range are within it, and whole where the key is") {
-  for (const SweepPoint& point : sweep_points(
-           loaded(request("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1, log: true}, train.batch: {min: "
-                          "3, max: 900}}, random: 500}"))
-               .spec.sweep)) {
+  for (const SweepPoint& point :
+       sweep_points(loaded(request("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1, log: "
+                                   "true}, train.batch: {min: "
+                                   "3, max: 900}}, random: 500}"))
+                        .spec.sweep)) {
     const double lr = std::stod(point[0].text);
     CHECK(lr >= 0.001);
     CHECK(lr <= 0.1);
@@ -93,22 +105,33 @@ TEST_CASE("numbers from a range are within it, and whole where the key is") {
 
 TEST_CASE("every value is checked against its own key at once, where it stands") {
   const std::string text = said(
-      "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n    train.epochs: "
+      "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n "
+      "   train.epochs: "
       "[0]\n"
-      "    train.model: cnn\n    train.seed: [1, 2, 1]\n    environment.vars: [{A: 1}]\n    train.threads: [null]\n");
+      "    train.model: cnn\n    train.seed: [1, 2, 1]\n    environment.vars: [{A: 1}]\n    "
+      "train.threads: [null]\n");
   CHECK(has(text, "exp.yaml:3:21: error: train.lr: expected a number, not 'fast'"));
-  CHECK(has(text, "exp.yaml:4:5: error: sweep.parameters: there is no key 'train.lrr'; did you mean 'train.lr'?"));
+  CHECK(has(text,
+            "exp.yaml:4:5: error: sweep.parameters: there is no key 'train.lrr'; did you mean "
+            "'train.lr'?"));
   CHECK(has(text, "exp.yaml:5:18: error: sweep.parameters: the list of 'train.batch' is empty"));
   CHECK(has(text, "exp.yaml:6:20: error: train.epochs: 0 is not between 1 and"));
-  CHECK(has(text, "exp.yaml:7:18: error: sweep.parameters: 'train.model' is a single value, not a list"));
-  CHECK(has(text, "exp.yaml:8:24: error: sweep.parameters: 1 is tried twice for 'train.seed'; the first is at line 8"));
-  CHECK(has(text, "exp.yaml:9:5: error: sweep.parameters: 'environment.vars' is a map: name an entry of it"));
-  CHECK(has(text, "exp.yaml:10:21: error: sweep.parameters: 'train.threads' has nothing to try here"));
+  CHECK(has(text,
+            "exp.yaml:7:18: error: sweep.parameters: 'train.model' is a single value, not a list"));
+  CHECK(has(text,
+            "exp.yaml:8:24: error: sweep.parameters: 1 is tried twice for 'train.seed'; the first "
+            "is at line 8"));
+  CHECK(has(
+      text,
+      "exp.yaml:9:5: error: sweep.parameters: 'environment.vars' is a map: name an entry of it"));
+  CHECK(has(text,
+            "exp.yaml:10:21: error: sweep.parameters: 'train.threads' has nothing to try here"));
 }
 
 TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
   const std::string text = said(
-      "sweep:\n  parameters:\n    name: [a, b]\n    site: [x]\n    sweep.random: [1]\n    after.ok: [[\"1\"]]\n"
+      "sweep:\n  parameters:\n    name: [a, b]\n    site: [x]\n    sweep.random: [1]\n    "
+      "after.ok: [[\"1\"]]\n"
       "    resources.clusters: [x]\n    track.mlflow: [1]\n    train.lr: [1]\n    train.lr: [2]\n");
   CHECK(has(text, "exp.yaml:3:5: error: sweep.parameters: 'name' cannot be swept"));
   CHECK(has(text, "exp.yaml:4:5: error: sweep.parameters: 'site' cannot be swept"));
@@ -116,25 +139,36 @@ TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
   CHECK(has(text, "exp.yaml:6:5: error: sweep.parameters: 'after.ok' cannot be swept"));
   CHECK(has(text, "exp.yaml:7:5: error: sweep.parameters: 'resources.clusters' cannot be swept"));
   CHECK(has(text, "exp.yaml:8:5: error: sweep.parameters: track.mlflow is not supported yet"));
-  CHECK(has(text, "exp.yaml:10:5: error: 'sweep.parameters.train.lr' is given twice; the first is at line 9"));
+  CHECK(has(
+      text,
+      "exp.yaml:10:5: error: 'sweep.parameters.train.lr' is given twice; the first is at line 9"));
 }
 
 TEST_CASE("ranges and numbers of points are checked") {
   const std::string ranges = said(
-      "sweep:\n  random: 5\n  parameters:\n    train.lr: {min: 1, max: 0.1}\n    train.model: {min: 1, max: 2}\n"
-      "    train.beta1: {min: 0, max: 0.5, log: true}\n    train.batch: {min: 0, max: 8}\n    train.seed: {min: 0, to: "
+      "sweep:\n  random: 5\n  parameters:\n    train.lr: {min: 1, max: 0.1}\n    train.model: "
+      "{min: 1, max: 2}\n"
+      "    train.beta1: {min: 0, max: 0.5, log: true}\n    train.batch: {min: 0, max: 8}\n    "
+      "train.seed: {min: 0, to: "
       "8}\n");
-  CHECK(has(ranges, "exp.yaml:4:15: error: sweep.parameters: min of 'train.lr' is not below its max"));
-  CHECK(has(ranges, "exp.yaml:5:18: error: sweep.parameters: 'train.model' is not a number, so it has no range"));
+  CHECK(has(ranges,
+            "exp.yaml:4:15: error: sweep.parameters: min of 'train.lr' is not below its max"));
+  CHECK(has(
+      ranges,
+      "exp.yaml:5:18: error: sweep.parameters: 'train.model' is not a number, so it has no range"));
   CHECK(has(ranges, "exp.yaml:6:5: error: sweep.parameters: there is no key 'train.beta1'"));
   CHECK(has(ranges, "exp.yaml:7:24: error: train.batch: 0 is not between 1 and"));
-  CHECK(has(ranges, "exp.yaml:8:26: error: sweep.parameters: a range has min, max and log, not 'to'"));
+  CHECK(has(ranges,
+            "exp.yaml:8:26: error: sweep.parameters: a range has min, max and log, not 'to'"));
   CHECK(has(said("sweep: {parameters: {train.lr: {min: 0.1, max: 1}}}"),
             "exp.yaml:1:22: error: sweep.parameters: 'train.lr' has a range: sweep.random says"));
-  CHECK(has(said("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
-            "exp.yaml:1:49: error: sweep.random is 3, but sweep.parameters has only 2 combinations"));
-  CHECK(has(said("sweep: {random: 3}"), "exp.yaml:1:17: error: sweep.random: sweep.parameters is missing"));
-  CHECK(has(said("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"), "exclude each other"));
+  CHECK(
+      has(said("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
+          "exp.yaml:1:49: error: sweep.random is 3, but sweep.parameters has only 2 combinations"));
+  CHECK(has(said("sweep: {random: 3}"),
+            "exp.yaml:1:17: error: sweep.random: sweep.parameters is missing"));
+  CHECK(has(said("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"),
+            "exclude each other"));
   CHECK(has(said("sweep: {points: [{train.lr: 1}, {train.lr: 1}]}"),
             "exp.yaml:1:33: error: sweep.points: this point is there already, at line 1"));
   CHECK(has(said("sweep: {points: []}"), "expected a list of points"));
@@ -146,20 +180,24 @@ TEST_CASE("ranges and numbers of points are checked") {
 }
 
 TEST_CASE("--set gives a sweep, and replaces one") {
-  CHECK(points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==
-        std::vector<std::string>{"train.batch=1", "train.batch=2"});
-  CHECK(has(said("", {"sweep.parameters={train.batch: [x]}"}), "train.batch: expected a whole number, not 'x'"));
+  CHECK(
+      points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==
+      std::vector<std::string>{"train.batch=1", "train.batch=2"});
+  CHECK(has(said("", {"sweep.parameters={train.batch: [x]}"}),
+            "train.batch: expected a whole number, not 'x'"));
 }
 
 TEST_CASE("a sweep's value is stronger than --set, and a resolved sweep means the same") {
-  const std::string text = "sweep: {parameters: {train.lr: [0.5, 0.25], train.data.path: [d]}, max_parallel: 3}";
+  const std::string text =
+      "sweep: {parameters: {train.lr: [0.5, 0.25], train.data.path: [d]}, max_parallel: 3}";
   const LoadedSpec first = loaded(request(text, {"train.lr=9"}));
   CHECK(first.spec.train.lr == 0.5);
   LoadRequest again = request(resolved_yaml(first));
   again.current_dir = "/elsewhere";
   const LoadedSpec second = loaded(again);
   REQUIRE(sweep_points(first.spec.sweep).size() == 2);
-  CHECK(describe(sweep_points(second.spec.sweep)[1]) == describe(sweep_points(first.spec.sweep)[1]));
+  CHECK(describe(sweep_points(second.spec.sweep)[1]) ==
+        describe(sweep_points(first.spec.sweep)[1]));
   CHECK(second.spec.sweep.max_parallel == 3);
   CHECK(second.spec.train.data_path == "/exp/d");
 }

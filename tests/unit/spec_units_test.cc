@@ -31,10 +31,11 @@ TEST_CASE("time limits: Slurm's forms and ours mean the same seconds") {
   CHECK_FALSE(parse_time_limit("INFINITE")->has_value());
 }
 
-TEST_CASE("what is no time is refused: words, signs, zero, more than ten years, units out of order") {
-  for (const char* text :
-       {"",      "soon", "-5", "+5",         "0",          "00:00:00", "0s",  "1:2:3:4", "1-2-3", "10mm",
-        "30m1h", "1h1h", "h",  "9999999999", "999999999d", " 10",      "10 ", "1.5h",    "1-",    "-1:00"}) {
+TEST_CASE(
+    "what is no time is refused: words, signs, zero, more than ten years, units out of order") {
+  for (const char* text : {"",           "soon",  "-5",   "+5",    "0",    "00:00:00", "0s",
+                           "1:2:3:4",    "1-2-3", "10mm", "30m1h", "1h1h", "h",        "9999999999",
+                           "999999999d", " 10",   "10 ",  "1.5h",  "1-",   "-1:00"}) {
     INFO(text);
     CHECK_FALSE(parse_time_limit(text).has_value());
   }
@@ -45,7 +46,8 @@ TEST_CASE("memory sizes have Slurm's units") {
     INFO(text);
     CHECK(check_memory(text).has_value());
   }
-  for (const char* text : {"", "G", "-1G", "64 G", "64GiB", "1.5G", "64X", "B", "4B", "0x10", "9999999999G"}) {
+  for (const char* text :
+       {"", "G", "-1G", "64 G", "64GiB", "1.5G", "64X", "B", "4B", "0x10", "9999999999G"}) {
     INFO(text);
     CHECK_FALSE(check_memory(text).has_value());
   }

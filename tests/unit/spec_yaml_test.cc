@@ -49,7 +49,8 @@ std::string alias_bomb() {
 
 struct Hostile {
   const char* what;
-  std::function<std::string()> text;  ///< made when its turn comes, so that the memory measured is its own
+  std::function<std::string()>
+      text;  ///< made when its turn comes, so that the memory measured is its own
 };
 
 std::string numbered(std::string_view before, std::string_view after) {
@@ -98,7 +99,8 @@ double cpu_ms(const std::function<void()>& work) {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
   work();
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-  return static_cast<double>(end.tv_sec - begin.tv_sec) * 1e3 + static_cast<double>(end.tv_nsec - begin.tv_nsec) / 1e6;
+  return static_cast<double>(end.tv_sec - begin.tv_sec) * 1e3 +
+         static_cast<double>(end.tv_nsec - begin.tv_nsec) / 1e6;
 }
 
 TEST_CASE("a document becomes a tree with positions") {
@@ -143,9 +145,12 @@ TEST_CASE("a quoted null is a text") {
   CHECK(document.at(root.items[3]).kind == Kind::kNull);
 }
 
-TEST_CASE("a text that is written is read back to the byte, also around the line breaks that only YAML has") {
-  for (const char* text : {"a \xC2\x85 b", "\xE2\x80\xA8 a", "a \xE2\x80\xA9", "\xE2\x80\xA8\xE2\x80\xA8",
-                           "\xC2\xA0 \xEF\xBB\xBF", " a\n  b\t\n", "\"\\'", "null", "#", "a: b"}) {
+TEST_CASE(
+    "a text that is written is read back to the byte, also around the line breaks that only YAML "
+    "has") {
+  for (const char* text :
+       {"a \xC2\x85 b", "\xE2\x80\xA8 a", "a \xE2\x80\xA9", "\xE2\x80\xA8\xE2\x80\xA8",
+        "\xC2\xA0 \xEF\xBB\xBF", " a\n  b\t\n", "\"\\'", "null", "#", "a: b"}) {
     for (const auto& written : {yaml_string(text), yaml_text(text)}) {
       CAPTURE(written);
       const auto document = parsed("key: " + written + "\n");
@@ -163,23 +168,29 @@ TEST_CASE("cycles, unknown anchors, tags and second documents are refused") {
 }
 
 TEST_CASE("64 levels are read and the 65th is refused") {
-  const auto lists = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  const auto lists = [](std::size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
   CHECK(refusal(lists(64)).empty());
   CHECK(refusal(lists(65)).find("64 levels") != std::string::npos);
 }
 
 TEST_CASE("levels count through aliases") {
   std::string text = "- &a0 [x]\n";
-  for (int i = 1; i <= 62; ++i) text += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+  for (int i = 1; i <= 62; ++i)
+    text += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
   CHECK(refusal(text).empty());
   CHECK(refusal(text + "- [*a62]\n").find("64 levels") != std::string::npos);
 }
 
-TEST_CASE("the last allowed node is read and the next refused, aliases counted as what they stand for") {
+TEST_CASE(
+    "the last allowed node is read and the next refused, aliases counted as what they stand for") {
   CHECK(refusal("[a, b, c]", {.bytes = 100, .levels = 9, .nodes = 4}).empty());
-  CHECK(refusal("[a, b, c, d]", {.bytes = 100, .levels = 9, .nodes = 4}).find("4 nodes") != std::string::npos);
+  CHECK(refusal("[a, b, c, d]", {.bytes = 100, .levels = 9, .nodes = 4}).find("4 nodes") !=
+        std::string::npos);
   CHECK(refusal("[&a [x, y], *a]", {.bytes = 100, .levels = 9, .nodes = 7}).empty());
-  CHECK(refusal("[&a [x, y], *a]", {.bytes = 100, .levels = 9, .nodes = 6}).find("6 nodes") != std::string::npos);
+  CHECK(refusal("[&a [x, y], *a]", {.bytes = 100, .levels = 9, .nodes = 6}).find("6 nodes") !=
+        std::string::npos);
 }
 
 TEST_CASE("as many anchors as allowed are read and one more is refused") {

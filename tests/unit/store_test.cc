@@ -27,8 +27,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// A store whose agent is a thread of this test: it answers each request line with what script returns for it, and
-/// closes the connection when that is empty and the request was no progress.
+/// A store whose agent is a thread of this test: it answers each request line with what script
+/// returns for it, and closes the connection when that is empty and the request was no progress.
 class ScriptedAgent {
  public:
   using Script = std::function<std::string(const nlohmann::json& request)>;
@@ -141,7 +141,9 @@ TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait end
   check_wakes(**store, **other);
 }
 
-TEST_CASE("file store: of ranks that put different values of one key at once, one wins and the others are told") {
+TEST_CASE(
+    "file store: of ranks that put different values of one key at once, one wins and the others "
+    "are told") {
   const TemporaryDirectory folder;
   for (int round = 0; round < 20; ++round) {
     std::vector<Result<>> results(4);
@@ -153,14 +155,16 @@ TEST_CASE("file store: of ranks that put different values of one key at once, on
       });
     }
     for (std::thread& rank : ranks) rank.join();
-    const auto value = (*FileStore::open(folder.path()))->get(fmt::format("key-{}", round), milliseconds(0));
+    const auto value =
+        (*FileStore::open(folder.path()))->get(fmt::format("key-{}", round), milliseconds(0));
     REQUIRE(value);
     for (std::size_t rank = 0; rank < results.size(); ++rank)
       CHECK(results[rank].has_value() == (*value == fmt::format("{}", rank)));
   }
 }
 
-TEST_CASE("file store: a relative folder is refused, ranks may have different working directories") {
+TEST_CASE(
+    "file store: a relative folder is refused, ranks may have different working directories") {
   const auto store = FileStore::open("relative");
   REQUIRE_FALSE(store);
   CHECK(store.error().message.find("not an absolute path") != std::string::npos);
@@ -211,7 +215,8 @@ TEST_CASE("agent store: an agent that is gone is an error, not a wait or a SIGPI
 
 TEST_CASE("agent store: what is no reply is an error that shows it") {
   for (const std::string reply :
-       {"nonsense\n", "{}\n", "{\"ok\":1}\n", "{\"ok\":true,\"value\":\"6\"}\n", "{\"ok\":true,\"value\":\"zz\"}\n"}) {
+       {"nonsense\n", "{}\n", "{\"ok\":1}\n", "{\"ok\":true,\"value\":\"6\"}\n",
+        "{\"ok\":true,\"value\":\"zz\"}\n"}) {
     CAPTURE(reply);
     ScriptedAgent agent([&](const nlohmann::json&) { return reply; });
     const auto got = agent.store->get("k", milliseconds(5));
@@ -221,13 +226,15 @@ TEST_CASE("agent store: what is no reply is an error that shows it") {
 }
 
 TEST_CASE("open_store takes fd:N of a socket and file:DIR, and says what it expected") {
-  for (const std::string where : {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
+  for (const std::string where :
+       {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
     CAPTURE(where);
     const auto store = open_store(where);
     REQUIRE_FALSE(store);
     CHECK(store.error().code == Errc::kInvalid);
   }
-  CHECK(open_store("tcp://host").error().message.find("expected fd:N or file:DIR") != std::string::npos);
+  CHECK(open_store("tcp://host").error().message.find("expected fd:N or file:DIR") !=
+        std::string::npos);
 
   const TemporaryDirectory folder;
   CHECK(open_store("file:" + folder.path().string()));

@@ -54,7 +54,8 @@ TEST_CASE("a large input and a large output do not block each other") {
 }
 
 TEST_CASE("a child that nobody wants any more gets SIGTERM, once, and is waited for") {
-  Command command = shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
+  Command command =
+      shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
   int asked = 0;
   command.is_unwanted = [&asked] { return ++asked > 1; };  // its first line has come by then
   const auto finished = run_command(command);

@@ -43,19 +43,22 @@ TEST_CASE("nearest suggests a spelling error and nothing far away") {
 
 TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
   CHECK(is_utf8("gr\xc3\xbc\xc3\x9f \xf0\x9f\x8c\x8d"));
-  for (const char* bad : {"\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\x80", "\xe0\x80\x80"}) {
+  for (const char* bad :
+       {"\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\x80", "\xe0\x80\x80"}) {
     CHECK_FALSE(is_utf8(bad));
   }
 }
 
-TEST_CASE("printable shows characters that turn or hide others as escapes, and leaves writing alone") {
+TEST_CASE(
+    "printable shows characters that turn or hide others as escapes, and leaves writing alone") {
   CHECK(printable("exit 0 \u202e 1 tixe") == "exit 0 \\xe2\\x80\\xae 1 tixe");
-  for (const char* hidden :
-       {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060", "\u2066", "\u2069", "\ufeff", "\u0085"}) {
+  for (const char* hidden : {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060",
+                             "\u2066", "\u2069", "\ufeff", "\u0085"}) {
     CAPTURE(hidden);
     CHECK(printable(hidden).starts_with("\\x"));
   }
-  for (const char* shown : {"é", "Ω", "日本", "שלום", "–…█", "🙂"}) CHECK(printable(shown) == shown);
+  for (const char* shown : {"é", "Ω", "日本", "שלום", "–…█", "🙂"})
+    CHECK(printable(shown) == shown);
 }
 
 TEST_CASE("printable shows control characters and broken UTF-8 as escapes") {

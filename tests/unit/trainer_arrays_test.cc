@@ -1,4 +1,5 @@
-// CIFAR-10's files and arrays in safetensors: what they hold arrives, what is wrong with them is named.
+// CIFAR-10's files and arrays in safetensors: what they hold arrives, what is wrong with them is
+// named.
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +28,8 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// So many records of class first, first + 1, ...: red is 1, green 2 and blue 3 times the place modulo 80.
+/// So many records of class first, first + 1, ...: red is 1, green 2 and blue 3 times the place
+/// modulo 80.
 Bytes cifar(std::size_t records, std::size_t first = 0) {
   Bytes bytes(records * kRecord);
   for (std::size_t i = 0; i < records; ++i) {
@@ -39,7 +41,8 @@ Bytes cifar(std::size_t records, std::size_t first = 0) {
 }
 
 void write(const fs::path& path, const Bytes& bytes) {
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
 }
 
 /// A file with images and labels of the given types and shapes.
@@ -74,15 +77,16 @@ TEST_CASE("CIFAR-10's planes become pixels, its folder two halves") {
     for (std::size_t colour = 0; colour < 3; ++colour)
       CHECK(data->images[5 * 3072 + pixel * 3 + colour] == (colour + 1) * (pixel % 80));
   }
-  CHECK(has(parse_cifar("f", Bytes(kRecord + 1)).error().message, "f: 3074 bytes are no whole number"));
+  CHECK(has(parse_cifar("f", Bytes(kRecord + 1)).error().message,
+            "f: 3074 bytes are no whole number"));
   CHECK(has(parse_cifar("f", {}).error().message, "f: 0 bytes"));
   Bytes wrong = cifar(3);
   wrong[2 * kRecord] = 10;
   CHECK(has(parse_cifar("f", wrong).error().message, "f: record 2 is of class 10"));
 
   const TemporaryDirectory folder;
-  for (const char* name :
-       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "test_batch.bin"})
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                           "data_batch_4.bin", "test_batch.bin"})
     write(folder / name, cifar(4));
   CHECK(has(load_cifar_folder(folder.path()).error().message, "data_batch_5.bin"));
   write(folder / "data_batch_5.bin", cifar(7, 5));
@@ -96,7 +100,8 @@ TEST_CASE("CIFAR-10's planes become pixels, its folder two halves") {
   CHECK(split->train.labels[17] == 6);
   CHECK(split->test.size() == 4);
   fs::create_directory(folder / "cifar-10-batches-bin");
-  CHECK(has(load_cifar_folder(folder.path()).error().message, "cifar-10-batches-bin/data_batch_1.bin"));
+  CHECK(has(load_cifar_folder(folder.path()).error().message,
+            "cifar-10-batches-bin/data_batch_1.bin"));
 }
 
 TEST_CASE("arrays arrive as they are written, by class or with 0 and 1 for each class") {
@@ -126,18 +131,22 @@ TEST_CASE("arrays that are no images or labels are refused by name, shape and va
   const Bytes ones(24, 1);
   const NamedBytes images{"images", "U8", {3, 2, 2}, pixels};
   const auto part = [&](std::size_t count) { return std::span(ones).first(count); };
-  CHECK(has(refusal({"image", "U8", {3, 4}, pixels}, {"labels", "U8", {3}, part(3)}), "f: has no array 'images'"));
+  CHECK(has(refusal({"image", "U8", {3, 4}, pixels}, {"labels", "U8", {3}, part(3)}),
+            "f: has no array 'images'"));
   CHECK(has(refusal(images, {"label", "U8", {3}, part(3)}), "f: has no array 'labels'"));
-  CHECK(
-      has(refusal({"images", "F32", {3}, pixels}, {"labels", "U8", {3}, part(3)}), "images are F32 [3], expected U8"));
-  CHECK(has(refusal({"images", "U8", {0, 4}, {}}, {"labels", "U8", {0}, {}}), "holds no images (0 x 4)"));
+  CHECK(has(refusal({"images", "F32", {3}, pixels}, {"labels", "U8", {3}, part(3)}),
+            "images are F32 [3], expected U8"));
+  CHECK(has(refusal({"images", "U8", {0, 4}, {}}, {"labels", "U8", {0}, {}}),
+            "holds no images (0 x 4)"));
   CHECK(has(refusal(images, {"labels", "U8", {4}, part(4)}), "f: 4 labels, but 3 images"));
   CHECK(has(refusal(images, {"labels", "F32", {3}, part(12)}), "labels are F32 [3], expected"));
   CHECK(has(refusal(images, {"labels", "BOOL", {3}, part(3)}), "labels are BOOL [3], expected"));
-  CHECK(has(refusal(images, {"labels", "I64", {3}, part(24)}), "a label of sample 0 is 72340172838076673"));
+  CHECK(has(refusal(images, {"labels", "I64", {3}, part(24)}),
+            "a label of sample 0 is 72340172838076673"));
   CHECK(has(refusal(images, {"labels", "U8", {3, 1}, part(3)}), "labels of 1 classes"));
   const Bytes two{0, 1, 0, 2, 0, 0};
-  CHECK(has(refusal(images, {"labels", "U8", {3, 2}, two}), "a label of sample 1 is 2, expected 0 to 1"));
+  CHECK(has(refusal(images, {"labels", "U8", {3, 2}, two}),
+            "a label of sample 1 is 2, expected 0 to 1"));
 }
 
 TEST_CASE("partitions are dealt out to the ranks, and together hold everything") {
@@ -184,8 +193,9 @@ TEST_CASE("partitions are dealt out to the ranks, and together hold everything")
 
 TEST_CASE("files of a set that do not fit each other are refused") {
   const TemporaryDirectory folder;
-  CHECK(has(load_data(arrays_in(folder.path())).error().message,
-            "has neither train.safetensors nor a partition such as train-00000-of-00008.safetensors"));
+  CHECK(has(
+      load_data(arrays_in(folder.path())).error().message,
+      "has neither train.safetensors nor a partition such as train-00000-of-00008.safetensors"));
   REQUIRE(write_digits(folder.path(), 20, 10, 1, 2));
   Dataset smaller = generate_digits(10, 1, false);
   smaller.height = 14;

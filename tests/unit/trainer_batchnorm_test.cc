@@ -24,7 +24,8 @@ constexpr int kBatches = 3;
 /// layers.py's value().
 double value(std::size_t i, int batch) {
   const auto channel = static_cast<double>(i % kShape.channels);
-  return std::sin(1.3 * static_cast<double>(i) + batch) * std::pow(10.0, channel - 2) + channel - 1.5;
+  return std::sin(1.3 * static_cast<double>(i) + batch) * std::pow(10.0, channel - 2) + channel -
+         1.5;
 }
 
 template <typename T>
@@ -36,7 +37,8 @@ void check_equal(std::span<const T> got, const std::vector<double>& want, double
   }
 }
 
-/// PyTorch rounds its epsilon to float32 in double, too; a channel's variance is down to 5 epsilons.
+/// PyTorch rounds its epsilon to float32 in double, too; a channel's variance is down to 5
+/// epsilons.
 constexpr double kClose = 1e-7;
 
 /// The layer alone in a network, after the batches.
@@ -44,7 +46,8 @@ template <typename T>
 void check_against_reference(double epsilon, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
   const std::vector<std::string> words{"batchnorm"};
-  Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(), kImages, 1);
+  Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(),
+                     kImages, 1);
   network.initialise(1);
   const std::vector<T> parameters{T(1.5), T(-0.5), T(2), T(0.25), T(0.1), T(0.2), T(-0.3), T(0)};
   std::copy(parameters.begin(), parameters.end(), network.parameters().begin());
@@ -82,26 +85,31 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
   const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
   const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // in training it changes nothing
   std::vector<double> workspace(kImages * layer->workspace());
-  std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements), gradients(parameters.size());
+  std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements),
+      gradients(parameters.size());
   for (std::size_t i = 0; i < kElements; ++i) {
     x[i] = value(i, kBatches - 1);
     dy[i] = std::cos(0.7 * static_cast<double>(i));
   }
   const BatchInfo batch{.is_training = true};
-  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kImages, batch, running.data()};
+  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kImages,
+                               batch,    running.data()};
   layer->forward(call, x.data(), y.data());
   layer->backward(call, x.data(), y.data(), dy.data(), gradients.data(), dx.data());
   check_equal<double>(dx, kInputGradient, kClose);
 }
 
-TEST_CASE("synchronised batchnorm normalises what all ranks hold, and asks for its sums without a sample, too") {
+TEST_CASE(
+    "synchronised batchnorm normalises what all ranks hold, and asks for its sums without a "
+    "sample, too") {
   auto kernels = make_cpu_kernels<double>(1);
   constexpr std::size_t kWidth = 3;
   const auto layer = make_batchnorm<double>(1, kWidth, true);
   const std::vector<double> parameters{1, 1, 1, 0, 0, 0};
   const std::vector<double> running{0, 0, 0, 1, 1, 1};
   const std::vector<double> x{1, 2, 3, 4, 5, 9};
-  std::vector<double> workspace(2 * layer->workspace()), y(2 * kWidth), observed(2 * kWidth), gradients(2 * kWidth);
+  std::vector<double> workspace(2 * layer->workspace()), y(2 * kWidth), observed(2 * kWidth),
+      gradients(2 * kWidth);
   int asked = 0;
   // The other rank holds two samples of zeros.
   const SumOverRanks sum = [&](std::span<double> sums) {
@@ -109,8 +117,9 @@ TEST_CASE("synchronised batchnorm normalises what all ranks hold, and asks for i
     sums.back() += 2;
   };
   const BatchInfo batch{.is_training = true, .global_samples = 4, .sum_over_ranks = &sum};
-  layer->forward({*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()}, x.data(),
-                 y.data());
+  layer->forward(
+      {*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()},
+      x.data(), y.data());
   CHECK(asked == 1);
   CHECK(y[0] == doctest::Approx((1 - 1.25) / std::sqrt(17.0 / 4 - 1.25 * 1.25 + 1e-5)));
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // its half

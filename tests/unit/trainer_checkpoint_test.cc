@@ -36,7 +36,8 @@ TrainingState state_at(std::uint64_t step) {
   state.seed = 77;
   state.optimizer = "adam";
   state.state_names = kStates;
-  for (int i = 0; i < 8; ++i) state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
+  for (int i = 0; i < 8; ++i)
+    state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
   state.running = {0.75F, static_cast<float>(step)};
   state.states = {std::vector<float>(8, 0.5F), std::vector<float>(8, 0.25F)};
   return state;
@@ -60,7 +61,8 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 /// A safetensors file with this header and so many data bytes.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + std::string(data_bytes, '\0');
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
+         std::string(data_bytes, '\0');
 }
 
 }  // namespace
@@ -86,7 +88,8 @@ TEST_CASE("the last checkpoints are kept, older ones go") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
     REQUIRE(at(folder, 3).save(state_at(step), kTensors));
-  CHECK(at(folder).names().value() == std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
+  CHECK(at(folder).names().value() ==
+        std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
 }
 
 TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempts have left") {
@@ -108,7 +111,9 @@ TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempt
   CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000300", "step-00000130"});
 }
 
-TEST_CASE("a manifest whose place in training was changed is damaged, and where none is left that is said") {
+TEST_CASE(
+    "a manifest whose place in training was changed is damaged, and where none is left that is "
+    "said") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(42), kTensors));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
@@ -120,7 +125,9 @@ TEST_CASE("a manifest whose place in training was changed is damaged, and where 
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == -1);
   REQUIRE(damaged.size() == 1);
-  CHECK(has(damaged[0], "manifest.json: its checksum is not its own; there is none before: training begins anew"));
+  CHECK(has(
+      damaged[0],
+      "manifest.json: its checksum is not its own; there is none before: training begins anew"));
 }
 
 TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damage, not a crash") {
@@ -133,8 +140,11 @@ TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damag
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == -1);
   CHECK(damaged.size() == 1);
-  const std::string file = file_of("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0);
-  CHECK_FALSE(parse_safetensors("f", {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}).has_value());
+  const std::string file =
+      file_of("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0);
+  CHECK_FALSE(
+      parse_safetensors("f", {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()})
+          .has_value());
 }
 
 TEST_CASE("a folder that cannot be listed is not an empty one") {
@@ -155,7 +165,9 @@ TEST_CASE("no folder and an empty one hold no checkpoint") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("a checkpoint for which there is no memory is an error, not an abort, and no older one is taken for it") {
+TEST_CASE(
+    "a checkpoint for which there is no memory is an error, not an abort, and no older one is "
+    "taken for it") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
   fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
@@ -167,7 +179,9 @@ TEST_CASE("a checkpoint for which there is no memory is an error, not an abort, 
     ::setrlimit(RLIMIT_AS, &little);
     std::vector<std::string> passed_over;
     const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, passed_over);
-    ::_exit(!loaded && loaded.error().code == Errc::kIo && has(loaded.error().message, "no memory") ? 0 : 1);
+    ::_exit(!loaded && loaded.error().code == Errc::kIo && has(loaded.error().message, "no memory")
+                ? 0
+                : 1);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
@@ -175,7 +189,8 @@ TEST_CASE("a checkpoint for which there is no memory is an error, not an abort, 
 }
 #endif
 
-TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken and that is said") {
+TEST_CASE(
+    "whatever is damaged in the newest checkpoint, the one before is taken and that is said") {
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
     for (const char* damage : {"cut", "flipped", "missing", "empty"}) {
       CAPTURE(name);
@@ -187,7 +202,8 @@ TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken
       std::string bytes = *read_file(path, 1U << 20U);
       if (damage == std::string("flipped")) {
         // In the manifest a digit of a checksum, elsewhere the last byte of an array.
-        char& byte = name == std::string("manifest.json") ? bytes[bytes.find("blake2b") + 12] : bytes.back();
+        char& byte =
+            name == std::string("manifest.json") ? bytes[bytes.find("blake2b") + 12] : bytes.back();
         byte = byte == '1' ? '2' : '1';
       }
       if (damage == std::string("cut")) bytes.resize(bytes.size() - 7);
@@ -201,8 +217,10 @@ TEST_CASE("whatever is damaged in the newest checkpoint, the one before is taken
       CHECK(has(damaged[0], "step-00000002"));
       CHECK(has(damaged[0], "taking the one before"));
       // The manifest is written last: without it nothing was damaged, somebody was not done.
-      const bool is_unfinished = name == std::string("manifest.json") && damage == std::string("missing");
-      CHECK(damaged[0].starts_with(is_unfinished ? "unfinished checkpoint: " : "damaged checkpoint: "));
+      const bool is_unfinished =
+          name == std::string("manifest.json") && damage == std::string("missing");
+      CHECK(damaged[0].starts_with(is_unfinished ? "unfinished checkpoint: "
+                                                 : "damaged checkpoint: "));
     }
   }
 }
@@ -217,7 +235,8 @@ TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") 
   REQUIRE_FALSE(shape.has_value());
   CHECK(has(shape.error().message, "layers.0.weight is F32 [3 x 2], this model needs F32 [2 x 3]"));
   other.parameters[0] = {"layers.9.weight", {3, 2}, 0};
-  CHECK(has(at(folder).load_newest(other, "adam", kStates, damaged).error().message, "has no array layers.9.weight"));
+  CHECK(has(at(folder).load_newest(other, "adam", kStates, damaged).error().message,
+            "has no array layers.9.weight"));
   CHECK(has(at(folder).load_newest(kTensors, "sgd", {}, damaged).error().message,
             "was saved with optimizer adam, this run has sgd"));
 }
@@ -233,7 +252,8 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   CHECK(check_attempt(env));
   CHECK(check_attempt(Env()));
 
-  // The other attempt takes over while the files are being written: after the first question, before the second.
+  // The other attempt takes over while the files are being written: after the first question,
+  // before the second.
   int questions = 0;
   const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
     if (++questions == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
@@ -248,7 +268,8 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   CHECK(newest(at(folder), damaged) == 1);
   // It cannot tell whose files these are by now; the owner's next save removes them.
   REQUIRE(damaged.size() == 1);
-  CHECK(has(damaged[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
+  CHECK(
+      has(damaged[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
   REQUIRE(at(folder).save(state_at(1), kTensors));
   CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000001"});
 
@@ -268,8 +289,11 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   CHECK(damaged.empty());
 }
 
-TEST_CASE("a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new one") {
-  // RLIMIT_FSIZE stops a file at a size, as a full disk would; in a child, since it cannot be raised again.
+TEST_CASE(
+    "a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new "
+    "one") {
+  // RLIMIT_FSIZE stops a file at a size, as a full disk would; in a child, since it cannot be
+  // raised again.
   const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(1), kTensors));
   for (const rlim_t limit : {0U, 1U, 100U, 200U, 300U, 400U}) {
@@ -280,7 +304,10 @@ TEST_CASE("a full disk at any byte of a save leaves the checkpoint before valid 
       const rlimit bound{limit, limit};
       setrlimit(RLIMIT_FSIZE, &bound);
       const auto saved = at(folder, 1).save(state_at(2), kTensors);
-      _exit(!saved && saved.error().code == Errc::kIo && has(saved.error().message, "step-00000002/") ? 0 : 1);
+      _exit(!saved && saved.error().code == Errc::kIo &&
+                    has(saved.error().message, "step-00000002/")
+                ? 0
+                : 1);
     }
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);
@@ -325,16 +352,22 @@ TEST_CASE("hostile safetensors files are refused") {
   CHECK(has(refused(file_of("{", 0)), "not a JSON object"));
   CHECK(has(refused(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
   CHECK(has(refused(file_of(R"({"a":1})", 0)), "are needed"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)), "dtype is not known"));
-  CHECK(
-      has(refused(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)), "shape is not possible"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0)),
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)),
+            "dtype is not known"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
             "shape is not possible"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)), "outside the file"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)), "outside the file"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)), "do not fit its shape"));
   CHECK(
-      has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)), "overlap or leave a hole"));
+      has(refused(file_of(
+              R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0)),
+          "shape is not possible"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
+            "outside the file"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)),
+            "outside the file"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
+            "do not fit its shape"));
+  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),
+            "overlap or leave a hole"));
   CHECK(has(
       refused(file_of(
           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",

@@ -1,4 +1,5 @@
-// The command line of `dlrun-trainer collectives`, and what is measured in a world of one. Among ranks: tests/ranks.
+// The command line of `dlrun-trainer collectives`, and what is measured in a world of one. Among
+// ranks: tests/ranks.
 
 #include <string>
 #include <vector>
@@ -11,13 +12,15 @@
 namespace dlrun::trainer {
 
 TEST_CASE("collectives: sizes are lists and ranges in binary units") {
-  const std::vector<std::string> words{"--sizes", "8,64K,1M..16M", "--backend", "shm", "--ranks", "4"};
+  const std::vector<std::string> words{"--sizes", "8,64K,1M..16M", "--backend",
+                                       "shm",     "--ranks",       "4"};
   const auto options = parse_collectives_options(words);
   REQUIRE(options);
   CHECK(options->sizes == std::vector<std::size_t>{8, 65'536, 1'048'576, 4'194'304, 16'777'216});
   CHECK(options->backend == "shm");
   CHECK(options->ranks == 4);
-  for (const char* wrong : {"", "x", "0", "-8", "8k", "5G", "64..8", "8,,16", "99999999999999999999G"}) {
+  for (const char* wrong :
+       {"", "x", "0", "-8", "8k", "5G", "64..8", "8,,16", "99999999999999999999G"}) {
     CAPTURE(wrong);
     const auto refused = parse_collectives_options(std::vector<std::string>{"--sizes", wrong});
     REQUIRE_FALSE(refused);
@@ -31,8 +34,8 @@ TEST_CASE("collectives: sizes are lists and ranges in binary units") {
 }
 
 TEST_CASE("collectives: bus bandwidth is nccl-tests'") {
-  // doc/PERFORMANCE.md of nccl-tests: S/t * 2(n-1)/n for AllReduce, (n-1)/n for AllGather and ReduceScatter, 1 for
-  // Broadcast.
+  // doc/PERFORMANCE.md of nccl-tests: S/t * 2(n-1)/n for AllReduce, (n-1)/n for AllGather and
+  // ReduceScatter, 1 for Broadcast.
   CHECK(bus_factor(Collective::kAllReduce, 2) == doctest::Approx(1));
   CHECK(bus_factor(Collective::kAllReduce, 8) == doctest::Approx(1.75));
   CHECK(bus_factor(Collective::kAllGather, 4) == doctest::Approx(0.75));

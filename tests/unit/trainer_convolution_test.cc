@@ -1,4 +1,5 @@
-// Convolutions of windows and channels of every kind: oneDNN picks its implementation by them and by the processor.
+// Convolutions of windows and channels of every kind: oneDNN picks its implementation by them and
+// by the processor.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +32,8 @@ class Guarded {
     begin_ = reinterpret_cast<float*>(static_cast<char*>(memory_) + used) - count;
   }
   explicit Guarded(const std::vector<double>& values) : Guarded(values.size()) {
-    std::transform(values.begin(), values.end(), begin_, [](double value) { return static_cast<float>(value); });
+    std::transform(values.begin(), values.end(), begin_,
+                   [](double value) { return static_cast<float>(value); });
   }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
@@ -79,7 +81,8 @@ void check(Device& device, const Window& window, std::size_t n) {
   CAPTURE(n);
   const std::size_t inputs = n * window.input.size();
   const std::size_t outputs = n * window.output.size();
-  const std::size_t weights = window.size * window.size * window.input.channels * window.output.channels;
+  const std::size_t weights =
+      window.size * window.size * window.input.channels * window.output.channels;
   const auto x = drawn(inputs, 1);
   const auto w = drawn(weights, 2);
   const auto bias = drawn(window.output.channels, 3);
@@ -110,7 +113,8 @@ void check(Device& device, const Window& window, std::size_t n) {
   CHECK(own_y.distance(y) < kClose);
   layers.convolve_backward_input(window, n, own_w.data(), own_dy.data(), own_dx.data());
   CHECK(own_dx.distance(dx) < kClose);
-  layers.convolve_backward_weights(window, n, own_x.data(), own_dy.data(), own_dw.data(), own_dbias.data());
+  layers.convolve_backward_weights(window, n, own_x.data(), own_dy.data(), own_dw.data(),
+                                   own_dbias.data());
   CHECK(own_dw.distance(dw) < kClose);
   CHECK(own_dbias.distance(dbias) < kClose);
   CHECK(layers.status().has_value());

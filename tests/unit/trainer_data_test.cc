@@ -16,7 +16,8 @@ namespace {
 using Samples = std::vector<std::uint32_t>;
 
 /// What every step of an epoch takes over all ranks, in rank order.
-std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int size, std::size_t epoch) {
+std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int size,
+                                    std::size_t epoch) {
   std::vector<Samples> steps;
   std::vector<Sampler> ranks;
   for (int rank = 0; rank < size; ++rank)
@@ -28,7 +29,8 @@ std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int 
       const Batch part = rank.batch(epoch, offset);
       step.insert(step.end(), part.samples.begin(), part.samples.end());
       CHECK(part.samples.size() <= batch);
-      CHECK(part.global_samples == std::min(batch * static_cast<std::size_t>(size), samples - offset));
+      CHECK(part.global_samples ==
+            std::min(batch * static_cast<std::size_t>(size), samples - offset));
       advance = part.advance;
     }
     CHECK(step.size() == advance);
@@ -87,10 +89,13 @@ TEST_CASE("with epochs shared, every rank sees all samples in an order of its ow
   CHECK(epochs_per_rank(Sharding::kSample, 4, 4) == 4);
 }
 
-TEST_CASE("with files shared, an epoch takes each rank's samples once, and the ranks that are done wait for the last") {
+TEST_CASE(
+    "with files shared, an epoch takes each rank's samples once, and the ranks that are done wait "
+    "for the last") {
   const std::vector<std::size_t> sizes{20, 33, 9};
   std::vector<Sampler> ranks;
-  for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(Sampler::Options{0, 8, rank, 3, Sharding::kFile, 1, sizes});
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.emplace_back(Sampler::Options{0, 8, rank, 3, Sharding::kFile, 1, sizes});
   std::vector<Samples> taken(3);
   std::vector<std::size_t> global;
   for (std::size_t offset = 0; offset < ranks[0].epoch_length();) {
@@ -120,7 +125,8 @@ TEST_CASE("the steps that are left are those that are taken") {
     constexpr std::size_t kEpochs = 3;
     std::uint64_t left = sampler.steps_left(0, 0, kEpochs);
     for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
-      for (std::size_t offset = 0; offset < 50; offset += sampler.batch(epoch, offset).advance, --left) {
+      for (std::size_t offset = 0; offset < 50;
+           offset += sampler.batch(epoch, offset).advance, --left) {
         CHECK(sampler.steps_left(epoch, offset, kEpochs) == left);
       }
     }
@@ -129,13 +135,15 @@ TEST_CASE("the steps that are left are those that are taken") {
   }
 }
 
-TEST_CASE("epochs that are shared anew are as many, and no sample that was not taken counts as taken") {
+TEST_CASE(
+    "epochs that are shared anew are as many, and no sample that was not taken counts as taken") {
   CHECK(shared_anew({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
   CHECK(shared_anew({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
   CHECK(shared_anew({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
   CHECK(shared_anew({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
   CHECK(shared_anew({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
-  CHECK(shared_anew({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) == EpochPlace{1'000'010, 400'004});
+  CHECK(shared_anew({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) ==
+        EpochPlace{1'000'010, 400'004});
 }
 
 TEST_CASE("even parts cover everything once and differ by one at most") {
@@ -167,7 +175,8 @@ TEST_CASE("drawn digits depend on seed, half and index alone, and every class oc
   // An image is neither empty nor full: ink between 2 and 50 percent of the pixels.
   for (std::size_t i = 0; i < digits.size(); ++i) {
     const auto* image = digits.images.data() + i * digits.features;
-    const auto ink = std::count_if(image, image + digits.features, [](std::uint8_t pixel) { return pixel > 120; });
+    const auto ink = std::count_if(image, image + digits.features,
+                                   [](std::uint8_t pixel) { return pixel > 120; });
     CAPTURE(i);
     CHECK(ink > 15);
     CHECK(ink < 400);
@@ -175,8 +184,8 @@ TEST_CASE("drawn digits depend on seed, half and index alone, and every class oc
 }
 
 TEST_CASE("random numbers are those of the published generator, on every machine") {
-  // SplitMix64's first outputs for seed 1234567, as the Rosetta Code task "Pseudo-random numbers/Splitmix64" lists
-  // them.
+  // SplitMix64's first outputs for seed 1234567, as the Rosetta Code task "Pseudo-random
+  // numbers/Splitmix64" lists them.
   std::uint64_t state = 1234567;
   const auto next = [&] {
     const std::uint64_t value = mix(state);

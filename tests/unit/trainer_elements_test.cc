@@ -1,4 +1,5 @@
-// What the GPU computes for one element, here by the CPU: against the CPU's own loops, which go about it another way.
+// What the GPU computes for one element, here by the CPU: against the CPU's own loops, which go
+// about it another way.
 
 #include <array>
 #include <cmath>
@@ -21,13 +22,14 @@ constexpr std::size_t kImages = 3;
 std::vector<Window> windows() {
   constexpr ImageShape kImage{7, 6, 3};
   std::vector<Window> all;
-  for (const auto& [size, stride] :
-       std::array<std::array<std::size_t, 2>, 7>{{{1, 1}, {2, 2}, {3, 3}, {3, 1}, {3, 2}, {2, 3}, {6, 1}}}) {
-    all.push_back({kImage,
-                   {(kImage.height - size) / stride + 1, (kImage.width - size) / stride + 1, kImage.channels},
-                   size,
-                   stride,
-                   0});
+  for (const auto& [size, stride] : std::array<std::array<std::size_t, 2>, 7>{
+           {{1, 1}, {2, 2}, {3, 3}, {3, 1}, {3, 2}, {2, 3}, {6, 1}}}) {
+    all.push_back(
+        {kImage,
+         {(kImage.height - size) / stride + 1, (kImage.width - size) / stride + 1, kImage.channels},
+         size,
+         stride,
+         0});
   }
   return all;
 }
@@ -77,7 +79,8 @@ TEST_CASE("the windows over a place are those that hold it") {
   }
 }
 
-TEST_CASE("pooling element by element is the CPU's, to the bit, with equal numbers in a window, too") {
+TEST_CASE(
+    "pooling element by element is the CPU's, to the bit, with equal numbers in a window, too") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   for (const Window& w : windows()) {
@@ -90,12 +93,16 @@ TEST_CASE("pooling element by element is the CPU's, to the bit, with equal numbe
     layers.max_pool(w, kImages, x.data(), y.data());
     CHECK(y == each(w.output, [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
     layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
-    CHECK(dx == each(w.input,
-                     [&](auto... at) { return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...); }));
+    CHECK(dx == each(w.input, [&](auto... at) {
+            return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...);
+          }));
     layers.average_pool(w, kImages, x.data(), y.data());
-    CHECK(y == each(w.output, [&](auto... at) { return average_pool_element(w, x.data(), at...); }));
+    CHECK(y ==
+          each(w.output, [&](auto... at) { return average_pool_element(w, x.data(), at...); }));
     layers.average_pool_backward(w, kImages, dy.data(), dx.data());
-    CHECK(dx == each(w.input, [&](auto... at) { return average_pool_backward_element(w, dy.data(), at...); }));
+    CHECK(dx == each(w.input, [&](auto... at) {
+            return average_pool_backward_element(w, dy.data(), at...);
+          }));
   }
 }
 
@@ -106,7 +113,8 @@ TEST_CASE("a stream's numbers can be had in any order") {
   CHECK(random.uniform_at(5) == start.uniform_at(1005));
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const double value = start.uniform_at(i);
-    for (const double bound : {0.0, 0.25, 0.5, 0.9, 1.0, std::nextafter(value, 0.0), value, std::nextafter(value, 1.0)})
+    for (const double bound :
+         {0.0, 0.25, 0.5, 0.9, 1.0, std::nextafter(value, 0.0), value, std::nextafter(value, 1.0)})
       CHECK(start.is_below_at(i, Random::threshold_of(bound)) == (value < bound));
   }
 }

@@ -1,5 +1,6 @@
-// The GPU's loops, run by the CPU (gpu_on_cpu/cuda_runtime.h), against the CPU's own: which element each thread takes,
-// what blocks share, and how their parts are added up. scripts/gpu-check holds the GPU itself against the CPU.
+// The GPU's loops, run by the CPU (gpu_on_cpu/cuda_runtime.h), against the CPU's own: which element
+// each thread takes, what blocks share, and how their parts are added up. scripts/gpu-check holds
+// the GPU itself against the CPU.
 
 #include <algorithm>
 #include <array>
@@ -35,7 +36,8 @@ void check_close(const std::vector<T>& got, const std::vector<T>& expected, doub
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     CAPTURE(i);
-    CHECK(static_cast<double>(got[i]) == doctest::Approx(static_cast<double>(expected[i])).epsilon(tolerance).scale(1));
+    CHECK(static_cast<double>(got[i]) ==
+          doctest::Approx(static_cast<double>(expected[i])).epsilon(tolerance).scale(1));
   }
 }
 
@@ -48,7 +50,8 @@ std::vector<float> unwritten(std::size_t count) {
 }  // namespace
 
 TEST_CASE("the GPU's transpose turns matrices that tiles do not divide") {
-  for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{{{1, 1}, {32, 32}, {33, 70}, {9, 131}, {288, 5}}}) {
+  for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{
+           {{1, 1}, {32, 32}, {33, 70}, {9, 131}, {288, 5}}}) {
     const std::size_t rows = pair[0];
     const std::size_t columns = pair[1];
     CAPTURE(rows);
@@ -57,7 +60,8 @@ TEST_CASE("the GPU's transpose turns matrices that tiles do not divide") {
     std::vector<float> y = unwritten(x.size());
     cuda::transpose(x.data(), rows, columns, y.data(), nullptr);
     bool is_turned = true;
-    for (std::size_t i = 0; i < x.size(); ++i) is_turned = is_turned && y[i % columns * rows + i / columns] == x[i];
+    for (std::size_t i = 0; i < x.size(); ++i)
+      is_turned = is_turned && y[i % columns * rows + i / columns] == x[i];
     CHECK(is_turned);
   }
 }
@@ -105,15 +109,15 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
     std::vector<float> totals{0.5F, 2};
     auto expected_totals = totals;
     if (is_softmax) {
-      cuda::softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(), totals.data(),
-                                  nullptr);
-      kernels->softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, expected_slope.data(),
-                                     expected_totals.data());
+      cuda::softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(),
+                                  totals.data(), nullptr);
+      kernels->softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F,
+                                     expected_slope.data(), expected_totals.data());
     } else {
-      cuda::sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(), totals.data(),
-                                  nullptr);
-      layers.sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, expected_slope.data(),
-                                   expected_totals.data());
+      cuda::sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(),
+                                  totals.data(), nullptr);
+      layers.sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F,
+                                   expected_slope.data(), expected_totals.data());
     }
     check_close(slope, expected_slope, 1e-6);
     check_close(totals, expected_totals, 1e-5);  // 300 losses in another order
@@ -124,13 +128,15 @@ TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them a
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   // A row; no row; rows of one block and of some; channels of part of a warp and of several.
-  for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{{{1, 3}, {0, 4}, {50, 1}, {700, 70}, {3000, 5}}}) {
+  for (const auto& pair :
+       std::array<std::array<std::size_t, 2>, 5>{{{1, 3}, {0, 4}, {50, 1}, {700, 70}, {3000, 5}}}) {
     const std::size_t rows = pair[0];
     const std::size_t channels = pair[1];
     CAPTURE(rows);
     CAPTURE(channels);
     auto x = numbers(rows * channels, 1);
-    for (float& value : x) value = 3 + std::round(value * 256) / 256;  // whose sums float holds as they are
+    for (float& value : x)
+      value = 3 + std::round(value * 256) / 256;  // whose sums float holds as they are
     const auto dy = numbers(rows * channels, 2);
     const auto parameters = numbers(2 * channels, 3);
     const std::vector<float> running(2 * channels, 2.5F);
@@ -147,39 +153,43 @@ TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them a
     auto expected_statistics = statistics;
     std::vector<float> observed(2 * channels, 1);
     auto expected_observed = observed;
-    cuda::batch_sums(x.data(), running.data(), rows, channels, partials.data(), sums.data(), nullptr);
+    cuda::batch_sums(x.data(), running.data(), rows, channels, partials.data(), sums.data(),
+                     nullptr);
     if (rows == 0) {
       CHECK(sums == std::vector<double>(2 * channels, 0));
       continue;
     }
-    cuda::batch_statistics(sums.data(), all_rows, 0.25, channels, running.data(), statistics.data(), observed.data(),
-                           nullptr);
-    layers.batch_statistics(x.data(), rows, channels, nullptr, 0.25, running.data(), expected_statistics.data(),
-                            expected_observed.data());
+    cuda::batch_statistics(sums.data(), all_rows, 0.25, channels, running.data(), statistics.data(),
+                           observed.data(), nullptr);
+    layers.batch_statistics(x.data(), rows, channels, nullptr, 0.25, running.data(),
+                            expected_statistics.data(), expected_observed.data());
     check_close(statistics, expected_statistics, 1e-6);
     check_close(observed, expected_observed, 1e-6);
 
     auto y = unwritten(x.size());
     auto expected_y = y;
-    cuda::normalise(x.data(), statistics.data(), parameters.data(), rows, channels, y.data(), nullptr);
-    layers.normalise(x.data(), statistics.data(), parameters.data(), rows, channels, expected_y.data());
+    cuda::normalise(x.data(), statistics.data(), parameters.data(), rows, channels, y.data(),
+                    nullptr);
+    layers.normalise(x.data(), statistics.data(), parameters.data(), rows, channels,
+                     expected_y.data());
     check_close(y, expected_y, 1e-6);
 
     auto gradients = unwritten(2 * channels);
     auto expected_gradients = gradients;
     auto means = gradients;
     auto expected_means = gradients;
-    cuda::backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, partials.data(), sums.data(), nullptr);
+    cuda::backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, partials.data(),
+                        sums.data(), nullptr);
     cuda::normalise_gradients(sums.data(), channels, gradients.data(), nullptr);
     cuda::normalise_means(sums.data(), all_rows, channels, means.data(), nullptr);
     layers.normalise_backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, nullptr,
                                    expected_gradients.data(), expected_means.data());
     check_close(gradients, expected_gradients, 1e-5);
     check_close(means, expected_means, 1e-6);
-    cuda::normalise_backward(x.data(), dy.data(), statistics.data(), parameters.data(), means.data(), rows, channels,
-                             y.data(), nullptr);
-    layers.normalise_backward_input(x.data(), dy.data(), statistics.data(), parameters.data(), means.data(), rows,
-                                    channels, expected_y.data());
+    cuda::normalise_backward(x.data(), dy.data(), statistics.data(), parameters.data(),
+                             means.data(), rows, channels, y.data(), nullptr);
+    layers.normalise_backward_input(x.data(), dy.data(), statistics.data(), parameters.data(),
+                                    means.data(), rows, channels, expected_y.data());
     check_close(y, expected_y, 1e-6);
 
     cuda::running_statistics(running.data(), channels, statistics.data(), nullptr);
@@ -240,10 +250,12 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
   const std::vector<std::uint32_t> samples{2, 0};
   std::vector<float> x(4);
   std::vector<std::uint8_t> taken(4);
-  cuda::gather(images.data(), labels.data(), samples.data(), 2, 2, 2, 0.5F, x.data(), taken.data(), nullptr);
+  cuda::gather(images.data(), labels.data(), samples.data(), 2, 2, 2, 0.5F, x.data(), taken.data(),
+               nullptr);
   CHECK(x == std::vector<float>{2.5F, 3, 0.5F, 1});
   CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1});
-  cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr, nullptr);  // rows as they lie there
+  cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr,
+               nullptr);  // rows as they lie there
   CHECK(x == std::vector<float>{0.5F, 1, 1.5F, 2});
 
   const std::array<std::size_t, 4> ranges{0, 11, 12, kCount - 12};
@@ -255,13 +267,17 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
   check_close(squares, expected_squares, 1e-12);
 }
 
-TEST_CASE("the GPU rounds to bfloat16 as collectives do: to nearest, ties to even, and what is no number stays so") {
+TEST_CASE(
+    "the GPU rounds to bfloat16 as collectives do: to nearest, ties to even, and what is no number "
+    "stays so") {
   std::vector<float> values;
-  for (std::uint32_t high = 0; high < 0x10000; high += 7) {  // signs, exponents, infinities and what is no number
+  for (std::uint32_t high = 0; high < 0x10000;
+       high += 7) {  // signs, exponents, infinities and what is no number
     for (const std::uint32_t low : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
       values.push_back(std::bit_cast<float>(high << 16U | low));
   }
-  for (const std::uint32_t bits : {0x7f7fffffU, 0x7f800000U, 0x7f800001U, 0xff800000U, 0xffffffffU, 0x80000000U, 1U})
+  for (const std::uint32_t bits :
+       {0x7f7fffffU, 0x7f800000U, 0x7f800001U, 0xff800000U, 0xffffffffU, 0x80000000U, 1U})
     values.push_back(std::bit_cast<float>(bits));
   std::vector<std::uint16_t> halves(values.size(), 0x1234);
   cuda::round_to_bfloat16(values.data(), halves.data(), values.size(), nullptr);
@@ -287,7 +303,8 @@ TEST_CASE("what is copied to the GPU may change at once, however much is on its 
   for (std::size_t i = 0; i < 40; ++i) {
     CAPTURE(i);
     std::vector<std::uint8_t> bytes(sizes[i % sizes.size()]);
-    for (std::size_t j = 0; j < bytes.size(); ++j) bytes[j] = static_cast<std::uint8_t>(i * 31 + j * 7 + j / 251);
+    for (std::size_t j = 0; j < bytes.size(); ++j)
+      bytes[j] = static_cast<std::uint8_t>(i * 31 + j * 7 + j / 251);
     sent.push_back(bytes);
     there.emplace_back(bytes.size());
     REQUIRE(uploads.copy(there.back().data(), bytes.data(), bytes.size()).has_value());
@@ -299,7 +316,8 @@ TEST_CASE("what is copied to the GPU may change at once, however much is on its 
   CHECK(there == sent);
 }
 
-TEST_CASE("a recorded step runs once, when it is handed over, with arguments and copies of its own") {
+TEST_CASE(
+    "a recorded step runs once, when it is handed over, with arguments and copies of its own") {
   constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
   cuda::Uploads uploads;
   cuda::StepGraphs graphs;
@@ -308,7 +326,8 @@ TEST_CASE("a recorded step runs once, when it is handed over, with arguments and
   std::vector<std::vector<std::uint8_t>> there;
   const auto send = [&](std::size_t bytes) {
     sent.emplace_back(bytes);
-    for (std::size_t j = 0; j < bytes; ++j) sent.back()[j] = static_cast<std::uint8_t>(sent.size() * 31 + j * 7);
+    for (std::size_t j = 0; j < bytes; ++j)
+      sent.back()[j] = static_cast<std::uint8_t>(sent.size() * 31 + j * 7);
     there.emplace_back(bytes);
     std::vector<std::uint8_t> from = sent.back();
     REQUIRE(uploads.copy(there.back().data(), from.data(), bytes).has_value());
@@ -345,12 +364,16 @@ TEST_CASE("a recorded step runs once, when it is handed over, with arguments and
   CHECK(there == sent);
 }
 
-TEST_CASE("rows that are sent to the GPU arrive in their order, more than fit into a piece and such as do not fit") {
-  for (const std::size_t width : {std::size_t{0}, std::size_t{1}, std::size_t{3000}, cuda::Uploads::kChunkBytes + 1}) {
+TEST_CASE(
+    "rows that are sent to the GPU arrive in their order, more than fit into a piece and such as "
+    "do not fit") {
+  for (const std::size_t width :
+       {std::size_t{0}, std::size_t{1}, std::size_t{3000}, cuda::Uploads::kChunkBytes + 1}) {
     CAPTURE(width);
     constexpr std::size_t kSamples = 11;
     std::vector<std::uint8_t> from(kSamples * width);
-    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i * 13 + i / 241);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      from[i] = static_cast<std::uint8_t>(i * 13 + i / 241);
     std::vector<std::uint32_t> rows(width > 3000 ? 12 : 900);
     Random random(1, Purpose::kShuffle);
     for (std::uint32_t& row : rows) row = static_cast<std::uint32_t>(random.below(kSamples));

@@ -38,17 +38,20 @@ bool has(const std::string& text, std::string_view part) {
 
 void write(const fs::path& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 void write_gz(const fs::path& path, const Bytes& bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
   REQUIRE(file != nullptr);
-  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) == static_cast<int>(bytes.size()));
+  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
+          static_cast<int>(bytes.size()));
   REQUIRE(gzclose(file) == Z_OK);
 }
 
-/// The exit code of work in a process of its own: an abort or a hang must not be this program's. -1: it was killed.
+/// The exit code of work in a process of its own: an abort or a hang must not be this program's.
+/// -1: it was killed.
 int in_process(const std::function<int()>& work) {
   constexpr unsigned kBound = 60;  // seconds, before SIGALRM ends what hangs
   const pid_t child = ::fork();
@@ -87,7 +90,10 @@ TEST_CASE("data for which there is no memory are an error that names the file, n
           const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
           ::setrlimit(RLIMIT_AS, &little);
           const auto array = read_idx(folder / "large", 3, std::size_t{8} << 30U);
-          return !array && array.error().code == Errc::kIo && has(array.error().message, "large: no memory") ? 0 : 1;
+          return !array && array.error().code == Errc::kIo &&
+                         has(array.error().message, "large: no memory")
+                     ? 0
+                     : 1;
         }) == 0);
   fs::create_directory(folder / "cifar");
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin"}) {
@@ -115,7 +121,8 @@ TEST_CASE("an IDX file reads the same plain and compressed, whatever its name") 
     const auto array = read_idx(folder / name, 3);
     REQUIRE(array.has_value());
     CHECK(array->sizes == std::vector<std::uint32_t>{2, 2, 3});
-    CHECK(Bytes(array->values().begin(), array->values().end()) == Bytes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+    CHECK(Bytes(array->values().begin(), array->values().end()) ==
+          Bytes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   }
 }
 
@@ -123,7 +130,8 @@ TEST_CASE("an IDX file that is cut anywhere is refused, with both sizes once the
   const Bytes whole = two_images();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
-    const auto array = parse_idx("f", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), 3);
+    const auto array = parse_idx(
+        "f", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), 3);
     REQUIRE_FALSE(array.has_value());
     CHECK(array.error().code == Errc::kInvalid);
     if (length < 16) continue;
@@ -135,11 +143,13 @@ TEST_CASE("an IDX file that is cut anywhere is refused, with both sizes once the
 TEST_CASE("an IDX file is refused when it is longer, of other type or dimensions, or no IDX file") {
   Bytes longer = two_images();
   longer.push_back(0);
-  CHECK(has(parse_idx("f", longer, 3).error().message, "longer than its header says: expected 28 bytes"));
+  CHECK(has(parse_idx("f", longer, 3).error().message,
+            "longer than its header says: expected 28 bytes"));
 
   CHECK(has(parse_idx("f", two_images(), 1).error().message,
             "3 dimension(s), expected 1 (labels; is this a file of images?)"));
-  CHECK(has(parse_idx("f", {0, 0, 8, 1, 0, 0, 0, 1, 7}, 3).error().message, "is this a file of labels?"));
+  CHECK(has(parse_idx("f", {0, 0, 8, 1, 0, 0, 0, 1, 7}, 3).error().message,
+            "is this a file of labels?"));
 
   Bytes floats = two_images();
   floats[2] = 0x0d;
@@ -148,7 +158,8 @@ TEST_CASE("an IDX file is refused when it is longer, of other type or dimensions
 }
 
 TEST_CASE("sizes that multiply beyond all memory are refused before anything is allocated") {
-  const Bytes hostile{0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  const Bytes hostile{0,    0,    8,    3,    0xff, 0xff, 0xff, 0xff,
+                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   CHECK(has(parse_idx("f", hostile, 3).error().message, "more than any file holds"));
   const Bytes large{0, 0, 8, 3, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0, 1};
   CHECK(has(parse_idx("f", large, 3).error().message, "truncated"));
@@ -157,7 +168,8 @@ TEST_CASE("sizes that multiply beyond all memory are refused before anything is 
 TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused by name") {
   const TemporaryDirectory folder;
   Bytes images{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
-  for (std::uint32_t i = 0; i < 100'000; ++i) images.push_back(static_cast<std::uint8_t>((i * i) >> 3U));
+  for (std::uint32_t i = 0; i < 100'000; ++i)
+    images.push_back(static_cast<std::uint8_t>((i * i) >> 3U));
   write_gz(folder / "x.gz", images);
   std::string bytes = *read_file(folder / "x.gz", 1U << 20U);
 
@@ -173,7 +185,8 @@ TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused b
   REQUIRE_FALSE(bad.has_value());
   CHECK(has(bad.error().message, "bad.gz: damaged gzip stream"));
 
-  CHECK(has(read_idx(folder / "x.gz", 1, 50'000).error().message, "holds more than the 50000 bytes"));
+  CHECK(
+      has(read_idx(folder / "x.gz", 1, 50'000).error().message, "holds more than the 50000 bytes"));
 }
 
 TEST_CASE("a missing file and a folder in its place are told apart") {
@@ -219,7 +232,8 @@ TEST_CASE("mnist is refused when the folder holds something else, and idx takes 
   DataOptions options;
   options.dataset = "mnist";
   options.path = folder.path();
-  CHECK(has(load_data(options).error().message, "6 pixels an image and 12 classes, but MNIST has 784 and 10"));
+  CHECK(has(load_data(options).error().message,
+            "6 pixels an image and 12 classes, but MNIST has 784 and 10"));
   options.dataset = "idx";
   const auto split = load_data(options);
   REQUIRE(split.has_value());

@@ -23,13 +23,15 @@ void check_against_reference(double epsilon) {
   const std::vector<std::uint8_t> labels(kLabels.begin(), kLabels.end());
   std::vector<T> gradient(logits.size());
   T totals[2] = {0, 0};
-  kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), kSamples, kClasses, T{1} / kSamples,
-                                          gradient.data(), totals);
-  CHECK(static_cast<double>(totals[0]) / kSamples == doctest::Approx(kSigmoidLoss[0]).epsilon(epsilon));
+  kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), kSamples, kClasses,
+                                          T{1} / kSamples, gradient.data(), totals);
+  CHECK(static_cast<double>(totals[0]) / kSamples ==
+        doctest::Approx(kSigmoidLoss[0]).epsilon(epsilon));
   CHECK(static_cast<double>(totals[1]) == doctest::Approx(0 + 2.0 / 4 + 2.0 / 4));
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     CAPTURE(i);
-    CHECK(static_cast<double>(gradient[i]) == doctest::Approx(kSigmoidGradient[i]).epsilon(epsilon).scale(0.1));
+    CHECK(static_cast<double>(gradient[i]) ==
+          doctest::Approx(kSigmoidGradient[i]).epsilon(epsilon).scale(0.1));
   }
 }
 

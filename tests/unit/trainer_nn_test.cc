@@ -26,25 +26,29 @@ constexpr std::size_t kClasses = 4;
 constexpr std::size_t kBatch = 6;
 const Words kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
 
-/// Every layer, in networks in which gradients of parameters pass through it. No relu sees an exact 0, at which it has
-/// no derivative to compare with.
+/// Every layer, in networks in which gradients of parameters pass through it. No relu sees an exact
+/// 0, at which it has no derivative to compare with.
 const std::vector<Words> kModels{
     kMlp,
     {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},
     {"conv2d 4 3 stride 2 same", "relu", "dense 4"},
     {"conv2d 3 3 same", "relu", "maxpool 2", "relu", "dense 4"},
     {"conv2d 3 3 stride 2 same", "relu", "maxpool 3", "dense 4"},
-    {"conv2d 3 3 same", "maxpool 3 stride 1", "tanh", "conv2d 2 2", "avgpool 2 stride 1", "dense 4"},
+    {"conv2d 3 3 same", "maxpool 3 stride 1", "tanh", "conv2d 2 2", "avgpool 2 stride 1",
+     "dense 4"},
     {"dense 8", "dropout 0.3", "tanh", "dropout 0.5", "dense 4"},
-    {"conv2d 3 3 same", "relu", "residual: conv2d 3 3 same; tanh; dropout 0.2; conv2d 3 3 same", "tanh", "dense 4"},
+    {"conv2d 3 3 same", "relu", "residual: conv2d 3 3 same; tanh; dropout 0.2; conv2d 3 3 same",
+     "tanh", "dense 4"},
     {"residual: conv2d 4 3 same; tanh; conv2d 2 1", "avgpool 5", "tanh", "dense 4"},
     {"conv2d 3 3 same", "batchnorm", "tanh", "dense 8", "batchnorm sync", "tanh", "dense 4"},
-    {"residual: conv2d 4 3 stride 2 same; batchnorm; tanh; conv2d 4 3 same; batchnorm; shortcut; conv2d 4 1 stride 2",
+    {"residual: conv2d 4 3 stride 2 same; batchnorm; tanh; conv2d 4 3 same; batchnorm; shortcut; "
+     "conv2d 4 1 stride 2",
      "tanh", "residual: batchnorm; shortcut; tanh; dropout 0.2; batchnorm", "dense 4"},
 };
 
 template <typename T>
-Layers<T> layers_of(const Words& words, const ImageShape& image = kImage, std::size_t classes = kClasses) {
+Layers<T> layers_of(const Words& words, const ImageShape& image = kImage,
+                    std::size_t classes = kClasses) {
   auto layers = make_layers<T>(words, image, classes);
   REQUIRE_MESSAGE(layers.has_value(), layers.error().message);
   return std::move(*layers);
@@ -57,11 +61,14 @@ struct Fixture {
   std::vector<std::uint8_t> labels;
   std::vector<std::uint32_t> samples{11, 3, 7, 100, 0, 52};
 
-  explicit Fixture(const Words& words = kMlp) : network(*kernels, layers_of<T>(words), kInputs, kBatch, 2) {
+  explicit Fixture(const Words& words = kMlp)
+      : network(*kernels, layers_of<T>(words), kInputs, kBatch, 2) {
     network.initialise(3);
     Random random(9, Purpose::kShuffle);
-    for (std::size_t i = 0; i < kBatch * kInputs; ++i) network.input()[i] = static_cast<T>(random.uniform(-1, 1));
-    for (std::size_t i = 0; i < kBatch; ++i) labels.push_back(static_cast<std::uint8_t>(random.below(kClasses)));
+    for (std::size_t i = 0; i < kBatch * kInputs; ++i)
+      network.input()[i] = static_cast<T>(random.uniform(-1, 1));
+    for (std::size_t i = 0; i < kBatch; ++i)
+      labels.push_back(static_cast<std::uint8_t>(random.below(kClasses)));
   }
 
   /// Mean loss over the first n samples; with is_training, fills the gradients, too.
@@ -78,7 +85,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("every gradient of every layer is the loss's derivative, by central differences in double") {
+TEST_CASE(
+    "every gradient of every layer is the loss's derivative, by central differences in double") {
   for (const Words& words : kModels) {
     Fixture<double> f(words);
     CAPTURE(f.network.description());
@@ -96,14 +104,17 @@ TEST_CASE("every gradient of every layer is the loss's derivative, by central di
       const double below = f.loss(kBatch, false);
       p = kept;
       CAPTURE(i);
-      CHECK(gradients[i] == doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-6).scale(1e-2));
+      CHECK(gradients[i] ==
+            doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-6).scale(1e-2));
       largest = std::max(largest, std::abs(gradients[i]));
     }
     CHECK(largest > 0.01);  // a network of zeros would pass, too
   }
 }
 
-TEST_CASE("float gradients are the double ones up to float's precision, and no convolution is oneDNN's reference") {
+TEST_CASE(
+    "float gradients are the double ones up to float's precision, and no convolution is oneDNN's "
+    "reference") {
   for (const Words& words : kModels) {
     Fixture<float> single(words);
     Fixture<double> reference(words);
@@ -124,7 +135,8 @@ TEST_CASE("float gradients are the double ones up to float's precision, and no c
   }
 }
 
-TEST_CASE("backward overwrites what the gradients held, and tells layers from the last to the first") {
+TEST_CASE(
+    "backward overwrites what the gradients held, and tells layers from the last to the first") {
   Fixture<double> f;
   f.loss(kBatch, true);
   const std::vector<double> once(f.network.gradients().begin(), f.network.gradients().end());
@@ -157,30 +169,35 @@ TEST_CASE("gradients of parts of a batch, scaled by the whole, add up to the who
   const std::vector<double> inputs(f.network.input(), f.network.input() + kBatch * kInputs);
   std::size_t at = 0;
   for (const std::size_t n : {4U, 2U}) {
-    std::copy_n(inputs.begin() + static_cast<std::ptrdiff_t>(at * kInputs), n * kInputs, f.network.input());
+    std::copy_n(inputs.begin() + static_cast<std::ptrdiff_t>(at * kInputs), n * kInputs,
+                f.network.input());
     double totals[2] = {0, 0};
     f.network.forward(n);
-    f.kernels->softmax_cross_entropy(f.network.output(), f.labels.data() + at, n, kClasses, 1.0 / kBatch,
-                                     f.network.output_gradient(), totals);
+    f.kernels->softmax_cross_entropy(f.network.output(), f.labels.data() + at, n, kClasses,
+                                     1.0 / kBatch, f.network.output_gradient(), totals);
     f.network.backward(n, [](std::size_t) {});
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += f.network.gradients()[i];
     at += n;
   }
-  for (std::size_t i = 0; i < sum.size(); ++i) CHECK(sum[i] == doctest::Approx(whole[i]).epsilon(1e-12).scale(1e-3));
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    CHECK(sum[i] == doctest::Approx(whole[i]).epsilon(1e-12).scale(1e-3));
 }
 
-TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by one add up to", T, float, double) {
+TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by one add up to", T,
+                   float, double) {
   constexpr ImageShape kLarge{28, 28, 1};
   constexpr std::size_t kMany = 14;
-  const std::vector<Words> models{{"conv2d 128 3", "relu", "maxpool 2", "dense 4"},
-                                  {"conv2d 20 3 same", "tanh", "conv2d 84 3 same", "relu", "dense 4"}};
+  const std::vector<Words> models{
+      {"conv2d 128 3", "relu", "maxpool 2", "dense 4"},
+      {"conv2d 20 3 same", "tanh", "conv2d 84 3 same", "relu", "dense 4"}};
   for (const Words& words : models) {
     for (const int threads : {1, 2}) {
       auto kernels = make_cpu_kernels<T>(threads);
       Network<T> network(*kernels, layers_of<T>(words, kLarge), kLarge.size(), kMany, 0);
       CAPTURE(network.description());
       CAPTURE(threads);
-      REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);  // else this tests nothing
+      REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) <
+              kMany);  // else this tests nothing
       network.initialise(3);
       Random random(9, Purpose::kShuffle);
       std::vector<T> images(kMany * kLarge.size());
@@ -203,7 +220,8 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
         run(i, 1);
         for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += double{network.gradients()[j]};
         for (std::size_t j = 0; j < kClasses; ++j)
-          CHECK(network.output()[j] == doctest::Approx(outputs[i * kClasses + j]).epsilon(tolerance).scale(1));
+          CHECK(network.output()[j] ==
+                doctest::Approx(outputs[i * kClasses + j]).epsilon(tolerance).scale(1));
       }
       std::size_t wrong = 0;
       for (std::size_t j = 0; j < sum.size(); ++j) {
@@ -226,16 +244,20 @@ TEST_CASE("a convolution that takes its ReLU along gives the bits of the two one
     return values;
   };
   constexpr std::size_t kImages = 3;
-  for (const Window& window : {Window{{28, 28, 1}, {26, 26, 32}, 3, 1, 0}, Window{{9, 9, 32}, {5, 5, 64}, 3, 2, 1},
-                               Window{{6, 5, 2}, {6, 5, 3}, 3, 1, 1}}) {
+  for (const Window& window :
+       {Window{{28, 28, 1}, {26, 26, 32}, 3, 1, 0}, Window{{9, 9, 32}, {5, 5, 64}, 3, 2, 1},
+        Window{{6, 5, 2}, {6, 5, 3}, 3, 1, 1}}) {
     const auto x = drawn(kImages * window.input.size());
-    const auto w = drawn(window.size * window.size * window.input.channels * window.output.channels);
+    const auto w =
+        drawn(window.size * window.size * window.input.channels * window.output.channels);
     const auto bias = drawn(window.output.channels);
     std::vector<float> apart(kImages * window.output.size());
     std::vector<float> together(apart.size());
-    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), false, apart.data());
+    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), false,
+                               apart.data());
     kernels->relu(apart.data(), apart.data(), apart.size());
-    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), true, together.data());
+    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), true,
+                               together.data());
     CHECK(apart == together);
     CHECK(std::ranges::count(together, 0.0F) > 0);
     CHECK(std::ranges::any_of(together, [](float value) { return value > 0; }));
@@ -275,8 +297,10 @@ TEST_CASE("matrix products agree between float and double for every transpositio
         std::vector<double> c(kM * kN, 2);
         std::vector<float> c_single(kM * kN, 2);
         reference->gemm(ta, tb, kM, kN, kK, a.data(), b.data(), beta, c.data());
-        single->gemm(ta, tb, kM, kN, kK, a_single.data(), b_single.data(), static_cast<float>(beta), c_single.data());
-        for (std::size_t i = 0; i < c.size(); ++i) CHECK(c_single[i] == doctest::Approx(c[i]).epsilon(1e-5).scale(1));
+        single->gemm(ta, tb, kM, kN, kK, a_single.data(), b_single.data(), static_cast<float>(beta),
+                     c_single.data());
+        for (std::size_t i = 0; i < c.size(); ++i)
+          CHECK(c_single[i] == doctest::Approx(c[i]).epsilon(1e-5).scale(1));
       }
     }
   }
@@ -285,7 +309,9 @@ TEST_CASE("matrix products agree between float and double for every transpositio
 TEST_CASE("first values come from the seed alone and have the published variance") {
   auto kernels = make_cpu_kernels<float>(1);
   const std::vector<std::size_t> hidden{512};
-  const auto mlp = [&] { return layers_of<float>(*named_model("mlp", hidden, 10), {28, 28, 1}, 10); };
+  const auto mlp = [&] {
+    return layers_of<float>(*named_model("mlp", hidden, 10), {28, 28, 1}, 10);
+  };
   Network<float> a(*kernels, mlp(), 784, 1, 0);
   Network<float> b(*kernels, mlp(), 784, 8, 3);
   a.initialise(5);
@@ -296,7 +322,8 @@ TEST_CASE("first values come from the seed alone and have the published variance
 
   const auto variance = [&](std::size_t begin, std::size_t count) {
     double sum = 0;
-    for (std::size_t i = begin; i < begin + count; ++i) sum += double{a.parameters()[i]} * a.parameters()[i];
+    for (std::size_t i = begin; i < begin + count; ++i)
+      sum += double{a.parameters()[i]} * a.parameters()[i];
     return sum / static_cast<double>(count);
   };
   CHECK(variance(0, 784 * 512) == doctest::Approx(2.0 / 784).epsilon(0.02));
@@ -311,24 +338,29 @@ TEST_CASE("first values come from the seed alone and have the published variance
 
 TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10, with its dropouts") {
   auto kernels = make_cpu_kernels<float>(1);
-  Network<float> cnn(*kernels, layers_of<float>(*named_model("cnn", {}, 10), {28, 28, 1}, 10), 784, 2, 0);
-  CHECK(
-      cnn.description() ==
-      "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dropout 0.25 - dense 128 - relu - dropout 0.5 - "
-      "dense 10");
+  Network<float> cnn(*kernels, layers_of<float>(*named_model("cnn", {}, 10), {28, 28, 1}, 10), 784,
+                     2, 0);
+  CHECK(cnn.description() ==
+        "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dropout 0.25 - dense 128 "
+        "- relu - dropout 0.5 - "
+        "dense 10");
   CHECK(cnn.parameters().size() == 320 + 18'496 + (12 * 12 * 64 * 128 + 128) + 1290);
   CHECK(named_model("cnm", {}, 10).error().message == "--model cnm: expected mlp, cnn or resnet18");
 }
 
 TEST_CASE("resnet18 is the published one, for small images") {
   auto kernels = make_cpu_kernels<float>(1);
-  Network<float> resnet(*kernels, layers_of<float>(*named_model("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
-  // PyTorch's resnet18 has 11 689 512; here the first window is 3x3 instead of 7x7, the last layer gives 10 instead of
-  // 1000, and the 20 convolutions (3 of them shortcuts) have biases, of which batchnorm makes nothing.
+  Network<float> resnet(
+      *kernels, layers_of<float>(*named_model("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
+  // PyTorch's resnet18 has 11 689 512; here the first window is 3x3 instead of 7x7, the last layer
+  // gives 10 instead of 1000, and the 20 convolutions (3 of them shortcuts) have biases, of which
+  // batchnorm makes nothing.
   const std::size_t biases = 64 + 4 * 64 + 4 * 128 + 4 * 256 + 4 * 512 + 128 + 256 + 512;
   CHECK(resnet.parameters().size() == 11'689'512 - 64 * 3 * (49 - 9) - 513 * 990 + biases);
   CHECK(resnet.running().size() == 2 * biases);
-  const auto is_mean = [](const TensorView& tensor) { return tensor.name == "layers.7.shortcut.1.running_mean"; };
+  const auto is_mean = [](const TensorView& tensor) {
+    return tensor.name == "layers.7.shortcut.1.running_mean";
+  };
   CHECK(std::ranges::count_if(resnet.running_tensors(), is_mean) == 1);
 }
 
@@ -360,15 +392,17 @@ TEST_CASE("convolution and pooling give numbers worked out by hand") {
   CHECK(y == std::vector<float>{3, 4, 6, 7});
 }
 
-TEST_CASE("dropout depends on seed, step, sample and layer alone, keeps the mean, and is off outside of training") {
+TEST_CASE(
+    "dropout depends on seed, step, sample and layer alone, keeps the mean, and is off outside of "
+    "training") {
   auto kernels = make_cpu_kernels<float>(1);
   constexpr std::size_t kWidth = 20'000;
   const auto layer = make_dropout<float>(kWidth, 0.25, 0);
   const auto other_layer = make_dropout<float>(kWidth, 0.25, 1);
   const std::vector<float> ones(2 * kWidth, 1);
   std::vector<float> workspace(2 * kWidth);
-  const auto dropped = [&](const Layer<float>& of, std::vector<std::uint32_t> samples, std::uint64_t step,
-                           bool is_training = true) {
+  const auto dropped = [&](const Layer<float>& of, std::vector<std::uint32_t> samples,
+                           std::uint64_t step, bool is_training = true) {
     const BatchInfo batch{is_training, 9, step, samples};
     std::vector<float> y(samples.size() * kWidth);
     of.forward({*kernels, nullptr, workspace.data(), samples.size(), batch}, ones.data(), y.data());
@@ -393,15 +427,20 @@ TEST_CASE("a layer that cannot be is refused by its number, its words and the re
     return layers ? "" : layers.error().message;
   };
   CHECK(message({"dense 10"}).empty());
-  CHECK(message({"relu", "desne 10"}) == "layer 2, 'desne 10': no layer is called 'desne'; did you mean 'dense'?");
-  CHECK(message({"dense"}) == "layer 1, 'dense': expected its width, a whole number from 1 to 1048576");
+  CHECK(message({"relu", "desne 10"}) ==
+        "layer 2, 'desne 10': no layer is called 'desne'; did you mean 'dense'?");
+  CHECK(message({"dense"}) ==
+        "layer 1, 'dense': expected its width, a whole number from 1 to 1048576");
   CHECK(message({"conv2d 8 3 strid 2"}) == "layer 1, 'conv2d 8 3 strid 2': 'strid' is too much");
-  CHECK(message({"conv2d 8 29"}) == "layer 1, 'conv2d 8 29': a window of 29 x 29 is larger than its image of 28 x 28");
-  CHECK(message({"conv2d 8 2 same"}) == "layer 1, 'conv2d 8 2 same': 'same' needs a window of odd size");
+  CHECK(message({"conv2d 8 29"}) ==
+        "layer 1, 'conv2d 8 29': a window of 29 x 29 is larger than its image of 28 x 28");
+  CHECK(message({"conv2d 8 2 same"}) ==
+        "layer 1, 'conv2d 8 2 same': 'same' needs a window of odd size");
   CHECK(message({"dropout 1"}) == "layer 1, 'dropout 1': expected its rate, from 0 to below 1");
-  CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") != std::string::npos);
-  CHECK(message({"residual: conv2d 2 3; shortcut; conv2d 3 3"}).find("added to its shortcut's 26 x 26 x 3") !=
+  CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") !=
         std::string::npos);
+  CHECK(message({"residual: conv2d 2 3; shortcut; conv2d 3 3"})
+            .find("added to its shortcut's 26 x 26 x 3") != std::string::npos);
   CHECK(message({"residual: shortcut; relu"}).find("has no layer in it") != std::string::npos);
   CHECK(message({"batchnorm sinc"}) == "layer 1, 'batchnorm sinc': 'sinc' is too much");
   CHECK(message({"residual: residual: relu"}).find("no residual block in it") != std::string::npos);

@@ -27,10 +27,12 @@ const Case kCases[] = {
 /// As tests/reference/optimizers.py has it.
 double gradient(std::size_t i, int t) {
   if ((static_cast<int>(i) + t) % 5 == 0) return 0;
-  return std::sin(1.7 * static_cast<double>(i) + 0.3 * t) * std::pow(10.0, static_cast<double>(i % 4) - 2);
+  return std::sin(1.7 * static_cast<double>(i) + 0.3 * t) *
+         std::pow(10.0, static_cast<double>(i % 4) - 2);
 }
 
-/// copies of the reference's eight parameters, a weight of six and a bias of two each, stepped ten times.
+/// copies of the reference's eight parameters, a weight of six and a bias of two each, stepped ten
+/// times.
 template <typename T>
 std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   OptimizerOptions options;
@@ -45,8 +47,10 @@ std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   std::vector<T> parameters(count);
   std::vector<T> gradients(count);
   std::vector<TensorPart> tensors;
-  for (std::size_t i = 0; i < count; ++i) parameters[i] = static_cast<T>(0.1 * (static_cast<double>(i % 8) - 3));
-  for (std::size_t i = 0; i < count; i += 8) tensors.insert(tensors.end(), {{i, 6, true}, {i + 6, 2, false}});
+  for (std::size_t i = 0; i < count; ++i)
+    parameters[i] = static_cast<T>(0.1 * (static_cast<double>(i % 8) - 3));
+  for (std::size_t i = 0; i < count; i += 8)
+    tensors.insert(tensors.end(), {{i, 6, true}, {i + 6, 2, false}});
   std::vector<std::vector<T>> states((*optimizer)->states().size(), std::vector<T>(count));
   std::vector<T*> pointers;
   for (auto& state : states) pointers.push_back(state.data());
@@ -56,7 +60,8 @@ std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
     // One copy's norm, so that every copy is scaled alike.
     if (reference.clip_norm > 0)
       info.gradient_scale = clipping_scale(*kernels, gradients.data(), 8, reference.clip_norm);
-    (*optimizer)->step(*kernels, {parameters.data(), gradients.data(), pointers, count, tensors}, info);
+    (*optimizer)
+        ->step(*kernels, {parameters.data(), gradients.data(), pointers, count, tensors}, info);
   }
   return parameters;
 }
@@ -74,14 +79,18 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     for (std::size_t i = 0; i < 8; ++i) {
       CAPTURE(i);
       CHECK(exact[i] == doctest::Approx(reference.parameters[i]).epsilon(1e-12).scale(1));
-      CHECK(single[i] ==
-            doctest::Approx(reference.parameters[i]).epsilon(2e-5).scale(1));  // ten steps of float rounding
+      CHECK(single[i] == doctest::Approx(reference.parameters[i])
+                             .epsilon(2e-5)
+                             .scale(1));  // ten steps of float rounding
     }
   }
 }
 
-TEST_CASE("an optimizer gives every element the same bits wherever it lies and however many threads there are") {
-  // Vector loops have a scalar rest, and threads have borders; ranks hold the same parameters only if neither shows.
+TEST_CASE(
+    "an optimizer gives every element the same bits wherever it lies and however many threads "
+    "there are") {
+  // Vector loops have a scalar rest, and threads have borders; ranks hold the same parameters only
+  // if neither shows.
   constexpr std::size_t kCopies = 5003;
   for (const Case& reference : kCases) {
     CAPTURE(reference.name);
@@ -98,7 +107,8 @@ TEST_CASE("an unknown optimizer is refused with the names that there are") {
   options.name = "adamm";
   const auto none = make_optimizer<float>(options);
   REQUIRE_FALSE(none.has_value());
-  CHECK(none.error().message == "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb");
+  CHECK(none.error().message ==
+        "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb");
 }
 
 TEST_CASE("the names that --help lists are those that there are") {
@@ -111,12 +121,15 @@ TEST_CASE("the names that --help lists are those that there are") {
   }
   OptimizerOptions unknown;
   unknown.name = "?";
-  CHECK(make_optimizer<float>(unknown).error().message == "--optimizer ?: expected one of " + names);
+  CHECK(make_optimizer<float>(unknown).error().message ==
+        "--optimizer ?: expected one of " + names);
 }
 
-TEST_CASE("sums of squares are the same bits for every number of threads, and exact where they can be") {
+TEST_CASE(
+    "sums of squares are the same bits for every number of threads, and exact where they can be") {
   std::vector<float> x(100'003);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
   const std::array<TensorPart, 3> parts{{{0, 17}, {17, 99'000}, {99'017, 0}}};
   std::array<double, 3> one{};
   make_cpu_kernels<float>(1)->sums_of_squares(x.data(), parts, one.data());
@@ -160,8 +173,8 @@ TEST_CASE("lars and lamb move a weight of zeros by the plain rate") {
     const TensorPart part{0, 2};
     (*optimizer)
         ->step(*kernels,
-               {parameters.data(), gradients.data(), std::span(states).first((*optimizer)->states().size()), 2,
-                std::span(&part, 1)},
+               {parameters.data(), gradients.data(),
+                std::span(states).first((*optimizer)->states().size()), 2, std::span(&part, 1)},
                {0.1, 1, 1});
     CHECK(parameters[0] == doctest::Approx(-0.1).epsilon(1e-5));
     CHECK(parameters[1] == doctest::Approx(0.1).epsilon(1e-5));

@@ -22,7 +22,8 @@ TEST_CASE("CUDA graphs are a GPU's") {
   CHECK_FALSE(parse_options(Words{"--device", "cuda"}, Env())->has_cuda_graphs);
   CHECK(parse_options(Words{"--cuda-graphs", "false"}, Env()).has_value());
   CHECK(message_of({"--cuda-graphs", "true"}) == "--cuda-graphs true needs --device cuda");
-  CHECK(message_of({"--cuda-graphs", "yes"}) == "--cuda-graphs: expected one of true|false, got 'yes'");
+  CHECK(message_of({"--cuda-graphs", "yes"}) ==
+        "--cuda-graphs: expected one of true|false, got 'yes'");
 }
 
 TEST_CASE("products in bfloat16 are a GPU's, and the CPU says so") {
@@ -33,7 +34,8 @@ TEST_CASE("products in bfloat16 are a GPU's, and the CPU says so") {
   CHECK(parse_options(Words{"--precision", "float32"}, Env()).has_value());
   CHECK(message_of({"--precision", "bf16"}) ==
         "--precision bf16 needs --device cuda: products on the CPU are in float32");
-  CHECK(message_of({"--precision", "fp16"}) == "--precision: expected one of float32|bf16, got 'fp16'");
+  CHECK(message_of({"--precision", "fp16"}) ==
+        "--precision: expected one of float32|bf16, got 'fp16'");
 }
 
 TEST_CASE("every flag of the trainer is understood, with its value apart or after '='") {
@@ -88,7 +90,8 @@ TEST_CASE("every flag of the trainer is understood, with its value apart or afte
   CHECK(options->threads == 2);
   CHECK(options->metrics == "/m");
   for (const std::string& word : words) {
-    if (word.starts_with("--")) CHECK(help_text().find(word.substr(0, word.find('='))) != std::string::npos);
+    if (word.starts_with("--"))
+      CHECK(help_text().find(word.substr(0, word.find('='))) != std::string::npos);
   }
 }
 
@@ -105,9 +108,11 @@ TEST_CASE("layers are the whole model, in words") {
   CHECK(parse_options(Words{"--compression=bf16"}, Env())->train.buckets.compression ==
         GradientReducer::Compression::kBfloat16);
   CHECK(parse_options(Words{"--optimizer-state=sharded"}, Env())->train.has_sharded_state);
-  CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())->train.local_after == 2.5);
+  CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())->train.local_after ==
+        2.5);
   CHECK(parse_options(Words{"--local-steps=8"}, Env())->train.local_steps == 8);
-  CHECK(message_of({"--local-after=2"}) == "--local-after needs --local-steps, the steps between averages");
+  CHECK(message_of({"--local-after=2"}) ==
+        "--local-after needs --local-steps, the steps between averages");
   CHECK(parse_options(Words{"--trace-steps=20"}, Env())->train.trace_steps == 20);
   CHECK(parse_options(Words{}, Env())->train.trace_prefix == "trace/attempt-0");
   CHECK(parse_options(Words{"--loss=sigmoid"}, Env())->train.loss == Loss::kSigmoid);
@@ -136,30 +141,37 @@ TEST_CASE("optimizer and schedule take their own flags") {
   CHECK(options->train.lr_steps == std::vector<double>{3, 6});
   CHECK(options->train.lr_step_factor == 0.2);
   CHECK(options->train.lr_power == 3);
-  CHECK(message_of({"--lr-steps", "3,3"}) == "--lr-steps: expected ascending epochs, got 3 after 3");
+  CHECK(message_of({"--lr-steps", "3,3"}) ==
+        "--lr-steps: expected ascending epochs, got 3 after 3");
   CHECK(message_of({"--lr-decay", "step"}) == "--lr-decay step and --lr-steps EPOCHS go together");
   CHECK(message_of({"--lr-steps", "3"}) == "--lr-decay step and --lr-steps EPOCHS go together");
-  CHECK(message_of({"--optimizer", "adamm"}).find("expected one of adam|adamw|sgd") != std::string::npos);
+  CHECK(message_of({"--optimizer", "adamm"}).find("expected one of adam|adamw|sgd") !=
+        std::string::npos);
 }
 
 TEST_CASE("a wrong flag or value is refused with what was expected") {
-  CHECK(message_of({"--bacth", "3"}) == "unknown option '--bacth'; did you mean '--batch'?; --help lists all");
+  CHECK(message_of({"--bacth", "3"}) ==
+        "unknown option '--bacth'; did you mean '--batch'?; --help lists all");
   CHECK(message_of({"--batch"}) == "--batch needs a value: N");
-  CHECK(message_of({"--batch", "0"}) == "--batch: expected a whole number from 1 to 1048576, got '0'");
+  CHECK(message_of({"--batch", "0"}) ==
+        "--batch: expected a whole number from 1 to 1048576, got '0'");
   CHECK(message_of({"--batch", "12x"}).find("got '12x'") != std::string::npos);
   CHECK(message_of({"--lr", "nan"}).find("expected a number") != std::string::npos);
   CHECK(message_of({"--lr", "-1"}).find("expected a number") != std::string::npos);
-  CHECK(message_of({"--shard", "files"}) == "--shard: expected one of sample|file|epoch, got 'files'");
+  CHECK(message_of({"--shard", "files"}) ==
+        "--shard: expected one of sample|file|epoch, got 'files'");
   CHECK(message_of({"--shard", "file"}).find("--shard file needs --dataset arrays") == 0);
-  CHECK(message_of({"--shard=file", "--dataset=arrays", "--train-samples=5"}).find("no --train-samples") !=
-        std::string::npos);
+  CHECK(message_of({"--shard=file", "--dataset=arrays", "--train-samples=5"})
+            .find("no --train-samples") != std::string::npos);
   CHECK(message_of({"--resume=yes"}) == "--resume takes no value");
-  CHECK(message_of({"--hidden", "512,"}).find("--hidden: expected a whole number") != std::string::npos);
+  CHECK(message_of({"--hidden", "512,"}).find("--hidden: expected a whole number") !=
+        std::string::npos);
   CHECK(message_of({"--backend", "nccl"}).find("--device cuda") != std::string::npos);
   CHECK(message_of({"train"}).find("unknown option 'train'") != std::string::npos);
 }
 
-TEST_CASE("inside a run, checkpoints and metrics lie in its directory, and a later attempt resumes") {
+TEST_CASE(
+    "inside a run, checkpoints and metrics lie in its directory, and a later attempt resumes") {
   Env env;
   auto options = parse_options({}, env);
   CHECK(options->train.checkpoint_dir == "ckpt");
@@ -170,8 +182,10 @@ TEST_CASE("inside a run, checkpoints and metrics lie in its directory, and a lat
   options = parse_options({}, env);
   CHECK(options->train.checkpoint_dir == "/runs/r1/ckpt");
   CHECK(options->metrics == "/runs/r1/metrics.jsonl");
-  CHECK(parse_options(Words{"--checkpoint-dir", "mine"}, env)->train.checkpoint_dir == "/runs/r1/mine");
-  CHECK(parse_options(Words{"--checkpoint-dir", "/elsewhere"}, env)->train.checkpoint_dir == "/elsewhere");
+  CHECK(parse_options(Words{"--checkpoint-dir", "mine"}, env)->train.checkpoint_dir ==
+        "/runs/r1/mine");
+  CHECK(parse_options(Words{"--checkpoint-dir", "/elsewhere"}, env)->train.checkpoint_dir ==
+        "/elsewhere");
   CHECK_FALSE(options->train.resume);
   env.set("DLRUN_ATTEMPT", "2");
   CHECK(parse_options({}, env)->train.resume);
@@ -179,14 +193,16 @@ TEST_CASE("inside a run, checkpoints and metrics lie in its directory, and a lat
 
 TEST_CASE("digits want a folder") {
   CHECK(parse_digits_options(Words{}).error().message == "--out DIR is needed");
-  const auto options = parse_digits_options(Words{"--out", "d", "--train", "5", "--test=6", "--seed", "7"});
+  const auto options =
+      parse_digits_options(Words{"--out", "d", "--train", "5", "--test=6", "--seed", "7"});
   REQUIRE(options.has_value());
   CHECK(options->train_samples == 5);
   CHECK(options->test_samples == 6);
   CHECK(options->seed == 7);
   CHECK(options->partitions == 0);
-  CHECK(parse_digits_options(Words{"--out", "d", "--partitions", "9", "--train", "8"}).error().message ==
-        "--partitions 9: more than the 8 training images");
+  CHECK(parse_digits_options(Words{"--out", "d", "--partitions", "9", "--train", "8"})
+            .error()
+            .message == "--partitions 9: more than the 8 training images");
 }
 
 }  // namespace dlrun::trainer

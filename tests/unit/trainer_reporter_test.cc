@@ -22,7 +22,9 @@ namespace fs = std::filesystem;
 class RecordingStore final : public Store {
  public:
   Result<> put(std::string_view, std::string_view) override { return {}; }
-  Result<std::string> get(std::string_view, std::chrono::milliseconds) override { return std::string(); }
+  Result<std::string> get(std::string_view, std::chrono::milliseconds) override {
+    return std::string();
+  }
   Result<> report_progress(std::string_view json) override {
     reports.emplace_back(json);
     if (is_broken) return fail(Errc::kUnavailable, "the agent is gone");
@@ -90,7 +92,8 @@ TEST_CASE("metrics or a record that cannot be written are an error with their pl
   REQUIRE(reporter.has_value());
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   REQUIRE_FALSE(reporter->status().has_value());
-  CHECK(reporter->status().error().message == "cannot record progress: /dev/full: No space left on device (ENOSPC)");
+  CHECK(reporter->status().error().message ==
+        "cannot record progress: /dev/full: No space left on device (ENOSPC)");
 
   store.is_broken = true;
   auto second = Reporter::open(options_of(folder, store));
@@ -113,7 +116,8 @@ TEST_CASE("a rank that is not the first writes nothing") {
   CHECK(store.reports.empty());
 }
 
-TEST_CASE("every rank tells its step and its own work once a second, and only the first anything else") {
+TEST_CASE(
+    "every rank tells its step and its own work once a second, and only the first anything else") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
@@ -130,7 +134,8 @@ TEST_CASE("every rank tells its step and its own work once a second, and only th
   const auto told = nlohmann::json::parse(store.reports.front());
   CHECK(told.size() == 2);
   CHECK(told["step"] == report.step);
-  CHECK(told["work_ms"].get<double>() == doctest::Approx(7));  // the mean over all steps since the start
+  CHECK(told["work_ms"].get<double>() ==
+        doctest::Approx(7));  // the mean over all steps since the start
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
 }
 

@@ -47,13 +47,15 @@ TEST_CASE("JSON deeper than 64 is no JSON, whatever it is made of") {
 }
 
 TEST_CASE("brackets and commas inside strings count for nothing") {
-  const auto value = parse_json("[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, ',') + "\\\\\"]");
+  const auto value =
+      parse_json("[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, ',') + "\\\\\"]");
   REQUIRE(value.is_array());
   CHECK(value.size() == 1);
   CHECK(parse_json("[\"\\\\\"," + nested(70) + "]").is_discarded());
 }
 
-TEST_CASE("an object has at most 256 members, a tree and a text as many values as its reader allows") {
+TEST_CASE(
+    "an object has at most 256 members, a tree and a text as many values as its reader allows") {
   CHECK(parse_json(object_of_members(256)).size() == 256);
   CHECK(parse_json(object_of_members(257)).is_discarded());
   CHECK(parse_json<nlohmann::json>(object_of_members(5000), limits_of_trees()).size() == 5000);
@@ -62,7 +64,8 @@ TEST_CASE("an object has at most 256 members, a tree and a text as many values a
 }
 
 TEST_CASE("text that ends inside a string or a bracket is no JSON and no fault") {
-  for (const char* text : {"", "[", "{", "\"", "\"\\", "{\"a\":\"", "]", "}]", "[}", "nul", "[1,", "\xff"})
+  for (const char* text :
+       {"", "[", "{", "\"", "\"\\", "{\"a\":\"", "]", "}]", "[}", "nul", "[1,", "\xff"})
     CHECK(parse_json(text).is_discarded());
 }
 
@@ -85,7 +88,8 @@ TEST_CASE("nothing but a regular file is opened, and nobody is waited for") {
   struct sockaddr_un address {};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, (folder / "socket").c_str(), sizeof address.sun_path - 1);
-  REQUIRE(::bind(listener, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::bind(listener, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) ==
+          0);
   for (const char* name : {"fifo", "folder", "socket"}) {
     CAPTURE(name);
     CHECK(open_untrusted(folder / name, Links::kFollow).error().code == Errc::kInvalid);

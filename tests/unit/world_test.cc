@@ -56,7 +56,10 @@ TEST_CASE("DLRUN_* wins for a program, SLURM_* for the rank agent") {
 TEST_CASE("the batch script of Slurm 26.05, whose step has a negative id, is no task of a step") {
   for (const auto* id : {"-5", "4294967291"}) {
     CAPTURE(id);
-    Env batch({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", id}, {"SLURM_NODEID", "0"}});
+    Env batch({{"SLURM_PROCID", "0"},
+               {"SLURM_NTASKS", "8"},
+               {"SLURM_STEP_ID", id},
+               {"SLURM_NODEID", "0"}});
     CHECK(*read_world(batch, WorldReader::kProgram) == World{});
     batch.set("OMPI_COMM_WORLD_RANK", "1");
     batch.set("OMPI_COMM_WORLD_SIZE", "2");
@@ -65,7 +68,10 @@ TEST_CASE("the batch script of Slurm 26.05, whose step has a negative id, is no 
 }
 
 TEST_CASE("a batch script is no task of a step, whatever SLURM_PROCID says") {
-  const Env batch({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"}});
+  const Env batch({{"SLURM_PROCID", "0"},
+                   {"SLURM_NTASKS", "8"},
+                   {"SLURM_LOCALID", "0"},
+                   {"SLURM_NODEID", "0"}});
   CHECK(*read_world(batch, WorldReader::kProgram) == World{});
   CHECK(*read_world(batch, WorldReader::kRankAgent) == World{});
 }
@@ -75,7 +81,8 @@ TEST_CASE("Open MPI's and PMI's variables are read when nothing nearer is there"
                       {"OMPI_COMM_WORLD_SIZE", "6"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
-  CHECK(*read_world(open_mpi, WorldReader::kProgram) == World{5, 6, 1, 2, 2, 3, WorldSource::kOpenMpi});
+  CHECK(*read_world(open_mpi, WorldReader::kProgram) ==
+        World{5, 6, 1, 2, 2, 3, WorldSource::kOpenMpi});
   const Env pmi({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
   CHECK(*read_world(pmi, WorldReader::kProgram) == World{1, 2, 1, 2, 0, 1, WorldSource::kPmi});
 }

@@ -36,8 +36,8 @@ std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix, const std::vector<float>& flat,
-                const std::vector<TensorView>& tensors) {
+void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix,
+                const std::vector<float>& flat, const std::vector<TensorView>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : flat.size();
     arrays.push_back({prefix + tensors[i].name, tensors[i].shape,
@@ -45,21 +45,24 @@ void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix, cons
   }
 }
 
-/// Copies the arrays prefix + tensor.name of a parsed file into a flat array. Fails with kInvalid where one is missing
-/// or has another shape: the file is whole, but of another model.
-Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& parsed, const std::string& prefix,
+/// Copies the arrays prefix + tensor.name of a parsed file into a flat array. Fails with kInvalid
+/// where one is missing or has another shape: the file is whole, but of another model.
+Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& parsed,
+                                   const std::string& prefix,
                                    const std::vector<TensorView>& tensors) {
   std::vector<float> flat;
   for (const TensorView& tensor : tensors) {
     const auto found = parsed.tensors.find(prefix + tensor.name);
     if (found == parsed.tensors.end()) {
-      return fail(Errc::kInvalid, "{}: has no array {}{}: it is a checkpoint of another model", file.string(), prefix,
-                  tensor.name);
+      return fail(Errc::kInvalid, "{}: has no array {}{}: it is a checkpoint of another model",
+                  file.string(), prefix, tensor.name);
     }
     if (found->second.dtype != "F32" || found->second.shape != tensor.shape) {
-      return fail(Errc::kInvalid, "{}: {}{} is {} [{}], this model needs F32 [{}]: it is a checkpoint of another model",
-                  file.string(), prefix, tensor.name, found->second.dtype, fmt::join(found->second.shape, " x "),
-                  fmt::join(tensor.shape, " x "));
+      return fail(
+          Errc::kInvalid,
+          "{}: {}{} is {} [{}], this model needs F32 [{}]: it is a checkpoint of another model",
+          file.string(), prefix, tensor.name, found->second.dtype,
+          fmt::join(found->second.shape, " x "), fmt::join(tensor.shape, " x "));
     }
     const std::size_t at = flat.size();
     flat.resize(at + found->second.bytes.size() / sizeof(float));
@@ -89,18 +92,26 @@ Result<Whole> read_whole(const fs::path& folder) {
   whole.manifest = parse_json(*text);
   const ordered_json& manifest = whole.manifest;
   const auto is_counts = [](const ordered_json& list) {
-    return list.is_array() && std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
+    return list.is_array() &&
+           std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
   };
-  const auto is_number = [&](const char* key) { return manifest.contains(key) && manifest[key].is_number_unsigned(); };
-  if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != kFormat || !is_number("step") ||
-      !is_number("epoch") || !is_number("offset") || !is_number("seed") || !manifest.contains("optimizer") ||
-      !manifest["optimizer"].is_string() || !manifest.contains("files") || !manifest["files"].is_object() ||
+  const auto is_number = [&](const char* key) {
+    return manifest.contains(key) && manifest[key].is_number_unsigned();
+  };
+  if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != kFormat ||
+      !is_number("step") || !is_number("epoch") || !is_number("offset") || !is_number("seed") ||
+      !manifest.contains("optimizer") || !manifest["optimizer"].is_string() ||
+      !manifest.contains("files") || !manifest["files"].is_object() ||
       !is_counts(manifest.value("rank_samples", ordered_json::array())) ||
-      (manifest.contains("epoch_ranks") && (!is_number("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
-    return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(), kFormat);
+      (manifest.contains("epoch_ranks") &&
+       (!is_number("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
+    return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(),
+                kFormat);
   }
-  if (manifest.contains("blake2b") && manifest["blake2b"] != checksum_of(manifest)) {  // the first had none
-    return fail(Errc::kInvalid, "{}: its checksum is not its own", (folder / kManifestFile).string());
+  if (manifest.contains("blake2b") &&
+      manifest["blake2b"] != checksum_of(manifest)) {  // the first had none
+    return fail(Errc::kInvalid, "{}: its checksum is not its own",
+                (folder / kManifestFile).string());
   }
   for (const auto& [name, content] :
        {std::pair(kModelFile, &whole.model), std::pair(kOptimizerFile, &whole.optimizer)}) {
@@ -113,8 +124,8 @@ Result<Whole> read_whole(const fs::path& folder) {
     auto bytes = read_file(path, kArraysLimit);
     if (!bytes) return tl::unexpected(bytes.error());
     if (bytes->size() != entry["bytes"].get<std::size_t>()) {
-      return fail(Errc::kInvalid, "{}: has {} bytes, its manifest says {}", path.string(), bytes->size(),
-                  entry["bytes"].get<std::size_t>());
+      return fail(Errc::kInvalid, "{}: has {} bytes, its manifest says {}", path.string(),
+                  bytes->size(), entry["bytes"].get<std::size_t>());
     }
     if (blake2b_hex(bytes_of(*bytes)) != entry["blake2b"].get<std::string>()) {
       return fail(Errc::kInvalid, "{}: its checksum is not its manifest's", path.string());
@@ -135,40 +146,49 @@ Result<> check_attempt(const Env& env) {
   if (!text) return within("cannot tell which attempt owns this run", text.error());
   if (trim(*text) == *attempt) return {};
   return fail(Errc::kRefused,
-              "{}: names attempt {}, this is attempt {}: another start of this run has taken over; nothing was "
+              "{}: names attempt {}, this is attempt {}: another start of this run has taken over; "
+              "nothing was "
               "written",
               path.string(), printable(trim(*text)), *attempt);
 }
 
-CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep, std::function<Result<>()> may_commit)
-    : path_(std::move(path)), keep_(std::max<std::size_t>(keep, 1)), may_commit_(std::move(may_commit)) {}
+CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep,
+                                   std::function<Result<>()> may_commit)
+    : path_(std::move(path)),
+      keep_(std::max<std::size_t>(keep, 1)),
+      may_commit_(std::move(may_commit)) {}
 
 Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayout& layout) const {
   DLRUN_TRY(may_commit_());  // an attempt that lost the run must not even remove what it finds
   const std::string name = fmt::format("{}{:08}", kPrefix, state.position.step);
   const fs::path folder = path_ / name;
   std::error_code ignored;
-  fs::remove(folder / kManifestFile, ignored);  // what an earlier attempt left at this step, damaged or half-written
+  fs::remove(folder / kManifestFile,
+             ignored);  // what an earlier attempt left at this step, damaged or half-written
   fs::remove_all(folder, ignored);
   auto written = write(folder, state, layout);
   if (!written) {
-    if (may_commit_()) fs::remove_all(folder, ignored);  // else another attempt's checkpoint may be there by now
+    if (may_commit_())
+      fs::remove_all(folder, ignored);  // else another attempt's checkpoint may be there by now
     return within("cannot save a checkpoint", written.error());
   }
   if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest) {
-    return within(fmt::format("{} is saved, but not the newest one's name", folder.string()), latest.error());
+    return within(fmt::format("{} is saved, but not the newest one's name", folder.string()),
+                  latest.error());
   }
 
   const auto all = names();
   if (!all) return within("cannot remove older checkpoints", all.error());
-  std::size_t kept = 1;  // this one, though an earlier attempt may have left later steps, whole or not
+  std::size_t kept =
+      1;  // this one, though an earlier attempt may have left later steps, whole or not
   for (const std::string& other : *all) {
     if (other == name) continue;
     if (kept < keep_ && fs::exists(path_ / other / kManifestFile, ignored)) {
       ++kept;
       continue;
     }
-    fs::remove(path_ / other / kManifestFile, ignored);  // first: half of a checkpoint must not look like one
+    fs::remove(path_ / other / kManifestFile,
+               ignored);  // first: half of a checkpoint must not look like one
     fs::remove_all(path_ / other, ignored);
   }
   return {};
@@ -193,58 +213,64 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
                         {"files", ordered_json::object()}};
   if (!state.rank_samples.empty()) manifest["rank_samples"] = state.rank_samples;
   if (state.epoch_ranks > 1) manifest["epoch_ranks"] = state.epoch_ranks;
-  const std::map<std::string, std::string, std::less<>> metadata{{"format", std::string(kFormat)},
-                                                                 {"step", fmt::format("{}", state.position.step)}};
-  for (const auto& [name, arrays] : {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
+  const std::map<std::string, std::string, std::less<>> metadata{
+      {"format", std::string(kFormat)}, {"step", fmt::format("{}", state.position.step)}};
+  for (const auto& [name, arrays] :
+       {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
     const std::string content = to_safetensors(*arrays, metadata);
     DLRUN_TRY(create_file_exclusive(folder / name, content));
-    manifest["files"][name] = {{"bytes", content.size()}, {"blake2b", blake2b_hex(bytes_of(content))}};
+    manifest["files"][name] = {{"bytes", content.size()},
+                               {"blake2b", blake2b_hex(bytes_of(content))}};
   }
   manifest["blake2b"] = checksum_of(manifest);
   DLRUN_TRY(may_commit_());
   return write_file_atomic(folder / kManifestFile, manifest.dump(2) + "\n");
 }
 
-Result<std::optional<TrainingState>> CheckpointFolder::load_newest(const CheckpointLayout& layout,
-                                                                   const std::string& optimizer,
-                                                                   const std::vector<std::string>& state_names,
-                                                                   std::vector<std::string>& passed_over) const {
+Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
+    const CheckpointLayout& layout, const std::string& optimizer,
+    const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const {
   try {
     return load(layout, optimizer, state_names, passed_over);
   } catch (const std::bad_alloc&) {
-    return fail(Errc::kIo, "{}: no memory for its newest checkpoint; the limit may be ulimit -v or resources.mem",
-                path_.string());
+    return fail(
+        Errc::kIo,
+        "{}: no memory for its newest checkpoint; the limit may be ulimit -v or resources.mem",
+        path_.string());
   }
 }
 
-Result<std::optional<TrainingState>> CheckpointFolder::load(const CheckpointLayout& layout,
-                                                            const std::string& optimizer,
-                                                            const std::vector<std::string>& state_names,
-                                                            std::vector<std::string>& passed_over) const {
+Result<std::optional<TrainingState>> CheckpointFolder::load(
+    const CheckpointLayout& layout, const std::string& optimizer,
+    const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const {
   const auto all = names();
   if (!all) return tl::unexpected(all.error());
   for (const std::string& name : *all) {
     const fs::path folder = path_ / name;
-    const char* const next =
-        name == all->back() ? "there is none before: training begins anew" : "taking the one before";
+    const char* const next = name == all->back() ? "there is none before: training begins anew"
+                                                 : "taking the one before";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // it is written last
       passed_over.push_back(
-          fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; {}", folder.string(), next));
+          fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; {}",
+                      folder.string(), next));
       continue;
     }
     auto whole = read_whole(folder);
     auto model = whole ? parse_safetensors((folder / kModelFile).string(), bytes_of(whole->model))
                        : tl::unexpected(whole.error());
-    auto arrays = whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
-                        : tl::unexpected(whole.error());
+    auto arrays =
+        whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
+              : tl::unexpected(whole.error());
     if (const auto& failed = model ? arrays : model; !failed && failed.error().code == Errc::kIo) {
       // Not damaged, as far as is known: to go on from an older one would throw work away.
-      return fail(Errc::kIo, "cannot read the newest checkpoint: {}; start again when its file system is well",
+      return fail(Errc::kIo,
+                  "cannot read the newest checkpoint: {}; start again when its file system is well",
                   failed.error().message);
     }
     if (!model || !arrays) {
-      passed_over.push_back(fmt::format("damaged checkpoint: {}; {}", (model ? arrays : model).error().message, next));
+      passed_over.push_back(fmt::format("damaged checkpoint: {}; {}",
+                                        (model ? arrays : model).error().message, next));
       continue;
     }
     TrainingState state;
@@ -256,8 +282,8 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(const CheckpointLayo
     state.optimizer = whole->manifest["optimizer"];
     state.state_names = state_names;
     if (state.optimizer != optimizer) {
-      return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}", folder.string(),
-                  printable(state.optimizer), optimizer);
+      return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}",
+                  folder.string(), printable(state.optimizer), optimizer);
     }
     auto parameters = to_flat(folder / kModelFile, *model, "", layout.parameters);
     if (!parameters) return tl::unexpected(parameters.error());
@@ -278,7 +304,8 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(const CheckpointLayo
 Result<std::vector<std::string>> CheckpointFolder::names() const {
   std::vector<std::pair<std::int64_t, std::string>> found;
   std::error_code error;
-  for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename();
     if (!name.starts_with(kPrefix)) continue;
     const auto step = parse_int(std::string_view(name).substr(kPrefix.size()));

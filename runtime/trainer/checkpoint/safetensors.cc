@@ -10,7 +10,8 @@
 
 #include "common/bounded_json.h"
 
-static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "arrays are written as they lie in memory");
 
 namespace dlrun::trainer {
 namespace {
@@ -27,8 +28,9 @@ std::optional<std::size_t> element_bytes(std::string_view dtype) {
     std::string_view name;
     std::size_t bytes;
   };
-  static constexpr Row kTypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2},
-                                   {"I8", 1},  {"U64", 8}, {"U32", 4}, {"U16", 2},  {"U8", 1},  {"BOOL", 1}};
+  static constexpr Row kTypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                   {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
+                                   {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
   for (const Row& row : kTypes) {
     if (row.name == dtype) return row.bytes;
   }
@@ -41,16 +43,18 @@ std::optional<std::size_t> as_size(const json& value) {
 }
 
 /// One entry of the header against the size of the data.
-Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name, const json& entry,
-                                          std::span<const std::uint8_t> data, std::size_t& begin) {
+Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name,
+                                          const json& entry, std::span<const std::uint8_t> data,
+                                          std::size_t& begin) {
   const auto wrong = [&](std::string_view what) {
     return fail(Errc::kInvalid, "{}: tensor '{}': {}", file, name.substr(0, 200), what);
   };
-  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
+      !entry.contains("data_offsets")) {
     return wrong("dtype, shape and data_offsets are needed");
   }
-  if (!entry["dtype"].is_string() || !entry["shape"].is_array() || !entry["data_offsets"].is_array() ||
-      entry["data_offsets"].size() != 2) {
+  if (!entry["dtype"].is_string() || !entry["shape"].is_array() ||
+      !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2) {
     return wrong("dtype, shape or data_offsets has the wrong type");
   }
   ParsedTensors::Tensor tensor;
@@ -67,7 +71,8 @@ Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_vie
   }
   const auto first = as_size(entry["data_offsets"][0]);
   const auto last = as_size(entry["data_offsets"][1]);
-  if (!first || !last || *first > *last || *last > data.size()) return wrong("its data_offsets lie outside the file");
+  if (!first || !last || *first > *last || *last > data.size())
+    return wrong("its data_offsets lie outside the file");
   if (*last - *first != bytes) return wrong("its data_offsets do not fit its shape");
   tensor.bytes = data.subspan(*first, bytes);
   begin = *first;
@@ -80,10 +85,11 @@ std::string to_safetensors(std::span<const NamedArray> arrays,
                            const std::map<std::string, std::string, std::less<>>& metadata) {
   std::vector<NamedBytes> bytes;
   for (const NamedArray& array : arrays) {
-    bytes.push_back({array.name,
-                     "F32",
-                     array.shape,
-                     {reinterpret_cast<const std::uint8_t*>(array.values.data()), array.values.size_bytes()}});
+    bytes.push_back(
+        {array.name,
+         "F32",
+         array.shape,
+         {reinterpret_cast<const std::uint8_t*>(array.values.data()), array.values.size_bytes()}});
   }
   return to_safetensors(bytes, metadata);
 }
@@ -95,7 +101,8 @@ std::string to_safetensors(std::span<const NamedBytes> arrays,
   std::size_t offset = 0;
   for (const NamedBytes& array : arrays) {
     const std::size_t end = offset + array.bytes.size();
-    header[array.name] = {{"dtype", array.dtype}, {"shape", array.shape}, {"data_offsets", {offset, end}}};
+    header[array.name] = {
+        {"dtype", array.dtype}, {"shape", array.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -111,14 +118,17 @@ std::string to_safetensors(std::span<const NamedBytes> arrays,
   return file;
 }
 
-Result<ParsedTensors> parse_safetensors(std::string_view name, std::span<const std::uint8_t> bytes) {
+Result<ParsedTensors> parse_safetensors(std::string_view name,
+                                        std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kLengthBytes) {
-    return fail(Errc::kInvalid, "{}: truncated: {} bytes are no safetensors file", name, bytes.size());
+    return fail(Errc::kInvalid, "{}: truncated: {} bytes are no safetensors file", name,
+                bytes.size());
   }
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > bytes.size() - kLengthBytes || length > kLargestHeader) {
-    return fail(Errc::kInvalid, "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
+    return fail(Errc::kInvalid,
+                "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
                 name, length, bytes.size() - kLengthBytes);
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
@@ -130,9 +140,11 @@ Result<ParsedTensors> parse_safetensors(std::string_view name, std::span<const s
   std::vector<std::pair<std::size_t, std::size_t>> covered;  // begin, bytes
   for (const auto& [key, entry] : header.items()) {
     if (key == "__metadata__") {
-      if (!entry.is_object()) return fail(Errc::kInvalid, "{}: __metadata__ is not an object", name);
+      if (!entry.is_object())
+        return fail(Errc::kInvalid, "{}: __metadata__ is not an object", name);
       for (const auto& [word, value] : entry.items()) {
-        if (!value.is_string()) return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", name);
+        if (!value.is_string())
+          return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", name);
         parsed.metadata[word] = value.get<std::string>();
       }
       continue;
@@ -147,11 +159,13 @@ Result<ParsedTensors> parse_safetensors(std::string_view name, std::span<const s
   std::size_t end = 0;
   for (const auto& [begin, count] : covered) {
     if (begin != end)
-      return fail(Errc::kInvalid, "{}: its arrays overlap or leave a hole at byte {}", name, std::min(begin, end));
+      return fail(Errc::kInvalid, "{}: its arrays overlap or leave a hole at byte {}", name,
+                  std::min(begin, end));
     end = begin + count;
   }
   if (end != data.size()) {
-    return fail(Errc::kInvalid, "{}: its arrays end at byte {}, the file has {}", name, end, data.size());
+    return fail(Errc::kInvalid, "{}: its arrays end at byte {}, the file has {}", name, end,
+                data.size());
   }
   return parsed;
 }

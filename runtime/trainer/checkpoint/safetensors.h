@@ -1,9 +1,10 @@
 #pragma once
-// safetensors: named arrays in one file, without code in it; Python's `safetensors` reads what this writes.
+// safetensors: named arrays in one file, without code in it; Python's `safetensors` reads what this
+// writes.
 //
-//   8 bytes     N, length of the header, little-endian     (format: the safetensors project, "Format" in its README)
-//   N bytes     JSON: {"__metadata__": {text: text}, name: {"dtype": "F32", "shape": [...], "data_offsets": [begin,
-//   end]}};
+//   8 bytes     N, length of the header, little-endian     (format: the safetensors project,
+//   "Format" in its README) N bytes     JSON: {"__metadata__": {text: text}, name: {"dtype": "F32",
+//   "shape": [...], "data_offsets": [begin, end]}};
 //               padded with spaces to a multiple of 8
 //   the rest    the arrays' bytes, little-endian, row-major, without holes; offsets count from here
 
@@ -46,13 +47,17 @@ struct ParsedTensors {
 };
 
 /// The whole file. Names must differ; metadata is text only.
-[[nodiscard]] std::string to_safetensors(std::span<const NamedArray> arrays,
-                                         const std::map<std::string, std::string, std::less<>>& metadata);
-[[nodiscard]] std::string to_safetensors(std::span<const NamedBytes> arrays,
-                                         const std::map<std::string, std::string, std::less<>>& metadata);
+[[nodiscard]] std::string to_safetensors(
+    std::span<const NamedArray> arrays,
+    const std::map<std::string, std::string, std::less<>>& metadata);
+[[nodiscard]] std::string to_safetensors(
+    std::span<const NamedBytes> arrays,
+    const std::map<std::string, std::string, std::less<>>& metadata);
 
-/// Takes bytes apart, trusting nothing: every length, type, shape and offset is checked before use; arrays must cover
-/// the rest without hole or overlap. Fails with kInvalid; name is put before the message. The result points into bytes.
-[[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view name, std::span<const std::uint8_t> bytes);
+/// Takes bytes apart, trusting nothing: every length, type, shape and offset is checked before use;
+/// arrays must cover the rest without hole or overlap. Fails with kInvalid; name is put before the
+/// message. The result points into bytes.
+[[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view name,
+                                                      std::span<const std::uint8_t> bytes);
 
 }  // namespace dlrun::trainer

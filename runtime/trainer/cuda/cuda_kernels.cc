@@ -1,5 +1,6 @@
-// The GPU's half of the device seam: cuBLAS and cuBLASLt, the kernels of elementwise.cu, one stream;
-// cuda_layer_kernels.h has what convolutional networks need. The module dlrun-trainer-cuda.so.
+// The GPU's half of the device seam: cuBLAS and cuBLASLt, the kernels of elementwise.cu, one
+// stream; cuda_layer_kernels.h has what convolutional networks need. The module
+// dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -23,7 +24,8 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;  // what NVIDIA advises for Hopper
+constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32}
+                                            << 20U;  // what NVIDIA advises for Hopper
 
 class CudaKernels final : public Kernels<float> {
  public:
@@ -52,7 +54,8 @@ class CudaKernels final : public Kernels<float> {
     if (status_.first()) {
       // Its own would be allocated in a step, and may be another one in a step that is recorded.
       blas_workspace_ = allocate(kBlasWorkspaceBytes);
-      keep(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes), "cublasSetWorkspace");
+      keep(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
+           "cublasSetWorkspace");
     }
     layers_ = cuda::make_cuda_layer_kernels(*this, status_);
     return status_.first();
@@ -120,18 +123,19 @@ class CudaKernels final : public Kernels<float> {
     }
     if (samples_ == nullptr) return;  // allocate() has kept the error
     copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
-    cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(), data.features, data.label_width,
-                 scale, x, labels, stream_);
+    cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(),
+                 data.features, data.label_width, scale, x, labels, stream_);
     launched("gather");
   }
 
-  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a, const float* b,
-            float beta, float* c) override {
+  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a,
+            const float* b, float beta, float* c) override {
     if (k == 0) {
       // An empty product: cuBLAS wants leading dimensions above 0, whatever it then does not read.
       const auto size = [](std::size_t value) { return static_cast<int>(value); };
       const float one = 1;
-      keep(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n), a, 1, &beta, c, size(n)),
+      keep(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n), a, 1,
+                       &beta, c, size(n)),
            "cublasSgemm");
       return;
     }
@@ -139,8 +143,8 @@ class CudaKernels final : public Kernels<float> {
     if (of.a != nullptr && of.b != nullptr) product(ta, tb, m, n, k, of, beta, c);
   }
 
-  void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w, const float* bias,
-             bool with_relu, float* y) override {
+  void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w,
+             const float* bias, bool with_relu, float* y) override {
     const Operands of = operands(x, n * inputs, w, inputs * outputs);
     if (of.a == nullptr || of.b == nullptr) return;  // allocate() has kept the error
     const auto done = dense_.run(n, inputs, outputs, of.a, of.b, bias, with_relu, y);
@@ -169,8 +173,9 @@ class CudaKernels final : public Kernels<float> {
     launched("relu_backward");
   }
 
-  void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
-                             float scale, float* gradient, float* totals) override {
+  void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
+                             std::size_t classes, float scale, float* gradient,
+                             float* totals) override {
     cuda::softmax_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
     launched("softmax_cross_entropy");
   }
@@ -187,14 +192,14 @@ class CudaKernels final : public Kernels<float> {
     launched("sgd");
   }
 
-  void rmsprop(float* parameters, const float* gradients, float* v, float* velocity, std::size_t count,
-               const RmspropCoefficients<float>& c) override {
+  void rmsprop(float* parameters, const float* gradients, float* v, float* velocity,
+               std::size_t count, const RmspropCoefficients<float>& c) override {
     cuda::rmsprop(parameters, gradients, v, velocity, count, c, stream_);
     launched("rmsprop");
   }
 
-  void lamb_direction(const float* parameters, float* gradients, float* m, float* v, std::size_t count,
-                      const LambCoefficients<float>& c) override {
+  void lamb_direction(const float* parameters, float* gradients, float* m, float* v,
+                      std::size_t count, const LambCoefficients<float>& c) override {
     cuda::lamb_direction(parameters, gradients, m, v, count, c, stream_);
     launched("lamb_direction");
   }
@@ -212,7 +217,8 @@ class CudaKernels final : public Kernels<float> {
     std::vector<std::size_t> ranges;
     for (const TensorPart& part : parts) ranges.insert(ranges.end(), {part.begin, part.count});
     if (parts.size() > sums_size_) {
-      ranges_ = std::static_pointer_cast<std::size_t>(allocate(ranges.size() * sizeof(std::size_t)));
+      ranges_ =
+          std::static_pointer_cast<std::size_t>(allocate(ranges.size() * sizeof(std::size_t)));
       sums_ = std::static_pointer_cast<double>(allocate(parts.size() * sizeof(double)));
       sums_size_ = parts.size();
     }
@@ -253,7 +259,8 @@ class CudaKernels final : public Kernels<float> {
     const void* a;
     const void* b;
   };
-  [[nodiscard]] Operands operands(const float* a, std::size_t a_count, const float* b, std::size_t b_count) {
+  [[nodiscard]] Operands operands(const float* a, std::size_t a_count, const float* b,
+                                  std::size_t b_count) {
     if (!is_bfloat16()) return {a, b};
     const Operands rounded{halves_a_.of(a, a_count), halves_b_.of(b, b_count)};
     launched("round_to_bfloat16");
@@ -261,27 +268,32 @@ class CudaKernels final : public Kernels<float> {
   }
 
   /// gemm() of operands; k > 0.
-  void product(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const Operands& of, float beta,
-               float* c) {
-    // cuBLAS reads column-major: what is row-major here is the transpose there, and c^T = op(b)^T op(a)^T.
-    const auto op = [](Transpose transpose) { return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  void product(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
+               const Operands& of, float beta, float* c) {
+    // cuBLAS reads column-major: what is row-major here is the transpose there, and c^T = op(b)^T
+    // op(a)^T.
+    const auto op = [](Transpose transpose) {
+      return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
+    };
     const auto size = [](std::size_t value) { return static_cast<int>(value); };
     const int row_of_a = size(ta == Transpose::kYes ? m : k);
     const int row_of_b = size(tb == Transpose::kYes ? k : n);
     const float one = 1;
     if (is_bfloat16()) {
-      keep(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, of.b, CUDA_R_16BF, row_of_b, of.a,
-                        CUDA_R_16BF, row_of_a, &beta, c, CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      keep(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, of.b, CUDA_R_16BF,
+                        row_of_b, of.a, CUDA_R_16BF, row_of_a, &beta, c, CUDA_R_32F, size(n),
+                        CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
            "cublasGemmEx");
       return;
     }
-    keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, static_cast<const float*>(of.b), row_of_b,
-                     static_cast<const float*>(of.a), row_of_a, &beta, c, size(n)),
+    keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
+                     static_cast<const float*>(of.b), row_of_b, static_cast<const float*>(of.a),
+                     row_of_a, &beta, c, size(n)),
          "cublasSgemm");
   }
 
-  /// Bytes that data may take of what is free now: the optimizer's arrays and the libraries' workspaces are still to
-  /// come.
+  /// Bytes that data may take of what is free now: the optimizer's arrays and the libraries'
+  /// workspaces are still to come.
   [[nodiscard]] std::size_t room_for_data() {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -301,15 +313,17 @@ class CudaKernels final : public Kernels<float> {
     return std::static_pointer_cast<std::uint8_t>(memory);
   }
 
-  /// gather() of data in host memory: its rows are sent as the bytes that they are, and become numbers here.
-  void gather_streamed(const DeviceData& data, std::span<const std::uint32_t> samples, float scale, float* x,
-                       std::uint8_t* labels) {
+  /// gather() of data in host memory: its rows are sent as the bytes that they are, and become
+  /// numbers here.
+  void gather_streamed(const DeviceData& data, std::span<const std::uint32_t> samples, float scale,
+                       float* x, std::uint8_t* labels) {
     const std::size_t bytes = samples.size() * data.features;
     if (bytes > rows_.size()) rows_ = Array<std::uint8_t>(*this, bytes);
     if (bytes > 0 && rows_.data() == nullptr) return;  // allocate() has kept the error
     status_.keep(uploads_.copy_rows(rows_.data(), data.images.get(), samples, data.features));
     status_.keep(uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
-    cuda::gather(rows_.data(), nullptr, nullptr, samples.size(), data.features, 0, scale, x, nullptr, stream_);
+    cuda::gather(rows_.data(), nullptr, nullptr, samples.size(), data.features, 0, scale, x,
+                 nullptr, stream_);
     launched("gather");
   }
 
@@ -345,11 +359,12 @@ Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& o
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
     return fail(Errc::kUnavailable,
-                "--device cuda: no GPU: cudaGetDeviceCount: {}; ask for GPUs (resources.gpus_per_node), or use the CPU",
+                "--device cuda: no GPU: cudaGetDeviceCount: {}; ask for GPUs "
+                "(resources.gpus_per_node), or use the CPU",
                 found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
   }
-  // Where Slurm has bound a GPU to the task it is the only one seen; several ranks on one GPU are in order without
-  // NCCL.
+  // Where Slurm has bound a GPU to the task it is the only one seen; several ranks on one GPU are
+  // in order without NCCL.
   auto kernels = std::make_unique<CudaKernels>(local_rank % count, options);
   DLRUN_TRY(kernels->prepare());
   return kernels;

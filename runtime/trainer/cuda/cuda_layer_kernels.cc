@@ -12,18 +12,21 @@ namespace {
 class CudaLayerKernels final : public LayerKernels<float> {
  public:
   CudaLayerKernels(Kernels<float>& device, DeviceStatus& status)
-      : device_(device), status_(status), stream_(static_cast<cudaStream_t>(device.stream())), convolutions_(device) {}
+      : device_(device),
+        status_(status),
+        stream_(static_cast<cudaStream_t>(device.stream())),
+        convolutions_(device) {}
 
   /// All of them: a GPU wants much to do at a time.
   [[nodiscard]] std::size_t samples_at_once(std::size_t /*bytes*/) const override {
     return std::numeric_limits<std::size_t>::max();
   }
 
-  void convolve(const Window& window, std::size_t n, const float* x, const float* w, const float* bias, bool with_relu,
-                float* y) override {
+  void convolve(const Window& window, std::size_t n, const float* x, const float* w,
+                const float* bias, bool with_relu, float* y) override {
     status_.keep(convolutions_.forward(window, n, x, w, y));
-    add_channel_bias(y, bias, n * window.output.height * window.output.width, window.output.channels, with_relu,
-                     stream_);
+    add_channel_bias(y, bias, n * window.output.height * window.output.width,
+                     window.output.channels, with_relu, stream_);
     status_.launched("add_channel_bias");
   }
 
@@ -32,8 +35,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.keep(convolutions_.backward_input(window, n, w, dy, dx));
   }
 
-  void convolve_backward_weights(const Window& window, std::size_t n, const float* x, const float* dy, float* dw,
-                                 float* dbias) override {
+  void convolve_backward_weights(const Window& window, std::size_t n, const float* x,
+                                 const float* dy, float* dw, float* dbias) override {
     status_.keep(convolutions_.backward_weights(window, n, x, dy, dw));
     const std::size_t rows = n * window.output.height * window.output.width;
     double* const partials = room_for(rows, window.output.channels);
@@ -47,8 +50,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("max_pool");
   }
 
-  void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y, const float* dy,
-                         float* dx) override {
+  void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y,
+                         const float* dy, float* dx) override {
     cuda::max_pool_backward(window, n, x, y, dy, dx, stream_);
     status_.launched("max_pool_backward");
   }
@@ -58,13 +61,15 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("average_pool");
   }
 
-  void average_pool_backward(const Window& window, std::size_t n, const float* dy, float* dx) override {
+  void average_pool_backward(const Window& window, std::size_t n, const float* dy,
+                             float* dx) override {
     cuda::average_pool_backward(window, n, dy, dx, stream_);
     status_.launched("average_pool_backward");
   }
 
-  void batch_statistics(const float* x, std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks,
-                        double share, const float* running, float* statistics, float* observed) override {
+  void batch_statistics(const float* x, std::size_t rows, std::size_t channels,
+                        const SumOverRanks* sum_over_ranks, double share, const float* running,
+                        float* statistics, float* observed) override {
     double* const partials = room_for(rows, channels);
     if (partials != nullptr) {
       batch_sums(x, running, rows, channels, partials, sums_.data(), stream_);
@@ -72,7 +77,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
     }
     const double all_rows = add_up(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
-    cuda::batch_statistics(sums_.data(), all_rows, share, channels, running, statistics, observed, stream_);
+    cuda::batch_statistics(sums_.data(), all_rows, share, channels, running, statistics, observed,
+                           stream_);
     status_.launched("batch_statistics");
   }
 
@@ -87,8 +93,9 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("normalise");
   }
 
-  void normalise_backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
-                               std::size_t channels, const SumOverRanks* sum_over_ranks, float* gradients,
+  void normalise_backward_sums(const float* x, const float* dy, const float* statistics,
+                               std::size_t rows, std::size_t channels,
+                               const SumOverRanks* sum_over_ranks, float* gradients,
                                float* means) override {
     double* const partials = room_for(rows, channels);
     if (partials != nullptr) {
@@ -103,24 +110,28 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("normalise_means");
   }
 
-  void normalise_backward_input(const float* x, const float* dy, const float* statistics, const float* gamma,
-                                const float* means, std::size_t rows, std::size_t channels, float* dx) override {
+  void normalise_backward_input(const float* x, const float* dy, const float* statistics,
+                                const float* gamma, const float* means, std::size_t rows,
+                                std::size_t channels, float* dx) override {
     normalise_backward(x, dy, statistics, gamma, means, rows, channels, dx, stream_);
     status_.launched("normalise_backward");
   }
 
-  void dropout_factors(std::uint64_t seed, std::uint64_t key, std::span<const std::uint32_t> samples, std::size_t n,
-                       std::size_t width, double rate, float* factors) override {
+  void dropout_factors(std::uint64_t seed, std::uint64_t key,
+                       std::span<const std::uint32_t> samples, std::size_t n, std::size_t width,
+                       double rate, float* factors) override {
     const std::size_t known = std::min(n, samples.size());
     if (known > samples_.size()) samples_ = Array<std::uint32_t>(device_, known);
     if (known > 0 && samples_.data() == nullptr) return;  // allocate() has kept the error
-    if (known > 0) device_.copy_from_host(samples_.data(), samples.data(), known * sizeof(std::uint32_t));
+    if (known > 0)
+      device_.copy_from_host(samples_.data(), samples.data(), known * sizeof(std::uint32_t));
     cuda::dropout_factors(seed, key, samples_.data(), known, n, width, rate, factors, stream_);
     status_.launched("dropout_factors");
   }
 
-  void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
-                             float scale, float* gradient, float* totals) override {
+  void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
+                             std::size_t classes, float scale, float* gradient,
+                             float* totals) override {
     cuda::sigmoid_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
     status_.launched("sigmoid_cross_entropy");
   }
@@ -129,7 +140,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
     cuda::hyperbolic_tangent(x, y, count, stream_);
     status_.launched("hyperbolic_tangent");
   }
-  void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count) override {
+  void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx,
+                                   std::size_t count) override {
     cuda::hyperbolic_tangent_backward(y, dy, dx, count, stream_);
     status_.launched("hyperbolic_tangent_backward");
   }
@@ -150,14 +162,18 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("add");
   }
   void copy(const float* x, float* y, std::size_t count) override {
-    status_.keep(cudaMemcpyAsync(y, x, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_), "copy on the GPU");
+    status_.keep(cudaMemcpyAsync(y, x, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_),
+                 "copy on the GPU");
   }
 
-  [[nodiscard]] std::vector<std::string> implementations() const override { return convolutions_.implementations(); }
+  [[nodiscard]] std::vector<std::string> implementations() const override {
+    return convolutions_.implementations();
+  }
   [[nodiscard]] Result<> status() const override { return status_.first(); }
 
  private:
-  /// Room for the sums over so many rows, and for their parts, which it gives; nullptr: there is none, which is kept.
+  /// Room for the sums over so many rows, and for their parts, which it gives; nullptr: there is
+  /// none, which is kept.
   double* room_for(std::size_t rows, std::size_t channels) {
     const std::size_t parts = partial_sums(rows, channels);
     if (parts > partials_.size()) partials_ = Array<double>(device_, parts);
@@ -165,10 +181,13 @@ class CudaLayerKernels final : public LayerKernels<float> {
     return sums_.data() == nullptr ? nullptr : partials_.data();
   }
 
-  /// sums_ of all ranks that are normalised together. Returns their rows. Waits for the device where there are others.
+  /// sums_ of all ranks that are normalised together. Returns their rows. Waits for the device
+  /// where there are others.
   double add_up(std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
-    host_sums_.assign(2 * channels + 1, 0);  // zeros from a rank whose device has failed: the others do not wait for it
+    host_sums_.assign(
+        2 * channels + 1,
+        0);  // zeros from a rank whose device has failed: the others do not wait for it
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);
     host_sums_.back() = static_cast<double>(rows);
@@ -189,7 +208,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
 
 }  // namespace
 
-std::unique_ptr<LayerKernels<float>> make_cuda_layer_kernels(Kernels<float>& device, DeviceStatus& status) {
+std::unique_ptr<LayerKernels<float>> make_cuda_layer_kernels(Kernels<float>& device,
+                                                             DeviceStatus& status) {
   return std::make_unique<CudaLayerKernels>(device, status);
 }
 

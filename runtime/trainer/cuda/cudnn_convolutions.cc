@@ -18,8 +18,8 @@ Result<> checked(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return {};
   std::array<char, 256> detail{};
   cudnnGetLastErrorString(detail.data(), detail.size() - 1);
-  return fail(Errc::kInternal, "{}: {}{}{}", call, cudnnGetErrorString(status), detail[0] == '\0' ? "" : ": ",
-              detail.data());
+  return fail(Errc::kInternal, "{}: {}{}{}", call, cudnnGetErrorString(status),
+              detail[0] == '\0' ? "" : ": ", detail.data());
 }
 
 template <auto kDestroy>
@@ -34,7 +34,8 @@ template <typename Handle, auto kDestroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<kDestroy>>;
 using TensorDescriptor = Owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
 using FilterDescriptor = Owned<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
-using ConvolutionDescriptor = Owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
+using ConvolutionDescriptor =
+    Owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
 
 template <typename Handle, typename Owner>
 Result<> create(cudnnStatus_t (*make)(Handle*), Owner& owner, const char* call) {
@@ -44,8 +45,8 @@ Result<> create(cudnnStatus_t (*make)(Handle*), Owner& owner, const char* call) 
   return {};
 }
 
-/// A window at a batch size and in a type, in cuDNN's words. Its dimensions are named in the order n, c, h, w, whatever
-/// the layout.
+/// A window at a batch size and in a type, in cuDNN's words. Its dimensions are named in the order
+/// n, c, h, w, whatever the layout.
 struct Shapes {
   TensorDescriptor x, y;
   FilterDescriptor w;
@@ -55,24 +56,29 @@ struct Shapes {
     const auto size = [](std::size_t value) { return static_cast<int>(value); };
     const auto image = [&](TensorDescriptor& to, const ImageShape& shape) -> Result<> {
       DLRUN_TRY(create(cudnnCreateTensorDescriptor, to, "cudnnCreateTensorDescriptor"));
-      return checked(cudnnSetTensor4dDescriptor(to.get(), CUDNN_TENSOR_NHWC, type, size(n), size(shape.channels),
-                                                size(shape.height), size(shape.width)),
-                     "cudnnSetTensor4dDescriptor");
+      return checked(
+          cudnnSetTensor4dDescriptor(to.get(), CUDNN_TENSOR_NHWC, type, size(n),
+                                     size(shape.channels), size(shape.height), size(shape.width)),
+          "cudnnSetTensor4dDescriptor");
     };
     DLRUN_TRY(image(x, window.input));
     DLRUN_TRY(image(y, window.output));
     DLRUN_TRY(create(cudnnCreateFilterDescriptor, w, "cudnnCreateFilterDescriptor"));
-    DLRUN_TRY(checked(cudnnSetFilter4dDescriptor(w.get(), type, CUDNN_TENSOR_NHWC, size(window.output.channels),
-                                                 size(window.input.channels), size(window.size), size(window.size)),
+    DLRUN_TRY(checked(cudnnSetFilter4dDescriptor(
+                          w.get(), type, CUDNN_TENSOR_NHWC, size(window.output.channels),
+                          size(window.input.channels), size(window.size), size(window.size)),
                       "cudnnSetFilter4dDescriptor"));
-    DLRUN_TRY(create(cudnnCreateConvolutionDescriptor, convolution, "cudnnCreateConvolutionDescriptor"));
-    DLRUN_TRY(checked(cudnnSetConvolution2dDescriptor(convolution.get(), size(window.padding), size(window.padding),
-                                                      size(window.stride), size(window.stride), 1, 1,
+    DLRUN_TRY(
+        create(cudnnCreateConvolutionDescriptor, convolution, "cudnnCreateConvolutionDescriptor"));
+    DLRUN_TRY(checked(cudnnSetConvolution2dDescriptor(convolution.get(), size(window.padding),
+                                                      size(window.padding), size(window.stride),
+                                                      size(window.stride), 1, 1,
                                                       CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                       "cudnnSetConvolution2dDescriptor"));
     // Its default takes float32 through TF32, of 10 bits.
     const cudnnMathType_t math = type == CUDNN_DATA_FLOAT ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
-    return checked(cudnnSetConvolutionMathType(convolution.get(), math), "cudnnSetConvolutionMathType");
+    return checked(cudnnSetConvolutionMathType(convolution.get(), math),
+                   "cudnnSetConvolutionMathType");
   }
 };
 
@@ -86,9 +92,11 @@ struct Operand {
 template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
-/// One of the three passes of a window at a batch size, which makes a third array of two. kFind names the algorithms in
-/// its order, the fastest first; kNeeds is asked for a workspace, kExecute runs one.
-template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds, auto kExecute>
+/// One of the three passes of a window at a batch size, which makes a third array of two. kFind
+/// names the algorithms in its order, the fastest first; kNeeds is asked for a workspace, kExecute
+/// runs one.
+template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
+          auto kExecute>
 struct Pass {
   struct Candidate {
     Algorithm algorithm;
@@ -103,8 +111,8 @@ struct Pass {
 
   /// At first.
   template <typename A, typename B, typename C>
-  [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b, const ConvolutionDescriptor& convolution,
-                                const C& result) {
+  [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b,
+                                const ConvolutionDescriptor& convolution, const C& result) {
     if (is_searched) return {};
     std::array<Found, kRoom> list{};
     int count = 0;
@@ -120,7 +128,8 @@ struct Pass {
     for (const Found* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
-      const cudnnStatus_t needed = kNeeds(handle, a.get(), b.get(), convolution.get(), result.get(), one->algo, &bytes);
+      const cudnnStatus_t needed =
+          kNeeds(handle, a.get(), b.get(), convolution.get(), result.get(), one->algo, &bytes);
       if (needed != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
       candidates.push_back({one->algo, bytes});
     }
@@ -128,26 +137,28 @@ struct Pass {
   }
 
   template <typename A, typename B, typename C>
-  [[nodiscard]] static cudnnStatus_t execute(cudnnHandle_t handle, const A& a, const void* a_numbers, const B& b,
-                                             const void* b_numbers, const ConvolutionDescriptor& convolution,
-                                             Algorithm algorithm, void* workspace, std::size_t bytes, const C& result,
-                                             void* result_numbers) {
+  [[nodiscard]] static cudnnStatus_t execute(
+      cudnnHandle_t handle, const A& a, const void* a_numbers, const B& b, const void* b_numbers,
+      const ConvolutionDescriptor& convolution, Algorithm algorithm, void* workspace,
+      std::size_t bytes, const C& result, void* result_numbers) {
     constexpr float kOne = 1;
     constexpr float kZero = 0;
-    return kExecute(handle, &kOne, a.get(), a_numbers, b.get(), b_numbers, convolution.get(), algorithm, workspace,
-                    bytes, &kZero, result.get(), result_numbers);
+    return kExecute(handle, &kOne, a.get(), a_numbers, b.get(), b_numbers, convolution.get(),
+                    algorithm, workspace, bytes, &kZero, result.get(), result_numbers);
   }
 };
 
-using Forward =
-    Pass<cudnnConvolutionFwdAlgo_t, cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT,
-         cudnnGetConvolutionForwardAlgorithm_v7, cudnnGetConvolutionForwardWorkspaceSize, cudnnConvolutionForward>;
-using BackwardInput = Pass<cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t,
-                           CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT, cudnnGetConvolutionBackwardDataAlgorithm_v7,
-                           cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnConvolutionBackwardData>;
-using BackwardWeights = Pass<cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterAlgoPerf_t,
-                             CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
-                             cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnConvolutionBackwardFilter>;
+using Forward = Pass<cudnnConvolutionFwdAlgo_t, cudnnConvolutionFwdAlgoPerf_t,
+                     CUDNN_CONVOLUTION_FWD_ALGO_COUNT, cudnnGetConvolutionForwardAlgorithm_v7,
+                     cudnnGetConvolutionForwardWorkspaceSize, cudnnConvolutionForward>;
+using BackwardInput =
+    Pass<cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t,
+         CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT, cudnnGetConvolutionBackwardDataAlgorithm_v7,
+         cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnConvolutionBackwardData>;
+using BackwardWeights =
+    Pass<cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterAlgoPerf_t,
+         CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+         cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnConvolutionBackwardFilter>;
 
 struct Entry {
   Window window;
@@ -155,8 +166,10 @@ struct Entry {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   Shapes shapes;
   Forward forward{"cudnnConvolutionForward", "cudnnGetConvolutionForwardAlgorithm_v7"};
-  BackwardInput backward_input{"cudnnConvolutionBackwardData", "cudnnGetConvolutionBackwardDataAlgorithm_v7"};
-  BackwardWeights backward_weights{"cudnnConvolutionBackwardFilter", "cudnnGetConvolutionBackwardFilterAlgorithm_v7"};
+  BackwardInput backward_input{"cudnnConvolutionBackwardData",
+                               "cudnnGetConvolutionBackwardDataAlgorithm_v7"};
+  BackwardWeights backward_weights{"cudnnConvolutionBackwardFilter",
+                                   "cudnnGetConvolutionBackwardFilterAlgorithm_v7"};
 };
 
 std::size_t places(const Window& window) {
@@ -170,7 +183,8 @@ std::size_t weights_of(const Window& window) {
 }  // namespace
 
 struct CudnnConvolutions::Parts {
-  explicit Parts(Kernels<float>& kernels) : device(kernels), stream(static_cast<cudaStream_t>(kernels.stream())) {}
+  explicit Parts(Kernels<float>& kernels)
+      : device(kernels), stream(static_cast<cudaStream_t>(kernels.stream())) {}
 
   Kernels<float>& device;
   cudaStream_t stream;
@@ -206,7 +220,8 @@ struct CudnnConvolutions::Parts {
 
   static Result<> launched(const char* what) {
     const cudaError_t code = cudaGetLastError();
-    return code == cudaSuccess ? Result<>() : fail(Errc::kInternal, "{}: {}", what, cudaGetErrorString(code));
+    return code == cudaSuccess ? Result<>()
+                               : fail(Errc::kInternal, "{}: {}", what, cudaGetErrorString(code));
   }
 
   /// to = from [rows x columns] the other way round.
@@ -215,8 +230,8 @@ struct CudnnConvolutions::Parts {
     return launched("transpose");
   }
 
-  /// pass(entry) in the type that is asked for; in float32 where cuDNN has no algorithm in the other, which pass says
-  /// by false.
+  /// pass(entry) in the type that is asked for; in float32 where cuDNN has no algorithm in the
+  /// other, which pass says by false.
   template <typename RunPass>
   Result<> in_precision(const Window& window, std::size_t n, const RunPass& pass) {
     const bool is_rounded = device.precision() == Precision::kBfloat16;
@@ -237,8 +252,8 @@ struct CudnnConvolutions::Parts {
     const void* second;
     void* result;
   };
-  Result<Arrays> arrays(const Entry& entry, const float* a, std::size_t a_count, const float* b, std::size_t b_count,
-                        float* to, std::size_t to_count) {
+  Result<Arrays> arrays(const Entry& entry, const float* a, std::size_t a_count, const float* b,
+                        std::size_t b_count, float* to, std::size_t to_count) {
     if (entry.type == CUDNN_DATA_FLOAT) return Arrays{a, b, to};
     const Arrays rounded{first.of(a, a_count), second.of(b, b_count), result.room(to_count)};
     if (rounded.first == nullptr || rounded.second == nullptr || rounded.result == nullptr)
@@ -247,11 +262,12 @@ struct CudnnConvolutions::Parts {
     return rounded;
   }
 
-  /// to = the pass of a and b with the fastest algorithm that takes it; false: there is none in 16 bits. cuDNN's word
-  /// that it supports one is not its last: what it refuses at first goes, and the next is tried.
+  /// to = the pass of a and b with the fastest algorithm that takes it; false: there is none in 16
+  /// bits. cuDNN's word that it supports one is not its last: what it refuses at first goes, and
+  /// the next is tried.
   template <typename PassOf, typename A, typename B, typename C>
-  Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a, const Operand<B, const float>& b,
-                   const Operand<C, float>& to) {
+  Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a,
+                   const Operand<B, const float>& b, const Operand<C, float>& to) {
     const ConvolutionDescriptor& convolution = entry.shapes.convolution;
     const bool is_rounded = entry.type != CUDNN_DATA_FLOAT;
     DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
@@ -264,19 +280,22 @@ struct CudnnConvolutions::Parts {
         workspace = Array<std::byte>(device, candidate.workspace_bytes);
         if (workspace.data() == nullptr) return tl::unexpected(device.synchronise().error());
       }
-      const auto done = checked(PassOf::execute(handle.get(), a.descriptor, with->first, b.descriptor, with->second,
-                                                convolution, candidate.algorithm, workspace.data(),
-                                                candidate.workspace_bytes, to.descriptor, with->result),
-                                pass.call);
+      const auto done =
+          checked(PassOf::execute(handle.get(), a.descriptor, with->first, b.descriptor,
+                                  with->second, convolution, candidate.algorithm, workspace.data(),
+                                  candidate.workspace_bytes, to.descriptor, with->result),
+                  pass.call);
       if (!done && pass.has_run) return tl::unexpected(done.error());
       if (done) {
         if (!pass.has_run) {
-          implementations.push_back(
-              fmt::format("{} {}{}", pass.call, static_cast<int>(candidate.algorithm), is_rounded ? ", bf16" : ""));
+          implementations.push_back(fmt::format("{} {}{}", pass.call,
+                                                static_cast<int>(candidate.algorithm),
+                                                is_rounded ? ", bf16" : ""));
         }
         pass.has_run = true;
         if (!is_rounded) return true;
-        widen_bfloat16(static_cast<const std::uint16_t*>(with->result), to.numbers, to.count, stream);
+        widen_bfloat16(static_cast<const std::uint16_t*>(with->result), to.numbers, to.count,
+                       stream);
         DLRUN_TRY(launched("widen_bfloat16"));
         return true;
       }
@@ -286,50 +305,58 @@ struct CudnnConvolutions::Parts {
     return no_algorithm(pass.call, pass.refused, entry);
   }
 
-  static Result<bool> no_algorithm(const char* call, const std::string& refused, const Entry& entry) {
+  static Result<bool> no_algorithm(const char* call, const std::string& refused,
+                                   const Entry& entry) {
     if (entry.type != CUDNN_DATA_FLOAT) return false;
     const Window& w = entry.window;
     return fail(Errc::kInternal,
-                "{}: cuDNN {} has no algorithm in float32 that repeats to the bit for {} images of {} x {} x {}, "
+                "{}: cuDNN {} has no algorithm in float32 that repeats to the bit for {} images of "
+                "{} x {} x {}, "
                 "{} windows of {} x {}, stride {}, padding {}{}{}",
-                call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels, w.output.channels,
-                w.size, w.size, w.stride, w.padding, refused.empty() ? "" : "; the last one: ", refused);
+                call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
+                w.output.channels, w.size, w.size, w.stride, w.padding,
+                refused.empty() ? "" : "; the last one: ", refused);
   }
 };
 
-CudnnConvolutions::CudnnConvolutions(Kernels<float>& device) : parts_(std::make_unique<Parts>(device)) {}
+CudnnConvolutions::CudnnConvolutions(Kernels<float>& device)
+    : parts_(std::make_unique<Parts>(device)) {}
 CudnnConvolutions::~CudnnConvolutions() = default;
 
-Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const float* x, const float* w, float* y) {
+Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const float* x,
+                                    const float* w, float* y) {
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
     DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
     const float* const turned = p.weights.data();
     return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
-                 Operand{s.w, turned, weights_of(window)}, Operand{s.y, y, n * window.output.size()});
+                 Operand{s.w, turned, weights_of(window)},
+                 Operand{s.y, y, n * window.output.size()});
   });
 }
 
-Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
-                                           float* dx) {
+Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
+                                           const float* dy, float* dx) {
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
     DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
     const float* const turned = p.weights.data();
     return p.run(entry.backward_input, entry, Operand{s.w, turned, weights_of(window)},
-                 Operand{s.y, dy, n * window.output.size()}, Operand{s.x, dx, n * window.input.size()});
+                 Operand{s.y, dy, n * window.output.size()},
+                 Operand{s.x, dx, n * window.input.size()});
   });
 }
 
-Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
-                                             float* dw) {
+Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x,
+                                             const float* dy, float* dw) {
   Parts& p = *parts_;
   const auto done = p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
     return p.run(entry.backward_weights, entry, Operand{s.x, x, n * window.input.size()},
-                 Operand{s.y, dy, n * window.output.size()}, Operand{s.w, p.weights.data(), weights_of(window)});
+                 Operand{s.y, dy, n * window.output.size()},
+                 Operand{s.w, p.weights.data(), weights_of(window)});
   });
   if (!done) return done;
   return p.turn(p.weights.data(), window.output.channels, places(window), dw);

@@ -83,20 +83,23 @@ struct DenseForward::Parts {
                    "cublasLtMatmulDescSetAttribute");
   }
 
-  /// cuBLASLt reads column by column: what is row-major here is the transpose there, and y^T = w^T x^T, with a bias for
-  /// each of y^T's rows.
+  /// cuBLASLt reads column by column: what is row-major here is the transpose there, and y^T = w^T
+  /// x^T, with a bias for each of y^T's rows.
   Result<> describe(Plan& plan, const float* bias) const {
     const Case& of = plan.of;
     const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type, std::size_t rows,
                            std::size_t columns) {
-      return checked(cublasLtMatrixLayoutInit(&to, type, rows, columns, static_cast<std::int64_t>(rows)),
-                     "cublasLtMatrixLayoutInit");
+      return checked(
+          cublasLtMatrixLayoutInit(&to, type, rows, columns, static_cast<std::int64_t>(rows)),
+          "cublasLtMatrixLayoutInit");
     };
     DLRUN_TRY(layout(plan.w, input, of.outputs, of.inputs));
     DLRUN_TRY(layout(plan.x, input, of.inputs, of.n));
     DLRUN_TRY(layout(plan.y, CUDA_R_32F, of.outputs, of.n));
-    DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescInit"));
-    const cublasLtEpilogue_t epilogue = of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                      "cublasLtMatmulDescInit"));
+    const cublasLtEpilogue_t epilogue =
+        of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
     return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // its alignment counts, too
   }
@@ -105,8 +108,9 @@ struct DenseForward::Parts {
     cublasLtMatmulPreferenceOpaque_t preference{};
     DLRUN_TRY(checked(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit"));
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      return checked(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
-                     "cublasLtMatmulPreferenceSetAttribute");
+      return checked(
+          cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute");
     };
     const std::uint64_t most = kWorkspaceBytes;
     const auto& [w, x, y, bias] = plan.of.alignments;
@@ -117,11 +121,14 @@ struct DenseForward::Parts {
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::min(y, bias)));
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, &plan.product, &plan.w, &plan.x, &plan.y,
-                                                                 &plan.y, &preference, 1, &found, &count);
-    plan.has_algorithm = status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle, &plan.product, &plan.w, &plan.x, &plan.y, &plan.y, &preference, 1, &found, &count);
+    plan.has_algorithm =
+        status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS;
     plan.algorithm = found.algo;
-    return status == CUBLAS_STATUS_NOT_SUPPORTED ? Result<>() : checked(status, "cublasLtMatmulAlgoGetHeuristic");
+    return status == CUBLAS_STATUS_NOT_SUPPORTED
+               ? Result<>()
+               : checked(status, "cublasLtMatmulAlgoGetHeuristic");
   }
 };
 
@@ -129,20 +136,23 @@ DenseForward::DenseForward(Kernels<float>& device, Precision precision)
     : parts_(std::make_unique<Parts>(device, precision)) {}
 DenseForward::~DenseForward() = default;
 
-Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t outputs, const void* x, const void* w,
-                               const float* bias, bool with_relu, float* y) {
+Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t outputs,
+                               const void* x, const void* w, const float* bias, bool with_relu,
+                               float* y) {
   Parts& p = *parts_;
-  const auto found =
-      p.plan({n, inputs, outputs, with_relu, {alignment(w), alignment(x), alignment(y), alignment(bias)}}, bias);
+  const auto found = p.plan(
+      {n, inputs, outputs, with_relu, {alignment(w), alignment(x), alignment(y), alignment(bias)}},
+      bias);
   if (!found) return tl::unexpected(found.error());
   Plan& plan = **found;
   if (!plan.has_algorithm) return false;
   DLRUN_TRY(Parts::set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
   constexpr float kOne = 1;
   constexpr float kZero = 0;
-  const cublasStatus_t status = cublasLtMatmul(p.handle, &plan.product, &kOne, w, &plan.w, x, &plan.x, &kZero, y,
-                                               &plan.y, y, &plan.y, &plan.algorithm, p.workspace.data(),
-                                               kWorkspaceBytes, static_cast<cudaStream_t>(p.device.stream()));
+  const cublasStatus_t status =
+      cublasLtMatmul(p.handle, &plan.product, &kOne, w, &plan.w, x, &plan.x, &kZero, y, &plan.y, y,
+                     &plan.y, &plan.algorithm, p.workspace.data(), kWorkspaceBytes,
+                     static_cast<cudaStream_t>(p.device.stream()));
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
     plan.has_algorithm = false;
     return false;

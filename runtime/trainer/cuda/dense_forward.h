@@ -9,8 +9,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// On device's stream, in float32 (no TF32) or with x and w in bfloat16 and the rest in float32. What is set up is kept
-/// for each shape and alignment of the arrays.
+/// On device's stream, in float32 (no TF32) or with x and w in bfloat16 and the rest in float32.
+/// What is set up is kept for each shape and alignment of the arrays.
 class DenseForward {
  public:
   /// device outlives it.
@@ -19,10 +19,11 @@ class DenseForward {
   DenseForward(const DenseForward&) = delete;
   DenseForward& operator=(const DenseForward&) = delete;
 
-  /// Kernels::dense, of x and w as the precision has them. false: cuBLASLt has no algorithm for this, and nothing was
-  /// queued. Fails with kInternal: the call and its reason.
-  [[nodiscard]] Result<bool> run(std::size_t n, std::size_t inputs, std::size_t outputs, const void* x, const void* w,
-                                 const float* bias, bool with_relu, float* y);
+  /// Kernels::dense, of x and w as the precision has them. false: cuBLASLt has no algorithm for
+  /// this, and nothing was queued. Fails with kInternal: the call and its reason.
+  [[nodiscard]] Result<bool> run(std::size_t n, std::size_t inputs, std::size_t outputs,
+                                 const void* x, const void* w, const float* bias, bool with_relu,
+                                 float* y);
 
  private:
   struct Parts;

@@ -7,8 +7,9 @@ namespace dlrun::trainer::cuda {
 namespace {
 
 /// One block a sample.
-__global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
-                              std::size_t features, std::size_t label_width, float scale, float* x,
+__global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* labels,
+                              const std::uint32_t* samples, std::size_t features,
+                              std::size_t label_width, float scale, float* x,
                               std::uint8_t* out_labels) {
   const std::size_t row = blockIdx.x;
   const std::size_t sample = samples == nullptr ? row : samples[row];
@@ -23,13 +24,16 @@ __global__ void relu_kernel(const float* x, float* y, std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) y[i] = x[i] > 0 ? x[i] : 0;
 }
 
-__global__ void relu_backward_kernel(const float* y, const float* dy, float* dx, std::size_t count) {
+__global__ void relu_backward_kernel(const float* y, const float* dy, float* dx,
+                                     std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-/// One block in all, a thread a row: totals are then added up in a fixed order, and a run repeats to the bit.
-__global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels, std::size_t n,
-                                             std::size_t classes, float scale, float* gradient, float* totals) {
+/// One block in all, a thread a row: totals are then added up in a fixed order, and a run repeats
+/// to the bit.
+__global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
+                                             std::size_t n, std::size_t classes, float scale,
+                                             float* gradient, float* totals) {
   float loss = 0;
   float correct = 0;
   for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
@@ -44,7 +48,8 @@ __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uin
     correct += largest == labels[i] ? 1.0F : 0.0F;
     if (gradient == nullptr) continue;
     for (std::size_t j = 0; j < classes; ++j) {
-      gradient[i * classes + j] = (expf(row[j] - row[largest]) / sum - (j == labels[i] ? 1.0F : 0.0F)) * scale;
+      gradient[i * classes + j] =
+          (expf(row[j] - row[largest]) / sum - (j == labels[i] ? 1.0F : 0.0F)) * scale;
     }
   }
   add_to_totals(loss, correct, totals);
@@ -57,20 +62,23 @@ __global__ void adam_kernel(float* p, const float* g, float* m, float* v, std::s
 
 __global__ void momentum_kernel(float* p, const float* g, float* velocity, std::size_t count,
                                 SgdCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride()) momentum_element(p[i], g[i], velocity[i], c);
+  for (std::size_t i = first(); i < count; i += stride())
+    momentum_element(p[i], g[i], velocity[i], c);
 }
 
 __global__ void sgd_kernel(float* p, const float* g, std::size_t count, SgdCoefficients<float> c) {
   for (std::size_t i = first(); i < count; i += stride()) sgd_element(p[i], g[i], c);
 }
 
-__global__ void rmsprop_kernel(float* p, const float* g, float* v, std::size_t count, RmspropCoefficients<float> c) {
+__global__ void rmsprop_kernel(float* p, const float* g, float* v, std::size_t count,
+                               RmspropCoefficients<float> c) {
   for (std::size_t i = first(); i < count; i += stride()) rmsprop_element(p[i], g[i], v[i], c);
 }
 
-__global__ void rmsprop_momentum_kernel(float* p, const float* g, float* v, float* velocity, std::size_t count,
-                                        RmspropCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride()) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
+__global__ void rmsprop_momentum_kernel(float* p, const float* g, float* v, float* velocity,
+                                        std::size_t count, RmspropCoefficients<float> c) {
+  for (std::size_t i = first(); i < count; i += stride())
+    rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
 }
 
 __global__ void lamb_kernel(const float* p, float* g, float* m, float* v, std::size_t count,
@@ -87,7 +95,8 @@ __device__ std::uint16_t bfloat16_of(float value) {
   std::uint32_t wide = 0;
   memcpy(&wide, &value, sizeof wide);
   const bool is_nan = (wide & 0x7fffffffU) > 0x7f800000U;  // rounding could make an infinity of it
-  return static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
+  return static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U
+                                           : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
 }
 
 __global__ void round_kernel(const float* x, std::uint16_t* y, std::size_t count) {
@@ -123,12 +132,12 @@ __global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges
 
 // An empty grid is an error of CUDA's: nothing to do is left out here.
 
-void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
-            std::size_t features, std::size_t label_width, float scale, float* x, std::uint8_t* out_labels,
-            cudaStream_t stream) {
+void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
+            std::size_t n, std::size_t features, std::size_t label_width, float scale, float* x,
+            std::uint8_t* out_labels, cudaStream_t stream) {
   if (n == 0) return;
-  launch(gather_kernel, static_cast<unsigned>(n), kThreads, stream, images, labels, samples, features, label_width,
-         scale, x, out_labels);
+  launch(gather_kernel, static_cast<unsigned>(n), kThreads, stream, images, labels, samples,
+         features, label_width, scale, x, out_labels);
 }
 
 void relu(const float* x, float* y, std::size_t count, cudaStream_t stream) {
@@ -136,15 +145,18 @@ void relu(const float* x, float* y, std::size_t count, cudaStream_t stream) {
   launch(relu_kernel, blocks_for(count), kThreads, stream, x, y, count);
 }
 
-void relu_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream) {
+void relu_backward(const float* y, const float* dy, float* dx, std::size_t count,
+                   cudaStream_t stream) {
   if (count == 0) return;
   launch(relu_backward_kernel, blocks_for(count), kThreads, stream, y, dy, dx, count);
 }
 
-void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
-                           float scale, float* gradient, float* totals, cudaStream_t stream) {
+void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
+                           std::size_t classes, float scale, float* gradient, float* totals,
+                           cudaStream_t stream) {
   if (n == 0) return;
-  launch(softmax_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale, gradient, totals);
+  launch(softmax_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale,
+         gradient, totals);
 }
 
 void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
@@ -153,11 +165,12 @@ void adam(float* parameters, const float* gradients, float* m, float* v, std::si
   launch(adam_kernel, blocks_for(count), kThreads, stream, parameters, gradients, m, v, count, c);
 }
 
-void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count, const SgdCoefficients<float>& c,
-         cudaStream_t stream) {
+void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
+         const SgdCoefficients<float>& c, cudaStream_t stream) {
   if (count == 0) return;
   if (velocity != nullptr) {
-    launch(momentum_kernel, blocks_for(count), kThreads, stream, parameters, gradients, velocity, count, c);
+    launch(momentum_kernel, blocks_for(count), kThreads, stream, parameters, gradients, velocity,
+           count, c);
   } else {
     launch(sgd_kernel, blocks_for(count), kThreads, stream, parameters, gradients, count, c);
   }
@@ -167,14 +180,15 @@ void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t co
              const RmspropCoefficients<float>& c, cudaStream_t stream) {
   if (count == 0) return;
   if (velocity != nullptr) {
-    launch(rmsprop_momentum_kernel, blocks_for(count), kThreads, stream, p, g, v, velocity, count, c);
+    launch(rmsprop_momentum_kernel, blocks_for(count), kThreads, stream, p, g, v, velocity, count,
+           c);
   } else {
     launch(rmsprop_kernel, blocks_for(count), kThreads, stream, p, g, v, count, c);
   }
 }
 
-void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count, const LambCoefficients<float>& c,
-                    cudaStream_t stream) {
+void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count,
+                    const LambCoefficients<float>& c, cudaStream_t stream) {
   if (count == 0) return;
   launch(lamb_kernel, blocks_for(count), kThreads, stream, p, g, m, v, count, c);
 }
@@ -194,7 +208,8 @@ void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStr
   launch(widen_kernel, blocks_for(count), kThreads, stream, x, y, count);
 }
 
-void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream) {
+void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums,
+                     cudaStream_t stream) {
   if (count == 0) return;
   launch(sums_of_squares_kernel, static_cast<unsigned>(count), kThreads, stream, x, ranges, sums);
 }

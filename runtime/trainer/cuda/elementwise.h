@@ -1,6 +1,6 @@
 #pragma once
-// The trainer's own CUDA kernels; cuBLAS has the matrix products. Each is queued on stream and returns at once; arrays
-// are device memory and hold what nn/kernels.h says.
+// The trainer's own CUDA kernels; cuBLAS has the matrix products. Each is queued on stream and
+// returns at once; arrays are device memory and hold what nn/kernels.h says.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,31 +14,35 @@
 
 namespace dlrun::trainer::cuda {
 
-/// samples: device memory, [n]; nullptr: sample i is i. label_width may be 0. x: [n x features]. out_labels: [n x
-/// label_width].
-void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples, std::size_t n,
-            std::size_t features, std::size_t label_width, float scale, float* x, std::uint8_t* out_labels,
-            cudaStream_t stream);
+/// samples: device memory, [n]; nullptr: sample i is i. label_width may be 0. x: [n x features].
+/// out_labels: [n x label_width].
+void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
+            std::size_t n, std::size_t features, std::size_t label_width, float scale, float* x,
+            std::uint8_t* out_labels, cudaStream_t stream);
 void relu(const float* x, float* y, std::size_t count, cudaStream_t stream);
-void relu_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream);
-void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
-                           float scale, float* gradient, float* totals, cudaStream_t stream);
+void relu_backward(const float* y, const float* dy, float* dx, std::size_t count,
+                   cudaStream_t stream);
+void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
+                           std::size_t classes, float scale, float* gradient, float* totals,
+                           cudaStream_t stream);
 void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
           const AdamCoefficients<float>& c, cudaStream_t stream);
 /// velocity: nullptr without momentum.
-void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count, const SgdCoefficients<float>& c,
-         cudaStream_t stream);
+void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
+         const SgdCoefficients<float>& c, cudaStream_t stream);
 /// velocity: nullptr without momentum.
 void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t count,
              const RmspropCoefficients<float>& c, cudaStream_t stream);
-void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count, const LambCoefficients<float>& c,
-                    cudaStream_t stream);
+void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count,
+                    const LambCoefficients<float>& c, cudaStream_t stream);
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
 /// y = x as the nearest bfloat16, ties to even; not a number stays so.
 void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream);
 /// y = x.
 void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream);
-/// sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]). ranges, sums: device memory.
-void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums, cudaStream_t stream);
+/// sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]). ranges, sums:
+/// device memory.
+void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums,
+                     cudaStream_t stream);
 
 }  // namespace dlrun::trainer::cuda

@@ -24,7 +24,8 @@ class Halves {
   /// x, rounded on device's stream; nullptr as room().
   [[nodiscard]] const std::uint16_t* of(const float* x, std::size_t count) {
     std::uint16_t* const halves = room(count);
-    if (halves != nullptr) round_to_bfloat16(x, halves, count, static_cast<cudaStream_t>(device_.stream()));
+    if (halves != nullptr)
+      round_to_bfloat16(x, halves, count, static_cast<cudaStream_t>(device_.stream()));
     return halves;
   }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How loops are spread over threads. For CUDA's compiler, and for tests that run the loops without a GPU
-// (tests/unit/gpu_on_cpu).
+// How loops are spread over threads. For CUDA's compiler, and for tests that run the loops without
+// a GPU (tests/unit/gpu_on_cpu).
 
 #include <cstddef>
 
@@ -20,7 +20,8 @@ inline unsigned blocks_for(std::size_t count) {
 
 /// Queues kernel(arguments...) on stream; an empty grid is an error of CUDA's.
 template <typename... Parameters, typename... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t stream, Arguments... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t stream,
+            Arguments... arguments) {
 #ifdef __CUDACC__
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
 #else
@@ -37,7 +38,8 @@ __device__ inline std::size_t stride() {
   return std::size_t{gridDim.x} * blockDim.x;
 }
 
-/// totals += what all threads of the only block, kThreads of them, have; in a fixed order: a run repeats to the bit.
+/// totals += what all threads of the only block, kThreads of them, have; in a fixed order: a run
+/// repeats to the bit.
 __device__ inline void add_to_totals(float loss, float correct, float* totals) {
   __shared__ float losses[kThreads];
   __shared__ float corrects[kThreads];

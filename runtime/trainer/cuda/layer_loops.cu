@@ -8,7 +8,8 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// One result a thread: value(i) for the elements of 0..count-1, which may read arrays that `to` is one of, at i alone.
+/// One result a thread: value(i) for the elements of 0..count-1, which may read arrays that `to` is
+/// one of, at i alone.
 template <typename Value>
 __global__ void each_kernel(Value value, float* to, std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) to[i] = value(i);
@@ -28,8 +29,8 @@ __device__ std::size_t channel_of(std::size_t i, std::size_t channels) {
 constexpr unsigned kTile = 32;
 constexpr unsigned kTileRows = 8;
 
-/// Through a tile of shared memory, so that both sides are read and written row by row. A tile's rows are one longer
-/// than it: its columns lie in 32 banks.
+/// Through a tile of shared memory, so that both sides are read and written row by row. A tile's
+/// rows are one longer than it: its columns lie in 32 banks.
 __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t columns, float* y) {
   __shared__ float tile[kTile][kTile + 1];
   const auto across = static_cast<unsigned>((columns + kTile - 1) / kTile);
@@ -59,11 +60,13 @@ __global__ void image_kernel(Value value, ImageShape shape, float* to) {
 }
 
 template <typename Value>
-void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* to, cudaStream_t stream) {
+void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* to,
+                    cudaStream_t stream) {
   if (n == 0) return;
   const std::size_t warps = (shape.width * shape.channels + kWarp - 1) / kWarp;
   const auto threads = static_cast<unsigned>(warps * kWarp < kThreads ? warps * kWarp : kThreads);
-  launch(image_kernel<Value>, static_cast<unsigned>(n * shape.height), threads, stream, value, shape, to);
+  launch(image_kernel<Value>, static_cast<unsigned>(n * shape.height), threads, stream, value,
+         shape, to);
 }
 
 constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds up at a time
@@ -80,10 +83,12 @@ struct Pair {
   double b;
 };
 
-/// partials[block, 2 x channels] = sums of both parts of value(i, channel) over a block's rows. The blocks are a matter
-/// of the rows alone and their sums are added in order: a run repeats to the bit.
+/// partials[block, 2 x channels] = sums of both parts of value(i, channel) over a block's rows. The
+/// blocks are a matter of the rows alone and their sums are added in order: a run repeats to the
+/// bit.
 template <typename Value>
-__global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels, double* partials) {
+__global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels,
+                                    double* partials) {
   __shared__ double firsts[kLanes][kWarp];
   __shared__ double seconds[kLanes][kWarp];
   const std::size_t channel = std::size_t{blockIdx.x} * kWarp + threadIdx.x;
@@ -111,8 +116,8 @@ __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t c
 
 /// sums[j] = sum of partials[:, j] for j < count. partials: [blocks x width].
 template <typename Sum>
-__global__ void add_partials_kernel(const double* partials, std::size_t blocks, std::size_t width, std::size_t count,
-                                    Sum* sums) {
+__global__ void add_partials_kernel(const double* partials, std::size_t blocks, std::size_t width,
+                                    std::size_t count, Sum* sums) {
   for (std::size_t j = first(); j < count; j += stride()) {
     double sum = 0;
     for (std::size_t block = 0; block < blocks; ++block) sum += partials[block * width + j];
@@ -122,28 +127,34 @@ __global__ void add_partials_kernel(const double* partials, std::size_t blocks, 
 
 /// sums: the first `count` of the 2 x channels.
 template <typename Value, typename Sum>
-void sum_rows_of(Value value, std::size_t rows, std::size_t channels, double* partials, std::size_t count, Sum* sums,
-                 cudaStream_t stream) {
+void sum_rows_of(Value value, std::size_t rows, std::size_t channels, double* partials,
+                 std::size_t count, Sum* sums, cudaStream_t stream) {
   const std::size_t blocks = blocks_of_rows(rows);
-  const dim3 grid(static_cast<unsigned>((channels + kWarp - 1) / kWarp), static_cast<unsigned>(blocks));
-  launch(partial_sums_kernel<Value>, grid, dim3(kWarp, kLanes), stream, value, rows, channels, partials);
-  launch(add_partials_kernel<Sum>, blocks_for(count), kThreads, stream, partials, blocks, 2 * channels, count, sums);
+  const dim3 grid(static_cast<unsigned>((channels + kWarp - 1) / kWarp),
+                  static_cast<unsigned>(blocks));
+  launch(partial_sums_kernel<Value>, grid, dim3(kWarp, kLanes), stream, value, rows, channels,
+         partials);
+  launch(add_partials_kernel<Sum>, blocks_for(count), kThreads, stream, partials, blocks,
+         2 * channels, count, sums);
 }
 
-__global__ void batch_statistics_kernel(const double* sums, double rows, double share, std::size_t channels,
-                                        const float* running, float* statistics, float* observed) {
+__global__ void batch_statistics_kernel(const double* sums, double rows, double share,
+                                        std::size_t channels, const float* running,
+                                        float* statistics, float* observed) {
   for (std::size_t k = first(); k < channels; k += stride())
     batch_statistics_element(k, channels, sums, rows, share, running, statistics, observed);
 }
 
-__global__ void running_statistics_kernel(const float* running, std::size_t channels, float* statistics) {
+__global__ void running_statistics_kernel(const float* running, std::size_t channels,
+                                          float* statistics) {
   for (std::size_t k = first(); k < channels; k += stride())
     running_statistics_element(k, channels, running, statistics);
 }
 
 /// A block a sample.
-__global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
-                                       std::size_t known, std::size_t width, double rate, float kept, float* factors) {
+__global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key,
+                                       const std::uint32_t* samples, std::size_t known,
+                                       std::size_t width, double rate, float kept, float* factors) {
   const std::size_t row = blockIdx.x;
   const Random random(seed, Purpose::kDropout, key ^ (row < known ? samples[row] : row));
   for (std::size_t j = threadIdx.x; j < width; j += blockDim.x)
@@ -151,27 +162,31 @@ __global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key, co
 }
 
 /// One block in all, a thread a row, as softmax_cross_entropy_kernel.
-__global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uint8_t* labels, std::size_t n,
-                                             std::size_t classes, float scale, float* gradient, float* totals) {
+__global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
+                                             std::size_t n, std::size_t classes, float scale,
+                                             float* gradient, float* totals) {
   float loss = 0;
   float right = 0;
   for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
     float* const slope = gradient == nullptr ? nullptr : gradient + i * classes;
-    sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope, loss, right);
+    sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope,
+                              loss, right);
   }
   add_to_totals(loss, right, totals);
 }
 
 }  // namespace
 
-void transpose(const float* x, std::size_t rows, std::size_t columns, float* y, cudaStream_t stream) {
+void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
+               cudaStream_t stream) {
   if (rows * columns == 0) return;
   const std::size_t tiles = ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
-  launch(transpose_kernel, static_cast<unsigned>(tiles), dim3(kTile, kTileRows), stream, x, rows, columns, y);
+  launch(transpose_kernel, static_cast<unsigned>(tiles), dim3(kTile, kTileRows), stream, x, rows,
+         columns, y);
 }
 
-void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels, bool with_relu,
-                      cudaStream_t stream) {
+void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
+                      bool with_relu, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
         const float value = y[i] + bias[channel_of(i, channels)];
@@ -181,13 +196,15 @@ void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t
 }
 
 void max_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream) {
-  each_of_images([=] __device__(std::size_t image, std::size_t i, std::size_t j,
-                                std::size_t k) { return max_pool_element(window, x, image, i, j, k); },
-                 window.output, n, y, stream);
+  each_of_images(
+      [=] __device__(std::size_t image, std::size_t i, std::size_t j, std::size_t k) {
+        return max_pool_element(window, x, image, i, j, k);
+      },
+      window.output, n, y, stream);
 }
 
-void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y, const float* dy, float* dx,
-                       cudaStream_t stream) {
+void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y,
+                       const float* dy, float* dx, cudaStream_t stream) {
   each_of_images(
       [=] __device__(std::size_t image, std::size_t row, std::size_t column, std::size_t k) {
         return max_pool_backward_element(window, x, y, dy, image, row, column, k);
@@ -195,13 +212,17 @@ void max_pool_backward(const Window& window, std::size_t n, const float* x, cons
       window.input, n, dx, stream);
 }
 
-void average_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream) {
-  each_of_images([=] __device__(std::size_t image, std::size_t i, std::size_t j,
-                                std::size_t k) { return average_pool_element(window, x, image, i, j, k); },
-                 window.output, n, y, stream);
+void average_pool(const Window& window, std::size_t n, const float* x, float* y,
+                  cudaStream_t stream) {
+  each_of_images(
+      [=] __device__(std::size_t image, std::size_t i, std::size_t j, std::size_t k) {
+        return average_pool_element(window, x, image, i, j, k);
+      },
+      window.output, n, y, stream);
 }
 
-void average_pool_backward(const Window& window, std::size_t n, const float* dy, float* dx, cudaStream_t stream) {
+void average_pool_backward(const Window& window, std::size_t n, const float* dy, float* dx,
+                           cudaStream_t stream) {
   each_of_images(
       [=] __device__(std::size_t image, std::size_t row, std::size_t column, std::size_t k) {
         return average_pool_backward_element(window, dy, image, row, column, k);
@@ -213,8 +234,8 @@ std::size_t partial_sums(std::size_t rows, std::size_t channels) {
   return blocks_of_rows(rows) * 2 * channels;
 }
 
-void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials, float* sums,
-                  cudaStream_t stream) {
+void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
+                  float* sums, cudaStream_t stream) {
   sum_rows_of(
       [=] __device__(std::size_t i, std::size_t) {
         return Pair{x[i], 0};
@@ -222,8 +243,8 @@ void channel_sums(const float* x, std::size_t rows, std::size_t channels, double
       rows, channels, partials, channels, sums, stream);
 }
 
-void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels, double* partials,
-                double* sums, cudaStream_t stream) {
+void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
+                double* partials, double* sums, cudaStream_t stream) {
   sum_rows_of(
       [=] __device__(std::size_t i, std::size_t channel) {
         const double value = double{x[i]} - double{mean[channel]};
@@ -232,8 +253,8 @@ void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t
       rows, channels, partials, 2 * channels, sums, stream);
 }
 
-void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows, std::size_t channels,
-                   double* partials, double* sums, cudaStream_t stream) {
+void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
+                   std::size_t channels, double* partials, double* sums, cudaStream_t stream) {
   sum_rows_of(
       [=] __device__(std::size_t i, std::size_t channel) {
         const float z = (x[i] - statistics[channel]) * statistics[channels + channel];
@@ -242,60 +263,77 @@ void backward_sums(const float* x, const float* dy, const float* statistics, std
       rows, channels, partials, 2 * channels, sums, stream);
 }
 
-void batch_statistics(const double* sums, double rows, double share, std::size_t channels, const float* running,
-                      float* statistics, float* observed, cudaStream_t stream) {
-  launch(batch_statistics_kernel, blocks_for(channels), kThreads, stream, sums, rows, share, channels, running,
-         statistics, observed);
+void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
+                      const float* running, float* statistics, float* observed,
+                      cudaStream_t stream) {
+  launch(batch_statistics_kernel, blocks_for(channels), kThreads, stream, sums, rows, share,
+         channels, running, statistics, observed);
 }
 
-void running_statistics(const float* running, std::size_t channels, float* statistics, cudaStream_t stream) {
-  launch(running_statistics_kernel, blocks_for(channels), kThreads, stream, running, channels, statistics);
+void running_statistics(const float* running, std::size_t channels, float* statistics,
+                        cudaStream_t stream) {
+  launch(running_statistics_kernel, blocks_for(channels), kThreads, stream, running, channels,
+         statistics);
 }
 
-void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows, std::size_t channels,
-               float* y, cudaStream_t stream) {
-  each([=] __device__(
-           std::size_t i) { return normalised(x[i], channel_of(i, channels), channels, statistics, parameters); },
-       y, rows * channels, stream);
-}
-
-void normalise_gradients(const double* sums, std::size_t channels, float* gradients, cudaStream_t stream) {
-  each([=] __device__(std::size_t j) { return static_cast<float>(sums[j < channels ? channels + j : j - channels]); },
-       gradients, 2 * channels, stream);
-}
-
-void normalise_means(const double* sums, double rows, std::size_t channels, float* means, cudaStream_t stream) {
-  each([=] __device__(std::size_t j) { return static_cast<float>(sums[j] / rows); }, means, 2 * channels, stream);
-}
-
-void normalise_backward(const float* x, const float* dy, const float* statistics, const float* gamma,
-                        const float* means, std::size_t rows, std::size_t channels, float* dx, cudaStream_t stream) {
+void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
+               std::size_t channels, float* y, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        return normalised_backward(x[i], dy[i], channel_of(i, channels), channels, statistics, gamma, means);
+        return normalised(x[i], channel_of(i, channels), channels, statistics, parameters);
+      },
+      y, rows * channels, stream);
+}
+
+void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
+                         cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t j) {
+        return static_cast<float>(sums[j < channels ? channels + j : j - channels]);
+      },
+      gradients, 2 * channels, stream);
+}
+
+void normalise_means(const double* sums, double rows, std::size_t channels, float* means,
+                     cudaStream_t stream) {
+  each([=] __device__(std::size_t j) { return static_cast<float>(sums[j] / rows); }, means,
+       2 * channels, stream);
+}
+
+void normalise_backward(const float* x, const float* dy, const float* statistics,
+                        const float* gamma, const float* means, std::size_t rows,
+                        std::size_t channels, float* dx, cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t i) {
+        return normalised_backward(x[i], dy[i], channel_of(i, channels), channels, statistics,
+                                   gamma, means);
       },
       dx, rows * channels, stream);
 }
 
-void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples, std::size_t known,
-                     std::size_t n, std::size_t width, double rate, float* factors, cudaStream_t stream) {
+void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
+                     std::size_t known, std::size_t n, std::size_t width, double rate,
+                     float* factors, cudaStream_t stream) {
   if (n == 0) return;
   const auto kept = static_cast<float>(1 / (1 - rate));
-  launch(dropout_factors_kernel, static_cast<unsigned>(n), kThreads, stream, seed, key, samples, known, width, rate,
-         kept, factors);
+  launch(dropout_factors_kernel, static_cast<unsigned>(n), kThreads, stream, seed, key, samples,
+         known, width, rate, kept, factors);
 }
 
-void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
-                           float scale, float* gradient, float* totals, cudaStream_t stream) {
+void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
+                           std::size_t classes, float scale, float* gradient, float* totals,
+                           cudaStream_t stream) {
   if (n == 0) return;
-  launch(sigmoid_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale, gradient, totals);
+  launch(sigmoid_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale,
+         gradient, totals);
 }
 
 void hyperbolic_tangent(const float* x, float* y, std::size_t count, cudaStream_t stream) {
   each([=] __device__(std::size_t i) { return tanhf(x[i]); }, y, count, stream);
 }
 
-void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream) {
+void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count,
+                                 cudaStream_t stream) {
   each([=] __device__(std::size_t i) { return dy[i] * (1 - y[i] * y[i]); }, dx, count, stream);
 }
 
@@ -303,11 +341,13 @@ void logistic(const float* x, float* y, std::size_t count, cudaStream_t stream) 
   each([=] __device__(std::size_t i) { return logistic_of(x[i]); }, y, count, stream);
 }
 
-void logistic_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream) {
+void logistic_backward(const float* y, const float* dy, float* dx, std::size_t count,
+                       cudaStream_t stream) {
   each([=] __device__(std::size_t i) { return dy[i] * y[i] * (1 - y[i]); }, dx, count, stream);
 }
 
-void multiply(const float* a, const float* b, float* product, std::size_t count, cudaStream_t stream) {
+void multiply(const float* a, const float* b, float* product, std::size_t count,
+              cudaStream_t stream) {
   each([=] __device__(std::size_t i) { return a[i] * b[i]; }, product, count, stream);
 }
 

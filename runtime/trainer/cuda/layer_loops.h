@@ -1,6 +1,7 @@
 #pragma once
-// The GPU's loops over what nn/layer_elements.h computes; cuDNN has the convolutions. Each is queued on stream and
-// returns at once; arrays are device memory and hold what nn/layer_kernels.h says.
+// The GPU's loops over what nn/layer_elements.h computes; cuDNN has the convolutions. Each is
+// queued on stream and returns at once; arrays are device memory and hold what nn/layer_kernels.h
+// says.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,53 +13,66 @@
 namespace dlrun::trainer::cuda {
 
 /// y[j, i] = x[i, j]. x: [rows x columns].
-void transpose(const float* x, std::size_t rows, std::size_t columns, float* y, cudaStream_t stream);
+void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
+               cudaStream_t stream);
 /// y[i, :] += bias, then max(y, 0) where with_relu. y: [rows x channels].
-void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels, bool with_relu,
-                      cudaStream_t stream);
+void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
+                      bool with_relu, cudaStream_t stream);
 
 void max_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream);
-void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y, const float* dy, float* dx,
-                       cudaStream_t stream);
-void average_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream);
-void average_pool_backward(const Window& window, std::size_t n, const float* dy, float* dx, cudaStream_t stream);
+void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y,
+                       const float* dy, float* dx, cudaStream_t stream);
+void average_pool(const Window& window, std::size_t n, const float* x, float* y,
+                  cudaStream_t stream);
+void average_pool_backward(const Window& window, std::size_t n, const float* dy, float* dx,
+                           cudaStream_t stream);
 
 /// Doubles that sums over rows are gathered in before they are added up.
 [[nodiscard]] std::size_t partial_sums(std::size_t rows, std::size_t channels);
 /// sums = over rows, of x: [channels].
-void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials, float* sums,
-                  cudaStream_t stream);
+void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
+                  float* sums, cudaStream_t stream);
 /// sums = over rows, of x - mean and of its square: [2 x channels].
-void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels, double* partials,
-                double* sums, cudaStream_t stream);
+void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
+                double* partials, double* sums, cudaStream_t stream);
 /// sums = over rows, of dy and of dy (x - mean) scale: [2 x channels].
-void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows, std::size_t channels,
-                   double* partials, double* sums, cudaStream_t stream);
+void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
+                   std::size_t channels, double* partials, double* sums, cudaStream_t stream);
 
 /// rows: of all ranks whose sums these are.
-void batch_statistics(const double* sums, double rows, double share, std::size_t channels, const float* running,
-                      float* statistics, float* observed, cudaStream_t stream);
-void running_statistics(const float* running, std::size_t channels, float* statistics, cudaStream_t stream);
-void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows, std::size_t channels,
-               float* y, cudaStream_t stream);
+void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
+                      const float* running, float* statistics, float* observed,
+                      cudaStream_t stream);
+void running_statistics(const float* running, std::size_t channels, float* statistics,
+                        cudaStream_t stream);
+void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
+               std::size_t channels, float* y, cudaStream_t stream);
 /// gradients = the second of backward_sums, then the first.
-void normalise_gradients(const double* sums, std::size_t channels, float* gradients, cudaStream_t stream);
+void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
+                         cudaStream_t stream);
 /// means = sums / rows.
-void normalise_means(const double* sums, double rows, std::size_t channels, float* means, cudaStream_t stream);
-void normalise_backward(const float* x, const float* dy, const float* statistics, const float* gamma,
-                        const float* means, std::size_t rows, std::size_t channels, float* dx, cudaStream_t stream);
+void normalise_means(const double* sums, double rows, std::size_t channels, float* means,
+                     cudaStream_t stream);
+void normalise_backward(const float* x, const float* dy, const float* statistics,
+                        const float* gamma, const float* means, std::size_t rows,
+                        std::size_t channels, float* dx, cudaStream_t stream);
 
 /// samples: device memory, [known].
-void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples, std::size_t known,
-                     std::size_t n, std::size_t width, double rate, float* factors, cudaStream_t stream);
-void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes,
-                           float scale, float* gradient, float* totals, cudaStream_t stream);
+void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
+                     std::size_t known, std::size_t n, std::size_t width, double rate,
+                     float* factors, cudaStream_t stream);
+void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
+                           std::size_t classes, float scale, float* gradient, float* totals,
+                           cudaStream_t stream);
 
 void hyperbolic_tangent(const float* x, float* y, std::size_t count, cudaStream_t stream);
-void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream);
+void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count,
+                                 cudaStream_t stream);
 void logistic(const float* x, float* y, std::size_t count, cudaStream_t stream);
-void logistic_backward(const float* y, const float* dy, float* dx, std::size_t count, cudaStream_t stream);
-void multiply(const float* a, const float* b, float* product, std::size_t count, cudaStream_t stream);
+void logistic_backward(const float* y, const float* dy, float* dx, std::size_t count,
+                       cudaStream_t stream);
+void multiply(const float* a, const float* b, float* product, std::size_t count,
+              cudaStream_t stream);
 void add(const float* a, const float* b, float* sum, std::size_t count, cudaStream_t stream);
 
 }  // namespace dlrun::trainer::cuda

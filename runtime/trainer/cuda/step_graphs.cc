@@ -7,7 +7,8 @@ namespace {
 
 Result<> checked(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
-  return fail(Errc::kInternal, "{}: {}; --cuda-graphs false trains without", call, cudaGetErrorString(code));
+  return fail(Errc::kInternal, "{}: {}; --cuda-graphs false trains without", call,
+              cudaGetErrorString(code));
 }
 
 /// A graph, and its end.
@@ -39,7 +40,8 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
   current_ = static_cast<std::size_t>(found - known_.begin());
   stream_ = stream;
   // Relaxed: this thread may still allocate, and wait for what was queued before.
-  DLRUN_TRY(checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture"));
+  DLRUN_TRY(checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
+                    "cudaStreamBeginCapture"));
   is_recording_ = true;
   return {};
 }
@@ -55,7 +57,8 @@ Result<> StepGraphs::launch() {
     cudaGraphExecDestroy(ready);
     ready = nullptr;
   }
-  if (ready == nullptr) DLRUN_TRY(checked(cudaGraphInstantiate(&ready, graph.handle, 0), "cudaGraphInstantiate"));
+  if (ready == nullptr)
+    DLRUN_TRY(checked(cudaGraphInstantiate(&ready, graph.handle, 0), "cudaGraphInstantiate"));
   return checked(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
 }
 

@@ -10,10 +10,11 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Records what is queued on a stream instead of running it, and hands it over as one. Each step is recorded anew, so
-/// that its arguments are its own; what is kept for each kind of step is the graph that the GPU was made ready for,
-/// which takes the new arguments where the operations are the same, and else is made ready again.
-/// Fails with kInternal, naming the call of CUDA's; what was recorded is lost then.
+/// Records what is queued on a stream instead of running it, and hands it over as one. Each step is
+/// recorded anew, so that its arguments are its own; what is kept for each kind of step is the
+/// graph that the GPU was made ready for, which takes the new arguments where the operations are
+/// the same, and else is made ready again. Fails with kInternal, naming the call of CUDA's; what
+/// was recorded is lost then.
 class StepGraphs {
  public:
   StepGraphs() = default;
@@ -21,7 +22,8 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
   ~StepGraphs();
 
-  /// Recording begins, until launch(). But the first step of a kind runs as it is: libraries set themselves up in it.
+  /// Recording begins, until launch(). But the first step of a kind runs as it is: libraries set
+  /// themselves up in it.
   [[nodiscard]] Result<> begin(std::size_t kind, cudaStream_t stream);
   [[nodiscard]] bool is_recording() const { return is_recording_; }
   /// What was recorded is queued on the stream.

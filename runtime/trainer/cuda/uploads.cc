@@ -51,10 +51,11 @@ Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
   return {};
 }
 
-Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from, std::span<const std::uint32_t> rows,
-                            std::size_t width) {
+Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
+                            std::span<const std::uint32_t> rows, std::size_t width) {
   if (width > kChunkBytes) {
-    for (std::size_t i = 0; i < rows.size(); ++i) DLRUN_TRY(copy(to + i * width, from + rows[i] * width, width));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      DLRUN_TRY(copy(to + i * width, from + rows[i] * width, width));
     return {};
   }
   while (width > 0 && !rows.empty()) {
@@ -76,9 +77,11 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from, std::spa
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    // An event that is recorded would tell nothing of the copies: they have theirs when they are handed over.
+    // An event that is recorded would tell nothing of the copies: they have theirs when they are
+    // handed over.
     chunks_[chunk_].is_held = is_recording_;
-    if (!is_recording_) DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
+    if (!is_recording_)
+      DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
     chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
     if (chunks_[chunk_].is_held) DLRUN_TRY(add_chunk(chunk_));
@@ -101,7 +104,8 @@ Result<> Uploads::end_recording() {
 }
 
 Result<> Uploads::send(void* to, std::span<const std::byte> place) {
-  return checked(cudaMemcpyAsync(to, place.data(), place.size(), cudaMemcpyHostToDevice, stream_), "copy to the GPU");
+  return checked(cudaMemcpyAsync(to, place.data(), place.size(), cudaMemcpyHostToDevice, stream_),
+                 "copy to the GPU");
 }
 
 }  // namespace dlrun::trainer::cuda

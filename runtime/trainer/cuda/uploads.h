@@ -12,11 +12,12 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself: a copy is queued on the stream
-/// like any operation, the caller's memory may change as soon as it returns, and nobody waits, unless all of the ring
-/// is on its way. Small copies lie behind one another in a chunk. Of copies that are recorded (step_graphs.h) the
-/// chunks wait for what they are recorded for; the ring grows where that needs more of them. Fails with kInternal,
-/// naming the call of CUDA's.
+/// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself: a copy is
+/// queued on the stream like any operation, the caller's memory may change as soon as it returns,
+/// and nobody waits, unless all of the ring is on its way. Small copies lie behind one another in a
+/// chunk. Of copies that are recorded (step_graphs.h) the chunks wait for what they are recorded
+/// for; the ring grows where that needs more of them. Fails with kInternal, naming the call of
+/// CUDA's.
 class Uploads {
  public:
   static constexpr std::size_t kChunks = 8;
@@ -34,12 +35,13 @@ class Uploads {
   /// to = from. to: device memory.
   [[nodiscard]] Result<> copy(void* to, const void* from, std::size_t bytes);
 
-  /// to[i, :] = from[rows[i], :]. from: [above every row x width]; to: device memory, [rows x width].
-  [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from, std::span<const std::uint32_t> rows,
-                                   std::size_t width);
+  /// to[i, :] = from[rows[i], :]. from: [above every row x width]; to: device memory, [rows x
+  /// width].
+  [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
+                                   std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Between them what is queued on the stream is recorded; end: it was handed over, and comes before what is queued
-  /// next.
+  /// Between them what is queued on the stream is recorded; end: it was handed over, and comes
+  /// before what is queued next.
   void begin_recording() { is_recording_ = true; }
   [[nodiscard]] Result<> end_recording();
 

@@ -26,9 +26,11 @@ constexpr std::string_view kPrefix = "train-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kEnding = ".safetensors";
 
-Result<const Tensor*> find(std::string_view name, const ParsedTensors& file, std::string_view array) {
+Result<const Tensor*> find(std::string_view name, const ParsedTensors& file,
+                           std::string_view array) {
   const auto found = file.tensors.find(array);
-  if (found == file.tensors.end()) return fail(Errc::kInvalid, "{}: has no array '{}'", name, array);
+  if (found == file.tensors.end())
+    return fail(Errc::kInvalid, "{}: has no array '{}'", name, array);
   return &found->second;
 }
 
@@ -36,12 +38,14 @@ Result<> read_images(std::string_view name, const Tensor& images, Dataset& data)
   const auto& shape = images.shape;
   if (images.dtype != "U8" || shape.size() < 2 || shape.size() > 4) {
     return fail(Errc::kInvalid,
-                "{}: images are {} [{}], expected U8 [n, height, width], with [channels] behind, or [n, features]",
+                "{}: images are {} [{}], expected U8 [n, height, width], with [channels] behind, "
+                "or [n, features]",
                 name, images.dtype, fmt::join(shape, ", "));
   }
   data.height = shape.size() > 2 ? shape[1] : 1;
   data.width = shape.size() > 2 ? shape[2] : 1;
-  if (images.bytes.empty()) return fail(Errc::kInvalid, "{}: holds no images ({})", name, fmt::join(shape, " x "));
+  if (images.bytes.empty())
+    return fail(Errc::kInvalid, "{}: holds no images ({})", name, fmt::join(shape, " x "));
   data.features = images.bytes.size() / shape[0];
   data.images.assign(images.bytes.begin(), images.bytes.end());
   return {};
@@ -70,13 +74,15 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
   const bool is_multiple = shape.size() == 2;
   const bool is_byte = labels.dtype == "U8" || labels.dtype == "BOOL";
   if (!(is_multiple ? is_byte : shape.size() == 1 && (width > 1 || labels.dtype == "U8"))) {
-    return fail(Errc::kInvalid, "{}: labels are {} [{}], expected U8, I32 or I64 [n], or U8 or BOOL [n, classes]", name,
-                labels.dtype, fmt::join(shape, ", "));
+    return fail(Errc::kInvalid,
+                "{}: labels are {} [{}], expected U8, I32 or I64 [n], or U8 or BOOL [n, classes]",
+                name, labels.dtype, fmt::join(shape, ", "));
   }
   if (shape[0] != n) return fail(Errc::kInvalid, "{}: {} labels, but {} images", name, shape[0], n);
   data.label_width = is_multiple ? shape[1] : 1;
   if (is_multiple && (shape[1] < 2 || shape[1] > kMostClasses)) {
-    return fail(Errc::kInvalid, "{}: labels of {} classes, expected 2 to {}", name, shape[1], kMostClasses);
+    return fail(Errc::kInvalid, "{}: labels of {} classes, expected 2 to {}", name, shape[1],
+                kMostClasses);
   }
   const std::int64_t most = is_multiple ? 1 : static_cast<std::int64_t>(kMostClasses) - 1;
   std::int64_t largest = 0;
@@ -84,8 +90,8 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
   for (std::size_t i = 0; i < data.labels.size(); ++i) {
     const std::int64_t label = element(labels, width, i);
     if (label < 0 || label > most) {
-      return fail(Errc::kInvalid, "{}: a label of sample {} is {}, expected 0 to {}", name, i / data.label_width, label,
-                  most);
+      return fail(Errc::kInvalid, "{}: a label of sample {} is {}, expected 0 to {}", name,
+                  i / data.label_width, label, most);
     }
     data.labels[i] = static_cast<std::uint8_t>(label);
     largest = std::max(largest, label);
@@ -97,7 +103,8 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
 Result<Dataset> read_arrays(const fs::path& path) {
   const auto bytes = read_file(path, kLargestFile);
   if (!bytes) return tl::unexpected(bytes.error());
-  return parse_arrays(path.string(), {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+  return parse_arrays(path.string(),
+                      {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
 }
 
 /// 8 of train-00003-of-00008.safetensors.
@@ -117,13 +124,14 @@ std::optional<std::size_t> partitions_of(std::string_view file) {
 Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   std::set<std::size_t> counts;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     if (const auto count = partitions_of(entry->path().filename().string())) counts.insert(*count);
   }
   if (error) return fail(Errc::kNotFound, "{}: {}", folder.string(), error.message());
   if (counts.size() > 1) {
-    return fail(Errc::kInvalid, "{}: holds partitions of several sets (-of-{}): leave one", folder.string(),
-                fmt::join(counts, ", -of-"));
+    return fail(Errc::kInvalid, "{}: holds partitions of several sets (-of-{}): leave one",
+                folder.string(), fmt::join(counts, ", -of-"));
   }
   std::vector<fs::path> files;
   for (std::size_t i = 0; !counts.empty() && i < *counts.begin(); ++i)
@@ -141,16 +149,19 @@ Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   if (!files) return files;
   if (files->empty()) {
     return fail(Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
-                options.is_by_file ? "no " : fmt::format("neither {} nor a ", kWhole), partition_name(0, 8));
+                options.is_by_file ? "no " : fmt::format("neither {} nor a ", kWhole),
+                partition_name(0, 8));
   }
   if (!options.is_by_file) return files;
   const auto size = static_cast<std::size_t>(options.size);
   if (files->size() < size) {
-    return fail(Errc::kUsage, "{}: {} partitions for {} ranks: with --shard file each rank needs one",
+    return fail(Errc::kUsage,
+                "{}: {} partitions for {} ranks: with --shard file each rank needs one",
                 options.path.string(), files->size(), size);
   }
   std::vector<fs::path> mine;
-  for (auto i = static_cast<std::size_t>(options.rank); i < files->size(); i += size) mine.push_back((*files)[i]);
+  for (auto i = static_cast<std::size_t>(options.rank); i < files->size(); i += size)
+    mine.push_back((*files)[i]);
   return mine;
 }
 
@@ -195,8 +206,9 @@ Result<> write_arrays(const fs::path& path, const Dataset& data) {
   if (channels > 1) images.push_back(channels);
   std::vector<std::size_t> labels{data.size()};
   if (data.label_width > 1) labels.push_back(data.label_width);
-  const std::array<NamedBytes, 2> arrays{NamedBytes{"images", "U8", std::move(images), data.images},
-                                         NamedBytes{"labels", "U8", std::move(labels), data.labels}};
+  const std::array<NamedBytes, 2> arrays{
+      NamedBytes{"images", "U8", std::move(images), data.images},
+      NamedBytes{"labels", "U8", std::move(labels), data.labels}};
   return write_file_atomic(path, to_safetensors(arrays, {}), 0644);
 }
 

@@ -19,16 +19,18 @@ constexpr std::size_t kLargestFile = std::size_t{1} << 30U;
 Result<Dataset> read_cifar(const std::filesystem::path& path) {
   const auto bytes = read_file(path, kLargestFile);
   if (!bytes) return tl::unexpected(bytes.error());
-  return parse_cifar(path.string(), {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+  return parse_cifar(path.string(),
+                     {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
 }
 
 }  // namespace
 
 Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t> bytes) {
   if (bytes.empty() || bytes.size() % kRecord != 0) {
-    return fail(Errc::kInvalid,
-                "{}: {} bytes are no whole number of CIFAR-10's records of {}: truncated, or another file", name,
-                bytes.size(), kRecord);
+    return fail(
+        Errc::kInvalid,
+        "{}: {} bytes are no whole number of CIFAR-10's records of {}: truncated, or another file",
+        name, bytes.size(), kRecord);
   }
   Dataset data;
   data.height = data.width = kSide;
@@ -40,7 +42,8 @@ Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t>
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint8_t* record = bytes.data() + i * kRecord;
     if (record[0] >= kClasses) {
-      return fail(Errc::kInvalid, "{}: record {} is of class {}, CIFAR-10 has 0 to 9", name, i, record[0]);
+      return fail(Errc::kInvalid, "{}: record {} is of class {}, CIFAR-10 has 0 to 9", name, i,
+                  record[0]);
     }
     data.labels[i] = record[0];
     std::uint8_t* image = data.images.data() + i * data.features;
@@ -55,7 +58,8 @@ Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t>
 Result<Split> load_cifar_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   const std::filesystem::path inner = folder / "cifar-10-batches-bin";
-  const std::filesystem::path& place = std::filesystem::is_directory(inner, ignored) ? inner : folder;
+  const std::filesystem::path& place =
+      std::filesystem::is_directory(inner, ignored) ? inner : folder;
   Split split;
   split.source = place.string();
   for (int batch = 1; batch <= 5; ++batch) {

@@ -19,12 +19,13 @@ constexpr std::size_t kTenClasses = 10;
 constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
 
 /// The file's path under whichever of its names exists: plain or gzip, '-' or '.' before idx.
-Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half, const char* kind,
-                                       int rank) {
+Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half,
+                                       const char* kind, int rank) {
   std::string looked_for;
   for (const char separator : {'-', '.'}) {
     for (const char* suffix : {"", ".gz"}) {
-      const std::string name = fmt::format("{}-{}{}idx{}-ubyte{}", half, kind, separator, rank, suffix);
+      const std::string name =
+          fmt::format("{}-{}{}idx{}-ubyte{}", half, kind, separator, rank, suffix);
       std::error_code error;
       if (std::filesystem::exists(folder / name, error)) return folder / name;
       if (separator == '-') looked_for += (looked_for.empty() ? "" : ", ") + name;
@@ -44,16 +45,16 @@ Result<Dataset> load_half(const std::filesystem::path& folder, const char* half)
   if (!labels) return tl::unexpected(labels.error());
 
   if (images->sizes[0] != labels->sizes[0]) {
-    return fail(Errc::kInvalid, "{}: {} labels, but {} holds {} images", labels_path->string(), labels->sizes[0],
-                images_path->filename().string(), images->sizes[0]);
+    return fail(Errc::kInvalid, "{}: {} labels, but {} holds {} images", labels_path->string(),
+                labels->sizes[0], images_path->filename().string(), images->sizes[0]);
   }
   Dataset data;
   data.height = images->sizes[1];
   data.width = images->sizes[2];
   data.features = data.height * data.width;
   if (images->sizes[0] == 0 || data.features == 0) {
-    return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path->string(), images->sizes[0],
-                images->sizes[1], images->sizes[2]);
+    return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path->string(),
+                images->sizes[0], images->sizes[1], images->sizes[2]);
   }
   data.images.assign(images->values().begin(), images->values().end());
   data.labels.assign(labels->values().begin(), labels->values().end());
@@ -72,12 +73,13 @@ Result<> match(Split& split, const std::string& folder) {
   const Dataset& train = split.train;
   const Dataset& test = split.test;
   if (train.features != test.features || train.height != test.height || train.width != test.width) {
-    return fail(Errc::kInvalid, "{}: training images are {} x {} ({} bytes), test images {} x {} ({})", folder,
+    return fail(Errc::kInvalid,
+                "{}: training images are {} x {} ({} bytes), test images {} x {} ({})", folder,
                 train.height, train.width, train.features, test.height, test.width, test.features);
   }
   if (train.label_width != test.label_width) {
-    return fail(Errc::kInvalid, "{}: training samples have {} label(s), test samples {}", folder, train.label_width,
-                test.label_width);
+    return fail(Errc::kInvalid, "{}: training samples have {} label(s), test samples {}", folder,
+                train.label_width, test.label_width);
   }
   split.train.classes = split.test.classes = std::max(train.classes, test.classes);
   return {};
@@ -93,9 +95,10 @@ Result<> append(Dataset& to, Dataset from, std::string_view name) {
   if (from.features != to.features || from.height != to.height || from.width != to.width ||
       from.label_width != to.label_width) {
     return fail(Errc::kInvalid,
-                "{}: images of {} x {} ({} bytes) with {} label(s), the files before have {} x {} ({}) with {}", name,
-                from.height, from.width, from.features, from.label_width, to.height, to.width, to.features,
-                to.label_width);
+                "{}: images of {} x {} ({} bytes) with {} label(s), the files before have {} x {} "
+                "({}) with {}",
+                name, from.height, from.width, from.features, from.label_width, to.height, to.width,
+                to.features, to.label_width);
   }
   to.images.insert(to.images.end(), from.images.begin(), from.images.end());
   to.labels.insert(to.labels.end(), from.labels.begin(), from.labels.end());
@@ -115,7 +118,8 @@ Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test) {
     const auto digit = static_cast<int>(random.below(kTenClasses));
     data.labels[i] = static_cast<std::uint8_t>(digit);
     draw_digit(digit, random,
-               std::span<std::uint8_t, kDigitSize * kDigitSize>(&data.images[i * data.features], data.features));
+               std::span<std::uint8_t, kDigitSize * kDigitSize>(&data.images[i * data.features],
+                                                                data.features));
   }
   return data;
 }
@@ -123,7 +127,8 @@ Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test) {
 Result<Split> load_idx_folder(const std::filesystem::path& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    return fail(Errc::kNotFound, "{}: {}", folder.string(), error ? error.message() : "is not a folder");
+    return fail(Errc::kNotFound, "{}: {}", folder.string(),
+                error ? error.message() : "is not a folder");
   }
   Split split;
   split.source = folder.string();
@@ -140,10 +145,14 @@ namespace {
 
 Result<Split> load_files(const DataOptions& options) {
   if (options.dataset == "digits" && options.path.empty()) {
-    const auto or_default = [](std::size_t n, std::size_t otherwise) { return n == 0 ? otherwise : n; };
-    return Split{generate_digits(or_default(options.train_samples, kDefaultTrainDigits), options.seed, false),
-                 generate_digits(or_default(options.test_samples, kDefaultTestDigits), options.seed, true),
-                 fmt::format("generated digits, seed {}", options.seed)};
+    const auto or_default = [](std::size_t n, std::size_t otherwise) {
+      return n == 0 ? otherwise : n;
+    };
+    return Split{
+        generate_digits(or_default(options.train_samples, kDefaultTrainDigits), options.seed,
+                        false),
+        generate_digits(or_default(options.test_samples, kDefaultTestDigits), options.seed, true),
+        fmt::format("generated digits, seed {}", options.seed)};
   }
   if (options.path.empty()) {
     return fail(Errc::kUsage, "--dataset {} needs --data FOLDER with its files", options.dataset);
@@ -156,9 +165,10 @@ Result<Split> load_files(const DataOptions& options) {
   if (options.dataset == "mnist") {
     for (const Dataset* half : {&split->train, &split->test}) {
       if (half->features != std::size_t{kDigitSize} * kDigitSize || half->classes > kTenClasses) {
-        return fail(Errc::kInvalid,
-                    "{}: {} pixels an image and {} classes, but MNIST has 784 and 10; use --dataset idx",
-                    options.path.string(), half->features, half->classes);
+        return fail(
+            Errc::kInvalid,
+            "{}: {} pixels an image and {} classes, but MNIST has 784 and 10; use --dataset idx",
+            options.path.string(), half->features, half->classes);
       }
     }
     split->train.classes = split->test.classes = kTenClasses;
@@ -174,16 +184,18 @@ Result<Split> load_data(const DataOptions& options) {
   try {
     return load_files(options);
   } catch (const std::bad_alloc&) {
-    return fail(Errc::kIo, "{}: no memory for the data; the limit may be ulimit -v or resources.mem",
+    return fail(Errc::kIo,
+                "{}: no memory for the data; the limit may be ulimit -v or resources.mem",
                 options.path.empty() ? "--dataset " + options.dataset : options.path.string());
   }
 }
 
-Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples, std::size_t test_samples,
-                      std::uint64_t seed, std::size_t partitions) {
+Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples,
+                      std::size_t test_samples, std::uint64_t seed, std::size_t partitions) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return fail(Errc::kIo, "{}: cannot make the folder: {}", folder.string(), error.message());
+  if (error)
+    return fail(Errc::kIo, "{}: cannot make the folder: {}", folder.string(), error.message());
   if (partitions > 0) {
     const Dataset train = generate_digits(train_samples, seed, false);
     for (std::size_t i = 0; i < partitions; ++i) {
@@ -191,7 +203,8 @@ Result<> write_digits(const std::filesystem::path& folder, std::size_t train_sam
       const std::size_t end = train.size() * (i + 1) / partitions;
       Dataset part{{}, {}, train.features, train.height, train.width, train.classes};
       part.labels.assign(&train.labels[begin], train.labels.data() + end);
-      part.images.assign(&train.images[begin * train.features], train.images.data() + end * train.features);
+      part.images.assign(&train.images[begin * train.features],
+                         train.images.data() + end * train.features);
       DLRUN_TRY(write_arrays(folder / partition_name(i, partitions), part));
     }
     return write_arrays(folder / "test.safetensors", generate_digits(test_samples, seed, true));
@@ -200,9 +213,10 @@ Result<> write_digits(const std::filesystem::path& folder, std::size_t train_sam
     const bool is_test = half == kHalves[1];
     const Dataset data = generate_digits(is_test ? test_samples : train_samples, seed, is_test);
     const auto n = static_cast<std::uint32_t>(data.size());
-    DLRUN_TRY(write_idx(folder / fmt::format("{}-images-idx3-ubyte", half), std::array{n, kDigitSize, kDigitSize},
-                        data.images));
-    DLRUN_TRY(write_idx(folder / fmt::format("{}-labels-idx1-ubyte", half), std::array{n}, data.labels));
+    DLRUN_TRY(write_idx(folder / fmt::format("{}-images-idx3-ubyte", half),
+                        std::array{n, kDigitSize, kDigitSize}, data.images));
+    DLRUN_TRY(
+        write_idx(folder / fmt::format("{}-labels-idx1-ubyte", half), std::array{n}, data.labels));
   }
   return {};
 }

@@ -12,8 +12,8 @@
 
 namespace dlrun::trainer {
 
-/// n images with their labels: a class each, or 0 or 1 for each of the classes. Pixels stay unsigned bytes until a
-/// batch is gathered.
+/// n images with their labels: a class each, or 0 or 1 for each of the classes. Pixels stay
+/// unsigned bytes until a batch is gathered.
 struct Dataset {
   std::vector<std::uint8_t> images;  ///< [n x features], row-major
   std::vector<std::uint8_t> labels;  ///< [n], each below classes; or [n x classes]
@@ -44,23 +44,26 @@ struct DataOptions {
   int size = 1;
 };
 
-/// Puts from behind to, which may be empty. Fails with kInvalid where images or labels are of another shape; name:
-/// from's.
+/// Puts from behind to, which may be empty. Fails with kInvalid where images or labels are of
+/// another shape; name: from's.
 [[nodiscard]] Result<> append(Dataset& to, Dataset from, std::string_view name);
 
-/// n drawn digits of the training or the test half, which share no image. Sample i depends on (seed, half, i) alone.
+/// n drawn digits of the training or the test half, which share no image. Sample i depends on
+/// (seed, half, i) alone.
 [[nodiscard]] Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test);
 
-/// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... from a folder, each plain or with .gz.
-/// Fails with kNotFound (which file, what was looked for), kInvalid (file and what is wrong with it), kIo.
+/// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... from a folder, each plain or
+/// with .gz. Fails with kNotFound (which file, what was looked for), kInvalid (file and what is
+/// wrong with it), kIo.
 [[nodiscard]] Result<Split> load_idx_folder(const std::filesystem::path& folder);
 
 /// What options ask for. 'mnist' also checks that the images are 28 x 28 in ten classes.
 [[nodiscard]] Result<Split> load_data(const DataOptions& options);
 
-/// Writes both halves as IDX files under MNIST's names into folder, which is made if it is missing; with partitions >
-/// 0, as arrays.h has them, the training half in so many files.
+/// Writes both halves as IDX files under MNIST's names into folder, which is made if it is missing;
+/// with partitions > 0, as arrays.h has them, the training half in so many files.
 [[nodiscard]] Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples,
-                                    std::size_t test_samples, std::uint64_t seed, std::size_t partitions = 0);
+                                    std::size_t test_samples, std::uint64_t seed,
+                                    std::size_t partitions = 0);
 
 }  // namespace dlrun::trainer

@@ -18,11 +18,13 @@ struct Point {
 using Stroke = std::vector<Point>;  ///< a polyline
 
 /// An arc of an ellipse from one angle to another, in degrees: 0 is right, 90 is down.
-void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, double from, double to) {
+void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, double from,
+             double to) {
   constexpr int kSteps = 12;
   for (int i = 0; i <= kSteps; ++i) {
     const double angle = (from + (to - from) * i / kSteps) * std::numbers::pi / 180;
-    stroke.push_back({centre.x + radius_x * std::cos(angle), centre.y + radius_y * std::sin(angle)});
+    stroke.push_back(
+        {centre.x + radius_x * std::cos(angle), centre.y + radius_y * std::sin(angle)});
   }
 }
 
@@ -88,13 +90,15 @@ double distance(Point p, Point a, Point b) {
   const double dx = b.x - a.x;
   const double dy = b.y - a.y;
   const double length2 = dx * dx + dy * dy;
-  const double t = length2 == 0 ? 0 : std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / length2, 0.0, 1.0);
+  const double t =
+      length2 == 0 ? 0 : std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / length2, 0.0, 1.0);
   return std::hypot(p.x - a.x - t * dx, p.y - a.y - t * dy);
 }
 
 }  // namespace
 
-void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitSize * kDigitSize> pixels) {
+void draw_digit(int digit, Random& random,
+                std::span<std::uint8_t, kDigitSize * kDigitSize> pixels) {
   constexpr int kSize = static_cast<int>(kDigitSize);
   std::vector<Stroke> strokes = strokes_of(digit, random);
 
@@ -103,7 +107,8 @@ void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitSize * 
   const double height = random.uniform(18, 25);
   const double slant = random.uniform(-0.3, 0.3);
   const double angle = random.uniform(-14, 14) * std::numbers::pi / 180;
-  const Point centre{kSize / 2.0 + random.uniform(-2.2, 2.2), kSize / 2.0 + random.uniform(-2.2, 2.2)};
+  const Point centre{kSize / 2.0 + random.uniform(-2.2, 2.2),
+                     kSize / 2.0 + random.uniform(-2.2, 2.2)};
   const double radius = random.uniform(0.7, 1.5);  // of the pen
   const double ink = random.uniform(170, 255);
   const double noise = random.uniform(4, 26);
@@ -118,18 +123,24 @@ void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitSize * 
     }
   }
 
-  // Coverage of a pixel falls linearly over one pixel at the pen's edge; only pixels near a segment are looked at.
+  // Coverage of a pixel falls linearly over one pixel at the pen's edge; only pixels near a segment
+  // are looked at.
   std::array<double, kDigitSize * kDigitSize> coverage{};
   const double reach = radius + 0.5;
   for (const Stroke& stroke : strokes) {
     for (std::size_t i = 1; i < stroke.size(); ++i) {
       const Point a = stroke[i - 1];
       const Point b = stroke[i];
-      const auto clip = [](double pixel) { return std::clamp(static_cast<int>(pixel), 0, kSize - 1); };
-      for (int row = clip(std::min(a.y, b.y) - reach); row <= clip(std::max(a.y, b.y) + reach); ++row) {
-        for (int column = clip(std::min(a.x, b.x) - reach); column <= clip(std::max(a.x, b.x) + reach); ++column) {
+      const auto clip = [](double pixel) {
+        return std::clamp(static_cast<int>(pixel), 0, kSize - 1);
+      };
+      for (int row = clip(std::min(a.y, b.y) - reach); row <= clip(std::max(a.y, b.y) + reach);
+           ++row) {
+        for (int column = clip(std::min(a.x, b.x) - reach);
+             column <= clip(std::max(a.x, b.x) + reach); ++column) {
           double& here = coverage[static_cast<std::size_t>(row * kSize + column)];
-          here = std::max(here, std::clamp(reach - distance({column + 0.5, row + 0.5}, a, b), 0.0, 1.0));
+          here = std::max(here,
+                          std::clamp(reach - distance({column + 0.5, row + 0.5}, a, b), 0.0, 1.0));
         }
       }
     }

@@ -23,8 +23,8 @@ constexpr std::uint8_t kUnsignedByte = 0x08;
 constexpr std::size_t kMaxDimensions = 8;
 
 std::uint32_t big_endian(const std::uint8_t* bytes) {
-  return (std::uint32_t{bytes[0]} << 24U) | (std::uint32_t{bytes[1]} << 16U) | (std::uint32_t{bytes[2]} << 8U) |
-         std::uint32_t{bytes[3]};
+  return (std::uint32_t{bytes[0]} << 24U) | (std::uint32_t{bytes[1]} << 16U) |
+         (std::uint32_t{bytes[2]} << 8U) | std::uint32_t{bytes[3]};
 }
 
 struct CloseGz {
@@ -32,12 +32,14 @@ struct CloseGz {
 };
 
 /// The file's bytes, decompressed where it is gzip.
-Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path, std::size_t limit_bytes) {
+Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
+                                             std::size_t limit_bytes) {
   auto opened = open_untrusted(path, Links::kFollow);
   if (!opened) return tl::unexpected(opened.error());
   UniqueFd fd = std::move(*opened);
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (fstat(fd.get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
 
   std::unique_ptr<gzFile_s, CloseGz> gz(gzdopen(fd.get(), "rb"));
   if (gz == nullptr) return fail(Errc::kIo, "{}: out of memory", path.string());
@@ -55,19 +57,23 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path, 
     const int got = gzread(gz.get(), bytes.data() + have, static_cast<unsigned>(kChunk));
     bytes.resize(have + static_cast<std::size_t>(std::max(got, 0)));
     if (bytes.size() > limit_bytes) {
-      return fail(Errc::kInvalid, "{}: holds more than the {} bytes that are read", path.string(), limit_bytes);
+      return fail(Errc::kInvalid, "{}: holds more than the {} bytes that are read", path.string(),
+                  limit_bytes);
     }
     if (got > 0) continue;
     int code = Z_OK;
     const char* text = gzerror(gz.get(), &code);
-    if (code == Z_ERRNO) return fail(Errc::kIo, "{}: cannot read: {}", path.string(), errno_text(errno));
+    if (code == Z_ERRNO)
+      return fail(Errc::kIo, "{}: cannot read: {}", path.string(), errno_text(errno));
     if (code == Z_BUF_ERROR) {
-      return fail(Errc::kInvalid, "{}: the gzip stream is cut off after {} decompressed bytes: fetch the file again",
-                  path.string(), bytes.size());
+      return fail(
+          Errc::kInvalid,
+          "{}: the gzip stream is cut off after {} decompressed bytes: fetch the file again",
+          path.string(), bytes.size());
     }
     if (got < 0 || code != Z_OK) {
-      return fail(Errc::kInvalid, "{}: damaged gzip stream after {} decompressed bytes: {}", path.string(),
-                  bytes.size(), text);
+      return fail(Errc::kInvalid, "{}: damaged gzip stream after {} decompressed bytes: {}",
+                  path.string(), bytes.size(), text);
     }
     return bytes;
   }
@@ -75,30 +81,34 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path, 
 
 }  // namespace
 
-Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file, std::size_t expected_dimensions) {
+Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file,
+                           std::size_t expected_dimensions) {
   if (file.size() < 4 || file[0] != 0 || file[1] != 0) {
-    return fail(Errc::kInvalid,
-                "{}: not an IDX file: it must begin with two zero bytes, the element type and the number "
-                "of dimensions, and {}",
-                name,
-                file.size() < 4
-                    ? fmt::format("holds {} bytes", file.size())
-                    : fmt::format("begins with {:02x} {:02x} {:02x} {:02x}", file[0], file[1], file[2], file[3]));
+    return fail(
+        Errc::kInvalid,
+        "{}: not an IDX file: it must begin with two zero bytes, the element type and the number "
+        "of dimensions, and {}",
+        name,
+        file.size() < 4 ? fmt::format("holds {} bytes", file.size())
+                        : fmt::format("begins with {:02x} {:02x} {:02x} {:02x}", file[0], file[1],
+                                      file[2], file[3]));
   }
   if (file[2] != kUnsignedByte) {
-    return fail(Errc::kInvalid, "{}: element type 0x{:02x}, expected 0x08 (unsigned byte)", name, file[2]);
+    return fail(Errc::kInvalid, "{}: element type 0x{:02x}, expected 0x08 (unsigned byte)", name,
+                file[2]);
   }
   const std::size_t dimensions = file[3];
   if (dimensions != expected_dimensions || dimensions > kMaxDimensions) {
-    return fail(Errc::kInvalid, "{}: {} dimension(s), expected {} ({})", name, dimensions, expected_dimensions,
+    return fail(Errc::kInvalid, "{}: {} dimension(s), expected {} ({})", name, dimensions,
+                expected_dimensions,
                 expected_dimensions == 1   ? "labels; is this a file of images?"
                 : expected_dimensions == 3 ? "images x rows x columns; is this a file of labels?"
                                            : "as the caller needs");
   }
   const std::size_t header_bytes = 4 + 4 * dimensions;
   if (file.size() < header_bytes) {
-    return fail(Errc::kInvalid, "{}: truncated in its header: expected {} bytes, found {}", name, header_bytes,
-                file.size());
+    return fail(Errc::kInvalid, "{}: truncated in its header: expected {} bytes, found {}", name,
+                header_bytes, file.size());
   }
   IdxArray array;
   std::size_t expected = 1;
@@ -106,27 +116,31 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
     const std::uint32_t size = big_endian(file.data() + 4 + 4 * i);
     array.sizes.push_back(size);
     if (size != 0 && expected > (std::numeric_limits<std::size_t>::max() - header_bytes) / size) {
-      return fail(Errc::kInvalid, "{}: the sizes in its header multiply to more than any file holds", name);
+      return fail(Errc::kInvalid,
+                  "{}: the sizes in its header multiply to more than any file holds", name);
     }
     expected *= size;
   }
   expected += header_bytes;
   if (file.size() != expected) {
-    return fail(Errc::kInvalid, "{}: {}: expected {} bytes for {} values of {} bytes, found {}", name,
-                file.size() < expected ? "truncated" : "longer than its header says", expected, array.sizes[0],
+    return fail(Errc::kInvalid, "{}: {}: expected {} bytes for {} values of {} bytes, found {}",
+                name, file.size() < expected ? "truncated" : "longer than its header says",
+                expected, array.sizes[0],
                 array.sizes[0] == 0 ? 0 : (expected - header_bytes) / array.sizes[0], file.size());
   }
   array.file = std::move(file);
   return array;
 }
 
-Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expected_dimensions, std::size_t limit_bytes) {
+Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expected_dimensions,
+                          std::size_t limit_bytes) {
   try {
     auto bytes = read_bytes(path, limit_bytes);
     if (!bytes) return tl::unexpected(bytes.error());
     return parse_idx(path.string(), std::move(*bytes), expected_dimensions);
   } catch (const std::bad_alloc&) {
-    return fail(Errc::kIo, "{}: no memory for what it holds; the limit may be ulimit -v or resources.mem",
+    return fail(Errc::kIo,
+                "{}: no memory for what it holds; the limit may be ulimit -v or resources.mem",
                 path.string());
   }
 }
@@ -134,14 +148,16 @@ Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expecte
 Result<> write_idx(const std::filesystem::path& path, std::span<const std::uint32_t> sizes,
                    std::span<const std::uint8_t> values) {
   std::size_t product = 1;
-  std::string content{'\0', '\0', static_cast<char>(kUnsignedByte), static_cast<char>(sizes.size())};
+  std::string content{'\0', '\0', static_cast<char>(kUnsignedByte),
+                      static_cast<char>(sizes.size())};
   for (const std::uint32_t size : sizes) {
     product *= size;
-    for (const unsigned shift : {24U, 16U, 8U, 0U}) content.push_back(static_cast<char>((size >> shift) & 0xffU));
+    for (const unsigned shift : {24U, 16U, 8U, 0U})
+      content.push_back(static_cast<char>((size >> shift) & 0xffU));
   }
   if (product != values.size() || sizes.empty() || sizes.size() > kMaxDimensions) {
-    return fail(Errc::kShape, "{}: {} values do not fit the {} sizes given", path.string(), values.size(),
-                sizes.size());
+    return fail(Errc::kShape, "{}: {} values do not fit the {} sizes given", path.string(),
+                values.size(), sizes.size());
   }
   content.append(values.begin(), values.end());
   return write_file_atomic(path, content, 0644);

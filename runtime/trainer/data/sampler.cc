@@ -10,43 +10,53 @@ namespace dlrun::trainer {
 
 Sampler::Sampler(const Options& options)
     : options_(options),
-      order_(options.sharding == Sharding::kFile ? options.rank_samples[static_cast<std::size_t>(options.rank)]
-                                                 : options.samples) {}
+      order_(options.sharding == Sharding::kFile
+                 ? options.rank_samples[static_cast<std::size_t>(options.rank)]
+                 : options.samples) {}
 
 std::size_t Sampler::epoch_length() const {
-  return options_.sharding == Sharding::kFile ? *std::ranges::max_element(options_.rank_samples) : options_.samples;
+  return options_.sharding == Sharding::kFile ? *std::ranges::max_element(options_.rank_samples)
+                                              : options_.samples;
 }
 
 std::size_t Sampler::samples_per_step() const {
-  return options_.sharding == Sharding::kSample ? options_.batch * static_cast<std::size_t>(options_.size)
-                                                : options_.batch;
+  return options_.sharding == Sharding::kSample
+             ? options_.batch * static_cast<std::size_t>(options_.size)
+             : options_.batch;
 }
 
 std::uint64_t Sampler::steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const {
   const std::size_t step = samples_per_step();
   const auto steps_of = [step](std::size_t samples) { return (samples + step - 1) / step; };
-  return epoch < epochs ? steps_of(epoch_length() - offset) + (epochs - epoch - 1) * steps_of(epoch_length()) : 0;
+  return epoch < epochs
+             ? steps_of(epoch_length() - offset) + (epochs - epoch - 1) * steps_of(epoch_length())
+             : 0;
 }
 
 Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
   if (shuffled_epoch_ != epoch) shuffle(epoch);
   const std::size_t count = std::min(samples_per_step(), epoch_length() - offset);
   if (options_.sharding == Sharding::kFile) {
-    const auto part_of = [&](std::size_t samples) { return std::min(count, samples - std::min(samples, offset)); };
+    const auto part_of = [&](std::size_t samples) {
+      return std::min(count, samples - std::min(samples, offset));
+    };
     Batch batch{std::span<const std::uint32_t>(order_), 0, count};
     batch.samples = batch.samples.subspan(std::min(order_.size(), offset), part_of(order_.size()));
-    for (const std::size_t samples : options_.rank_samples) batch.global_samples += part_of(samples);
+    for (const std::size_t samples : options_.rank_samples)
+      batch.global_samples += part_of(samples);
     return batch;
   }
   const auto step = std::span<const std::uint32_t>(order_).subspan(offset, count);
-  if (options_.sharding == Sharding::kEpoch) return {step, count * static_cast<std::size_t>(options_.size), count};
+  if (options_.sharding == Sharding::kEpoch)
+    return {step, count * static_cast<std::size_t>(options_.size), count};
   const Range mine = even_part(count, options_.rank, options_.size);
   return {step.subspan(mine.begin, mine.size()), count, count};
 }
 
 void Sampler::shuffle(std::size_t epoch) {
   std::iota(order_.begin(), order_.end(), 0U);
-  const std::uint64_t who = options_.sharding == Sharding::kSample ? 0 : static_cast<std::uint64_t>(options_.rank) + 1;
+  const std::uint64_t who =
+      options_.sharding == Sharding::kSample ? 0 : static_cast<std::uint64_t>(options_.rank) + 1;
   Random random(mix(options_.seed) ^ who, Purpose::kShuffle, epoch);
   for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
   shuffled_epoch_ = epoch;
@@ -57,7 +67,8 @@ std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
   return sharding == Sharding::kEpoch ? (epochs + ranks - 1) / ranks : epochs;
 }
 
-EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before, std::uint64_t now) {
+EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
+                       std::uint64_t now) {
   if (before == now) return place;
   // Epochs and samples apart: their product need not fit 64 bits.
   const std::uint64_t epochs = place.epoch * before;

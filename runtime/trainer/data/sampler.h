@@ -10,23 +10,28 @@ namespace dlrun::trainer {
 
 /// How the ranks share the work.
 enum class Sharding {
-  kSample,  ///< every epoch's samples are spread over the ranks: size ranks x batch B equals one rank x batch size * B
-  kFile,   ///< the data lie on the ranks already, each has files of its own: every epoch it takes them in its own order
-  kEpoch,  ///< the epochs are spread: every rank sees all samples, in its own order, ceil(epochs / size) times
+  kSample,  ///< every epoch's samples are spread over the ranks: size ranks x batch B equals one
+            ///< rank x batch size * B
+  kFile,    ///< the data lie on the ranks already, each has files of its own: every epoch it takes
+            ///< them in its own order
+  kEpoch,   ///< the epochs are spread: every rank sees all samples, in its own order, ceil(epochs /
+            ///< size) times
 };
 
 /// One rank's part of one step.
 struct Batch {
   std::span<const std::uint32_t> samples;  ///< this rank's; may be empty in an epoch's last step
-  std::size_t global_samples = 0;          ///< of all ranks together in this step; the gradient is divided by it
-  std::size_t advance = 0;                 ///< how far this step moves the offset
+  std::size_t global_samples =
+      0;                    ///< of all ranks together in this step; the gradient is divided by it
+  std::size_t advance = 0;  ///< how far this step moves the offset
 };
 
-/// A seeded permutation per epoch (Fisher-Yates), dealt out to the ranks. Under kSample it does not depend on rank or
-/// size, and a step takes its next size * batch samples: rank r the r-th part. What is left at an epoch's end is a
-/// smaller step, split as evenly as can be. A place in an epoch is an offset in samples, so that a run can go on at
-/// another size. Under kFile it is one of this rank's samples: a rank whose samples are all taken waits with empty
-/// batches for the one that has most, so that an epoch holds each sample of each rank once.
+/// A seeded permutation per epoch (Fisher-Yates), dealt out to the ranks. Under kSample it does not
+/// depend on rank or size, and a step takes its next size * batch samples: rank r the r-th part.
+/// What is left at an epoch's end is a smaller step, split as evenly as can be. A place in an epoch
+/// is an offset in samples, so that a run can go on at another size. Under kFile it is one of this
+/// rank's samples: a rank whose samples are all taken waits with empty batches for the one that has
+/// most, so that an epoch holds each sample of each rank once.
 class Sampler {
  public:
   struct Options {
@@ -36,7 +41,8 @@ class Sampler {
     int size = 1;
     Sharding sharding = Sharding::kSample;
     std::uint64_t seed = 1;
-    std::vector<std::size_t> rank_samples{};  ///< of each rank under kFile; `samples` has no part in it then
+    std::vector<std::size_t>
+        rank_samples{};  ///< of each rank under kFile; `samples` has no part in it then
   };
 
   explicit Sampler(const Options& options);
@@ -47,10 +53,13 @@ class Sampler {
   /// How far a full step moves the offset.
   [[nodiscard]] std::size_t samples_per_step() const;
 
-  /// Steps from offset of epoch to the end of the last of `epochs` epochs, all counted as this rank's.
-  [[nodiscard]] std::uint64_t steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const;
+  /// Steps from offset of epoch to the end of the last of `epochs` epochs, all counted as this
+  /// rank's.
+  [[nodiscard]] std::uint64_t steps_left(std::size_t epoch, std::size_t offset,
+                                         std::size_t epochs) const;
 
-  /// What comes at offset (below epoch_length()) of epoch, both from 0. The span is valid until the next call.
+  /// What comes at offset (below epoch_length()) of epoch, both from 0. The span is valid until the
+  /// next call.
   [[nodiscard]] Batch batch(std::size_t epoch, std::size_t offset);
 
  private:
@@ -72,9 +81,11 @@ struct EpochPlace {
   friend bool operator==(const EpochPlace&, const EpochPlace&) = default;
 };
 
-/// Where each of `now` ranks stands once `before` ranks, each in epochs of its own of `length` samples, were at place:
-/// as many epochs of all ranks together, the rest of a division left to be done again. All but place are > 0.
-[[nodiscard]] EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before, std::uint64_t now);
+/// Where each of `now` ranks stands once `before` ranks, each in epochs of its own of `length`
+/// samples, were at place: as many epochs of all ranks together, the rest of a division left to be
+/// done again. All but place are > 0.
+[[nodiscard]] EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
+                                     std::uint64_t now);
 
 /// Rank r's part of n items dealt out evenly in order: the first n mod size ranks get one more.
 struct Range {

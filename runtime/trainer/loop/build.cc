@@ -1,4 +1,5 @@
-// What happens before the first step: data, options and ranks are held against each other, and the parts are made.
+// What happens before the first step: data, options and ranks are held against each other, and the
+// parts are made.
 
 #include <utility>
 
@@ -12,7 +13,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Samples in one forward pass of an evaluation, at least, unless their arrays take more than so many bytes.
+/// Samples in one forward pass of an evaluation, at least, unless their arrays take more than so
+/// many bytes.
 constexpr std::size_t kEvaluationBatch = 256;
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
@@ -23,10 +25,11 @@ TensorPart part_of(const TensorView& tensor) {
   return {tensor.offset, count, tensor.shape.size() > 1};
 }
 
-/// Whether ranks that can share their arrays are to: a layer's norms need the whole of it, 16 bits and steps of a
-/// rank's own a copy.
+/// Whether ranks that can share their arrays are to: a layer's norms need the whole of it, 16 bits
+/// and steps of a rank's own a copy.
 bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
-  return !rule.needs_whole_tensors() && options.buckets.compression == GradientReducer::Compression::kNone &&
+  return !rule.needs_whole_tensors() &&
+         options.buckets.compression == GradientReducer::Compression::kNone &&
          options.local_steps == 0;
 }
 
@@ -34,36 +37,40 @@ bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
 std::size_t room(const TrainOptions& options, const Layers<float>& layers) {
   std::size_t elements = 1;  // of a sample: outputs, their gradients, workspaces
   for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace();
-  return std::max(at_once(options), std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
+  return std::max(at_once(options),
+                  std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
 }
 
 }  // namespace
 
-Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
-                      std::unique_ptr<Optimizer<float>> rule, const std::vector<std::size_t>& rank_samples)
+Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session,
+                      Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
+                      const std::vector<std::size_t>& rank_samples)
     : most(room(options, layers)),
       shared(session.communicator, session.kernels),
-      network(
-          session.kernels, std::move(layers), data.train.features, most, kWords,
-          static_cast<std::size_t>(session.communicator.size()),
-          may_share(options, *rule)
-              ? [this](std::size_t parameters, std::size_t gradients) { return shared.allocate(parameters, gradients); }
-              : AllocateFlat()),
+      network(session.kernels, std::move(layers), data.train.features, most, kWords,
+              static_cast<std::size_t>(session.communicator.size()),
+              may_share(options, *rule)
+                  ? [this](std::size_t parameters,
+                           std::size_t gradients) { return shared.allocate(parameters, gradients); }
+                  : AllocateFlat()),
       optimizer(std::move(rule)),
-      sampler({data.train.size(), options.batch, session.communicator.rank(), session.communicator.size(),
-               options.sharding, options.seed, rank_samples}),
+      sampler({data.train.size(), options.batch, session.communicator.rank(),
+               session.communicator.size(), options.sharding, options.seed, rank_samples}),
       reducer(session.communicator, session.kernels, network, options.buckets),
       train(session.kernels.upload(data.train)),
       test(session.kernels.upload(data.test)),
       labels(session.kernels, network.max_batch() * data.train.label_width),
       totals(session.kernels, 2),
       own_loss(session.kernels, 1),
-      accumulated(session.kernels, at_once(options) < options.batch ? network.parameters().size() : 0),
-      checkpoints(options.checkpoint_dir, options.checkpoint_keep,
-                  [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
-                    DLRUN_TRY(communicator.settled());  // else the parameters may be of partial sums
-                    return may_commit();
-                  }),
+      accumulated(session.kernels,
+                  at_once(options) < options.batch ? network.parameters().size() : 0),
+      checkpoints(
+          options.checkpoint_dir, options.checkpoint_keep,
+          [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
+            DLRUN_TRY(communicator.settled());  // else the parameters may be of partial sums
+            return may_commit();
+          }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
         const Clock::time_point since = Clock::now();
         if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);
@@ -82,12 +89,14 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
   if (options.local_steps > 0) {
     std::vector<std::span<float>> arrays;
     for (Array<float>& state : states) arrays.push_back(state.span());
-    local = std::make_unique<LocalSteps>(session.communicator, session.kernels, network, std::move(arrays));
+    local = std::make_unique<LocalSteps>(session.communicator, session.kernels, network,
+                                         std::move(arrays));
   }
 }
 
 Result<> Trainer::build() {
-  DLRUN_TRY(check_that_ranks_are_alike());  // first: from here on all of them fail together, or none
+  DLRUN_TRY(
+      check_that_ranks_are_alike());  // first: from here on all of them fail together, or none
   DLRUN_TRY(survey());
   DLRUN_TRY(check_shards());
   const bool is_multiple = data_.train.label_width > 1;
@@ -95,10 +104,12 @@ Result<> Trainer::build() {
     return fail(Errc::kUsage, "{}: {}", data_.source,
                 is_multiple
                     ? "its samples have a label of 0 or 1 for each class: they need --loss sigmoid"
-                    : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 for each class");
+                    : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 "
+                      "for each class");
   }
-  const auto words = options_.layers.empty() ? named_model(options_.model, options_.hidden, classes_)
-                                             : Result<std::vector<std::string>>(options_.layers);
+  const auto words = options_.layers.empty()
+                         ? named_model(options_.model, options_.hidden, classes_)
+                         : Result<std::vector<std::string>>(options_.layers);
   if (!words) return tl::unexpected(words.error());
   const ImageShape image{data_.train.height, data_.train.width,
                          data_.train.features / (data_.train.height * data_.train.width)};
@@ -107,12 +118,15 @@ Result<> Trainer::build() {
   for (const auto& layer : *layers) {
     if (layer->joins_ranks() && at_once(options_) < options_.batch) {
       return fail(Errc::kUsage,
-                  "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use batchnorm, or no "
+                  "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use "
+                  "batchnorm, or no "
                   "micro-batches",
                   options_.micro_batch, options_.batch);
     }
     if (layer->joins_ranks() && options_.local_steps > 0) {
-      return fail(Errc::kUsage, "--local-steps: batchnorm sync normalises the batches of all ranks; use batchnorm");
+      return fail(
+          Errc::kUsage,
+          "--local-steps: batchnorm sync normalises the batches of all ranks; use batchnorm");
     }
   }
   const auto rule = resolve(options_.optimizer);
@@ -121,7 +135,8 @@ Result<> Trainer::build() {
   if (!optimizer) return tl::unexpected(optimizer.error());
   DLRUN_TRY(check_parallelism(**optimizer));
 
-  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers), std::move(*optimizer), rank_samples_);
+  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers),
+                                   std::move(*optimizer), rank_samples_);
   Parts& p = *parts_;
   DLRUN_TRY(p.shared.status());
   const int size = session_.communicator.size();
@@ -136,32 +151,36 @@ Result<> Trainer::build() {
                 options_.lr_power};
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
 
-  session_.reporter.note(
-      fmt::format("data: {}; {} training and {} test samples", data_.source, train_samples_, data_.test.size()));
+  session_.reporter.note(fmt::format("data: {}; {} training and {} test samples", data_.source,
+                                     train_samples_, data_.test.size()));
   if (p.train.is_streamed) {
-    session_.reporter.note(fmt::format(
-        "data: {} MiB of training images stay in host memory, for which this GPU has no room; batches are sent to it",
-        data_.train.images.size() >> 20U));
+    session_.reporter.note(
+        fmt::format("data: {} MiB of training images stay in host memory, for which this GPU has "
+                    "no room; batches are sent to it",
+                    data_.train.images.size() >> 20U));
   }
-  session_.reporter.note(
-      fmt::format("model: {}, {} parameters; optimizer {}, learning rate {:g}; batch {} x {} rank{}; {}; {}",
-                  p.network.description(), p.network.parameters().size(), options_.optimizer.name,
-                  learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
-                  session_.communicator.name(), session_.kernels.description()));
+  session_.reporter.note(fmt::format(
+      "model: {}, {} parameters; optimizer {}, learning rate {:g}; batch {} x {} rank{}; {}; {}",
+      p.network.description(), p.network.parameters().size(), options_.optimizer.name,
+      learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
+      session_.communicator.name(), session_.kernels.description()));
   if (session_.kernels.records_steps()) {
     p.is_recorded = session_.communicator.name() == "single";
     const bool has_norms = options_.clip_norm > 0 || p.optimizer->needs_whole_tensors();
     session_.reporter.note(fmt::format(
         "CUDA graphs: {}",
-        !p.is_recorded ? fmt::format("not used: ranks over {} exchange gradients within a step; they are for one "
-                                     "rank, --backend single",
-                                     session_.communicator.name())
-        : has_norms    ? "each step is one up to the gradients' norms, which are waited for"
-                       : "each step is one"));
+        !p.is_recorded
+            ? fmt::format(
+                  "not used: ranks over {} exchange gradients within a step; they are for one "
+                  "rank, --backend single",
+                  session_.communicator.name())
+        : has_norms ? "each step is one up to the gradients' norms, which are waited for"
+                    : "each step is one"));
   }
   if (p.local != nullptr) {
-    session_.reporter.note(fmt::format("post-local SGD: after {:g} epochs ranks step alone, and average every {} steps",
-                                       options_.local_after, options_.local_steps));
+    session_.reporter.note(fmt::format(
+        "post-local SGD: after {:g} epochs ranks step alone, and average every {} steps",
+        options_.local_after, options_.local_steps));
   }
   return {};
 }

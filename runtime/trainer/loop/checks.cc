@@ -1,4 +1,5 @@
-// What data, options and ranks must be before training begins: what cannot be is said here, by all ranks alike.
+// What data, options and ranks must be before training begins: what cannot be is said here, by all
+// ranks alike.
 
 #include <algorithm>
 #include <array>
@@ -33,19 +34,25 @@ Result<> Trainer::survey() {
 
 Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
   if (options_.has_sharded_state && rule.needs_whole_tensors()) {
-    return fail(Errc::kUsage, "--optimizer-state sharded cuts across the layers, whose norms {} needs",
+    return fail(Errc::kUsage,
+                "--optimizer-state sharded cuts across the layers, whose norms {} needs",
                 options_.optimizer.name);
   }
   if (options_.has_sharded_state && options_.local_steps > 0) {
-    return fail(Errc::kUsage, "--local-steps needs the whole of the optimizer's state: no --optimizer-state sharded");
+    return fail(
+        Errc::kUsage,
+        "--local-steps needs the whole of the optimizer's state: no --optimizer-state sharded");
   }
   const std::string_view backend = session_.communicator.name();
   if (options_.buckets.compression != GradientReducer::Compression::kNone &&
       (options_.has_sharded_state || backend == "nccl")) {
-    return fail(Errc::kUsage, "--compression goes with neither --backend nccl nor --optimizer-state sharded");
+    return fail(Errc::kUsage,
+                "--compression goes with neither --backend nccl nor --optimizer-state sharded");
   }
   if (options_.has_sharded_state && !session_.kernels.uses_host_memory() && backend != "nccl") {
-    return fail(Errc::kUsage, "--optimizer-state sharded with --device cuda needs --backend nccl, not {}", backend);
+    return fail(Errc::kUsage,
+                "--optimizer-state sharded with --device cuda needs --backend nccl, not {}",
+                backend);
   }
   return {};
 }
@@ -53,10 +60,11 @@ Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
 Result<> Trainer::check_shards() const {
   const auto size = static_cast<std::size_t>(session_.communicator.size());
   if (options_.sharding == Sharding::kSample && train_samples_ < size) {
-    return fail(Errc::kInvalid, "{}: {} training sample{} for {} ranks: rank {} has none", data_.source, train_samples_,
-                train_samples_ == 1 ? "" : "s", size, train_samples_);
+    return fail(Errc::kInvalid, "{}: {} training sample{} for {} ranks: rank {} has none",
+                data_.source, train_samples_, train_samples_ == 1 ? "" : "s", size, train_samples_);
   }
-  // The largest rank's: of files of unlike size the smaller ones are at their end while the others go on.
+  // The largest rank's: of files of unlike size the smaller ones are at their end while the others
+  // go on.
   std::size_t shard = train_samples_;
   std::size_t rank = 0;
   if (options_.sharding == Sharding::kSample) {
@@ -67,18 +75,24 @@ Result<> Trainer::check_shards() const {
     rank = static_cast<std::size_t>(largest - rank_samples_.begin());
   }
   if (options_.batch <= shard) return {};
-  return fail(Errc::kInvalid, "{}: --batch {} is larger than a rank's shard: rank {} has {} of {} training samples{}",
-              data_.source, options_.batch, rank, shard, train_samples_,
-              options_.sharding == Sharding::kFile ? ", and no other has more" : "");
+  return fail(
+      Errc::kInvalid,
+      "{}: --batch {} is larger than a rank's shard: rank {} has {} of {} training samples{}",
+      data_.source, options_.batch, rank, shard, train_samples_,
+      options_.sharding == Sharding::kFile ? ", and no other has more" : "");
 }
 
 Result<> Trainer::check_that_ranks_are_alike() const {
   const TrainOptions& o = options_;
-  const OptimizerOptions rule = resolve(o.optimizer).value_or(o.optimizer);  // defaults are as good as given
+  const OptimizerOptions rule =
+      resolve(o.optimizer).value_or(o.optimizer);  // defaults are as good as given
   const auto word = [](const auto& value) { return fmt::format("{}", value); };
-  const auto maybe = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
+  const auto maybe = [](const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : "";
+  };
   const auto one_of = [](auto value, std::initializer_list<const char*> words) {
-    return std::string(words.begin()[static_cast<std::size_t>(value)]);  // in the order of its enumeration
+    return std::string(
+        words.begin()[static_cast<std::size_t>(value)]);  // in the order of its enumeration
   };
   return same_on_all_ranks(
       session_.communicator, session_.host,
@@ -111,18 +125,22 @@ Result<> Trainer::check_that_ranks_are_alike() const {
        {"--local-steps", word(o.local_steps)},
        {"--local-after", word(o.local_after)},
        {"--compression", one_of(o.buckets.compression, {"none", "bf16", "fp16"})},
-       {"the buckets' bytes", fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
+       {"the buckets' bytes",
+        fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
        {"--checkpoint-every", word(o.checkpoint_every)},
        {"--checkpoint-keep", word(o.checkpoint_keep)},
        {"--resume", o.resume ? "given" : "not given"},
        {"--trace-steps", word(o.trace_steps)},
        {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
-       {"the number of training samples", o.sharding == Sharding::kFile ? "its own" : word(data_.train.size())},
+       {"the number of training samples",
+        o.sharding == Sharding::kFile ? "its own" : word(data_.train.size())},
        {"the number of test samples", word(data_.test.size())},
-       {"the number of classes", o.sharding == Sharding::kFile ? "its own" : word(data_.train.classes)},
+       {"the number of classes",
+        o.sharding == Sharding::kFile ? "its own" : word(data_.train.classes)},
        {"the bytes of an image", word(data_.train.features)},
-       {"the height and width of an image", fmt::format("{} x {}", data_.train.height, data_.train.width)},
+       {"the height and width of an image",
+        fmt::format("{} x {}", data_.train.height, data_.train.width)},
        {"the labels of a sample", word(data_.train.label_width)}});
 }
 

@@ -19,8 +19,8 @@ namespace dlrun::trainer {
 
 using Clock = std::chrono::steady_clock;
 
-/// Words that travel behind the gradients in their first bucket, so that what all ranks must know about a step costs no
-/// collective of its own.
+/// Words that travel behind the gradients in their first bucket, so that what all ranks must know
+/// about a step costs no collective of its own.
 enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
 
 /// Samples that go through the network together.
@@ -39,8 +39,9 @@ struct Trainer::Totals {
 };
 
 struct Trainer::Parts {
-  Parts(const TrainOptions& options, const Split& data, const Session& session, Layers<float> layers,
-        std::unique_ptr<Optimizer<float>> rule, const std::vector<std::size_t>& rank_samples);
+  Parts(const TrainOptions& options, const Split& data, const Session& session,
+        Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
+        const std::vector<std::size_t>& rank_samples);
 
   std::size_t most;  // samples that the network has room for
   SharedArrays shared;
@@ -48,7 +49,8 @@ struct Trainer::Parts {
   std::unique_ptr<Optimizer<float>> optimizer;
   std::unique_ptr<ShardedStep> sharded;  // nullptr: this rank keeps all of the states
   std::unique_ptr<LocalSteps> local;     // nullptr: all steps are common ones
-  std::vector<Array<float>> states;      // the optimizer's, each in the layout of the parameters, or this rank's part
+  std::vector<Array<float>>
+      states;  // the optimizer's, each in the layout of the parameters, or this rank's part
   std::vector<float*> state_pointers;
   std::vector<TensorPart> parts;  // the tensors of the flat arrays
   Sampler sampler;

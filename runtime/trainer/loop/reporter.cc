@@ -32,7 +32,8 @@ std::string duration_text(double seconds) {
 }
 
 std::string rate_text(double per_second) {
-  return per_second < 10'000 ? fmt::format("{:.0f}", per_second) : fmt::format("{:.1f}k", per_second / 1000);
+  return per_second < 10'000 ? fmt::format("{:.0f}", per_second)
+                             : fmt::format("{:.1f}k", per_second / 1000);
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ Result<Reporter> Reporter::open(const Options& options) {
   if (options.is_silent || !options.metrics) return reporter;
   const std::string path = options.metrics->string();
   reporter.metrics_ = UniqueFd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  if (!reporter.metrics_.is_open()) return fail(Errc::kIo, "{}: cannot open: {}", path, errno_text(errno));
+  if (!reporter.metrics_.is_open())
+    return fail(Errc::kIo, "{}: cannot open: {}", path, errno_text(errno));
   // An attempt that was killed may have left half a line: the next one must not be glued to it.
   char last = '\n';
   if (const off_t size = lseek(reporter.metrics_.get(), 0, SEEK_END);
@@ -74,7 +76,8 @@ double Reporter::work_ms() {
 void Reporter::tell_rank(const StepReport& report, Clock::time_point now) {
   if (options_.store == nullptr || now - told_ < kTellEvery) return;
   told_ = now;
-  keep(options_.store->report_progress(ordered_json{{"step", report.step}, {"work_ms", work_ms()}}.dump()));
+  keep(options_.store->report_progress(
+      ordered_json{{"step", report.step}, {"work_ms", work_ms()}}.dump()));
 }
 
 void Reporter::step(const StepReport& report) {
@@ -87,14 +90,18 @@ void Reporter::step(const StepReport& report) {
   samples_since_told_ += report.samples;
 
   const double elapsed = duration<double>(now - start_).count();
-  const double left = report.done > done_at_start_ ? elapsed * (1 - report.done) / (report.done - done_at_start_) : 0;
+  const double left = report.done > done_at_start_
+                          ? elapsed * (1 - report.done) / (report.done - done_at_start_)
+                          : 0;
   const auto line = [&](double rate) {
-    return fmt::format("epoch {}/{}  step {}  {:3.0f}%  loss {:.4f}  accuracy {:.4f}  {} samples/s  {} left",
-                       report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
-                       rate_text(rate), duration_text(left));
+    return fmt::format(
+        "epoch {}/{}  step {}  {:3.0f}%  loss {:.4f}  accuracy {:.4f}  {} samples/s  {} left",
+        report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
+        rate_text(rate), duration_text(left));
   };
   if (now - shown_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
-    const std::string text = line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_).count());
+    const std::string text =
+        line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_).count());
     if (options_.is_terminal) {
       fmt::print("\r{}\x1b[K", text);
       std::fflush(stdout);
@@ -106,7 +113,8 @@ void Reporter::step(const StepReport& report) {
     samples_since_shown_ = 0;
   }
   if (now - told_ >= kTellEvery) {
-    const double rate = static_cast<double>(samples_since_told_) / duration<double>(now - told_).count();
+    const double rate =
+        static_cast<double>(samples_since_told_) / duration<double>(now - told_).count();
     const ordered_json fields{{"epoch", report.epoch},
                               {"step", report.step},
                               {"loss", report.loss},
@@ -128,9 +136,10 @@ void Reporter::step(const StepReport& report) {
 void Reporter::epoch(const EpochReport& report) {
   if (options_.is_silent) return;
   print_line(
-      fmt::format("epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}  {} samples/s",
-                  report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss, report.test_accuracy,
-                  rate_text(report.samples_per_s)));
+      fmt::format("epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy "
+                  "{:.4f}  {} samples/s",
+                  report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss,
+                  report.test_accuracy, rate_text(report.samples_per_s)));
   const ordered_json fields{{"epoch", report.epoch},
                             {"step", report.step},
                             {"loss", report.loss},
@@ -150,11 +159,12 @@ void Reporter::saved(std::uint64_t step) {
 void Reporter::finish(const FinalReport& report) {
   if (options_.is_silent) return;
   print_line(
-      fmt::format("test accuracy {:.4f}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} samples/s, {})",
-                  report.test_accuracy, report.test_loss, report.test_samples, report.steps, report.seconds,
-                  rate_text(report.samples_per_s), options_.precision));
-  print_line(
-      fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks, report.ranks == 1 ? "" : "s"));
+      fmt::format("test accuracy {:.4f}, test loss {:.4f} on {} samples after {} steps in {:.1f} s "
+                  "({} samples/s, {})",
+                  report.test_accuracy, report.test_loss, report.test_samples, report.steps,
+                  report.seconds, rate_text(report.samples_per_s), options_.precision));
+  print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks,
+                         report.ranks == 1 ? "" : "s"));
   if (options_.store == nullptr) return;
   const ordered_json fields{{"final", true},
                             {"test_accuracy", report.test_accuracy},
@@ -169,7 +179,8 @@ void Reporter::finish(const FinalReport& report) {
 
 void Reporter::write_metrics(const std::string& json) {
   if (!metrics_.is_open()) return;
-  ordered_json line{{"time", utc_timestamp(std::chrono::system_clock::now())}, {"attempt", options_.attempt}};
+  ordered_json line{{"time", utc_timestamp(std::chrono::system_clock::now())},
+                    {"attempt", options_.attempt}};
   line.update(parse_json(json));
   if (auto written = write_all(metrics_.get(), line.dump() + "\n"); !written)
     keep(within(options_.metrics->string(), written.error()));

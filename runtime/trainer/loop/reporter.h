@@ -1,6 +1,7 @@
 #pragma once
-// What a run says while it goes on and at its end: to people on stdout, to tools in metrics.jsonl, to the run's record
-// through the store. Rank 0 reports; the others tell the store how far they are, and nothing else.
+// What a run says while it goes on and at its end: to people on stdout, to tools in metrics.jsonl,
+// to the run's record through the store. Rank 0 reports; the others tell the store how far they
+// are, and nothing else.
 
 #include <chrono>
 #include <cstddef>
@@ -23,18 +24,20 @@ struct StepReport {
   std::uint64_t step = 0;   ///< done, since the start of training
   std::uint64_t steps = 0;  ///< that all of it takes
   double done = 0;          ///< part of all training that is done, 0..1
-  double loss = 0;  ///< mean over this step's samples on all ranks, or of what rank 0 took alone since the last average
+  double loss = 0;  ///< mean over this step's samples on all ranks, or of what rank 0 took alone
+                    ///< since the last average
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// This rank's own work on the step, without waiting for the others: who is slow shows nowhere else, since all ranks
-  /// take their steps together.
+  /// This rank's own work on the step, without waiting for the others: who is slow shows nowhere
+  /// else, since all ranks take their steps together.
   std::chrono::duration<double> work{};
 };
 
 struct EpochReport {
   std::size_t epoch = 0;  ///< that has ended, from 1
   std::uint64_t step = 0;
-  double loss = 0;  ///< mean over the epoch's training samples, as the parameters were when each was seen
+  double loss =
+      0;  ///< mean over the epoch's training samples, as the parameters were when each was seen
   double accuracy = 0;
   double test_loss = 0;
   double test_accuracy = 0;

@@ -22,49 +22,60 @@ std::string files_of_ranks(const std::vector<std::size_t>& samples) {
   constexpr std::size_t kMost = 8;
   if (samples.empty()) return "ranks without files of their own";
   const auto shown = std::span(samples).first(std::min(samples.size(), kMost));
-  return fmt::format("{} rank{} with files of {}{} samples", samples.size(), samples.size() == 1 ? "" : "s",
-                     fmt::join(shown, ", "), samples.size() > kMost ? ", ..." : "");
+  return fmt::format("{} rank{} with files of {}{} samples", samples.size(),
+                     samples.size() == 1 ? "" : "s", fmt::join(shown, ", "),
+                     samples.size() > kMost ? ", ..." : "");
 }
 
-/// A step's loss is of the parameters before it: one that ruins them must not be saved as the newest checkpoint.
+/// A step's loss is of the parameters before it: one that ruins them must not be saved as the
+/// newest checkpoint.
 bool is_finite(const TrainingState& state) {
   const auto is_whole = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
   };
-  return is_whole(state.parameters) && is_whole(state.running) && std::ranges::all_of(state.states, is_whole);
+  return is_whole(state.parameters) && is_whole(state.running) &&
+         std::ranges::all_of(state.states, is_whole);
 }
 
 }  // namespace
 
 std::uint64_t Trainer::epoch_ranks() const {
-  return options_.sharding == Sharding::kEpoch ? static_cast<std::uint64_t>(session_.communicator.size()) : 1;
+  return options_.sharding == Sharding::kEpoch
+             ? static_cast<std::uint64_t>(session_.communicator.size())
+             : 1;
 }
 
 Result<> Trainer::start_or_resume() {
   Parts& p = *parts_;
   Communicator& communicator = session_.communicator;
-  const std::vector<std::string> state_names(p.optimizer->states().begin(), p.optimizer->states().end());
+  const std::vector<std::string> state_names(p.optimizer->states().begin(),
+                                             p.optimizer->states().end());
   std::optional<TrainingState> saved;
   Result<> mine;
   if (communicator.rank() == 0 && options_.resume) {
     std::vector<std::string> passed_over;
-    auto loaded = p.checkpoints.load_newest({p.network.tensors(), p.network.running_tensors()}, options_.optimizer.name,
-                                            state_names, passed_over);
+    auto loaded = p.checkpoints.load_newest({p.network.tensors(), p.network.running_tensors()},
+                                            options_.optimizer.name, state_names, passed_over);
     for (const std::string& sentence : passed_over) session_.reporter.note(sentence);
     if (!loaded) {
       mine = tl::unexpected(loaded.error());
     } else if (loaded->has_value() && (*loaded)->seed != options_.seed) {
       mine = fail(Errc::kInvalid,
-                  "{}: its checkpoints were made with --seed {}, this run has {}: the order of samples would not be "
+                  "{}: its checkpoints were made with --seed {}, this run has {}: the order of "
+                  "samples would not be "
                   "continued",
                   p.checkpoints.path().string(), (*loaded)->seed, options_.seed);
-    } else if (loaded->has_value() && (*loaded)->position.offset > 0 && (*loaded)->rank_samples != rank_samples_) {
-      mine = fail(Errc::kInvalid,
-                  "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had taken their "
-                  "samples in an order of their own; this run has {}: what is left of the epoch cannot be told. Go on "
-                  "with the same ranks and files, or from the end of an epoch: move later checkpoints away",
-                  p.checkpoints.path().string(), (*loaded)->position.step, (*loaded)->position.epoch + 1,
-                  files_of_ranks((*loaded)->rank_samples), files_of_ranks(rank_samples_));
+    } else if (loaded->has_value() && (*loaded)->position.offset > 0 &&
+               (*loaded)->rank_samples != rank_samples_) {
+      mine = fail(
+          Errc::kInvalid,
+          "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had "
+          "taken their "
+          "samples in an order of their own; this run has {}: what is left of the epoch cannot be "
+          "told. Go on "
+          "with the same ranks and files, or from the end of an epoch: move later checkpoints away",
+          p.checkpoints.path().string(), (*loaded)->position.step, (*loaded)->position.epoch + 1,
+          files_of_ranks((*loaded)->rank_samples), files_of_ranks(rank_samples_));
     } else {
       saved = std::move(*loaded);
     }
@@ -74,40 +85,47 @@ Result<> Trainer::start_or_resume() {
       mine = tl::unexpected(names.error());
     } else if (!names->empty()) {
       mine = fail(Errc::kRefused,
-                  "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
+                  "{}: holds checkpoints of another run ({}): give --resume to go on from there, "
+                  "or another "
                   "--checkpoint-dir",
                   p.checkpoints.path().string(), names->front());
     }
   }
   DLRUN_TRY(agree(communicator, session_.host, mine));
 
-  // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the checkpoint folder.
+  // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the
+  // checkpoint folder.
   if (communicator.rank() == 0) p.network.initialise(options_.seed);
   std::array<std::uint64_t, 4> place{};
   if (saved) {
-    const EpochPlace at = shared_anew({saved->position.epoch, saved->position.offset}, p.sampler.epoch_length(),
-                                      saved->epoch_ranks, epoch_ranks());
+    const EpochPlace at = shared_anew({saved->position.epoch, saved->position.offset},
+                                      p.sampler.epoch_length(), saved->epoch_ranks, epoch_ranks());
     place = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
     session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
                                     p.network.running().size_bytes());
     for (std::size_t i = 0; i < p.states.size() && p.sharded == nullptr; ++i) {
-      session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(), p.states[i].span().size_bytes());
+      session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(),
+                                      p.states[i].span().size_bytes());
     }
-    session_.reporter.note(
-        fmt::format("resumed from {} at step {}", p.checkpoints.path().string(), saved->position.step));
+    session_.reporter.note(fmt::format("resumed from {} at step {}", p.checkpoints.path().string(),
+                                       saved->position.step));
   }
   DLRUN_TRY(communicator.broadcast(std::span(place), 0));
   p.position = {place[0], place[1], place[2]};
-  if (!p.shared.is_shared()) DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
+  if (!p.shared.is_shared())
+    DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
   if (p.sharded == nullptr) {
-    for (Array<float>& state : p.states) DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
+    for (Array<float>& state : p.states)
+      DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
     return {};
   }
-  for (std::size_t i = 0; i < p.states.size() && place[3] == 1; ++i) {  // without a checkpoint they are zeros
-    std::vector<float> whole = saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
+  for (std::size_t i = 0; i < p.states.size() && place[3] == 1;
+       ++i) {  // without a checkpoint they are zeros
+    std::vector<float> whole =
+        saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
     DLRUN_TRY(communicator.broadcast(std::span(whole), 0));
     p.sharded->take(whole, p.states[i].span());
     DLRUN_TRY(session_.kernels.synchronise());
@@ -142,10 +160,13 @@ Result<> Trainer::save() {
     if (is_finite(state)) {
       mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
     } else {
-      mine = fail(Errc::kInvalid,
-                  "{}: a parameter, or the optimizer's state of one, is no finite number after step {} (epoch {}): the "
-                  "learning rate is too high, or the data hold what no model can learn; the checkpoints before stay",
-                  data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
+      mine =
+          fail(Errc::kInvalid,
+               "{}: a parameter, or the optimizer's state of one, is no finite number after step "
+               "{} (epoch {}): the "
+               "learning rate is too high, or the data hold what no model can learn; the "
+               "checkpoints before stay",
+               data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
     }
   }
   DLRUN_TRY(agree(session_.communicator, session_.host, mine));

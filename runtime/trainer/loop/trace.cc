@@ -22,12 +22,13 @@ double microseconds(Trace::Clock::duration time) {
 std::string header(int rank, const std::string& host, std::size_t buckets) {
   using Json = nlohmann::json;
   const Json name = fmt::format("rank {} on {}", rank, host);
-  std::string text = fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
-                                 "\n"
-                                 R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}},)"
-                                 "\n"
-                                 R"({{"ph":"M","pid":{0},"tid":{2},"name":"thread_name","args":{{"name":"steps"}}}})",
-                                 rank, name.dump(-1, ' ', false, Json::error_handler_t::replace), kSteps);
+  std::string text = fmt::format(
+      R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
+      "\n"
+      R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}},)"
+      "\n"
+      R"({{"ph":"M","pid":{0},"tid":{2},"name":"thread_name","args":{{"name":"steps"}}}})",
+      rank, name.dump(-1, ' ', false, Json::error_handler_t::replace), kSteps);
   for (std::size_t i = 0; i < buckets; ++i) {
     text += fmt::format(
         ",\n"
@@ -39,7 +40,8 @@ std::string header(int rank, const std::string& host, std::size_t buckets) {
 
 Result<> write_file(const std::filesystem::path& path, const std::string& events) {
   DLRUN_TRY(make_private_directories(path.parent_path()));
-  return write_file_atomic(path, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
+  return write_file_atomic(path,
+                           "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
 }
 
 }  // namespace
@@ -53,7 +55,8 @@ Trace::Span::Span(Trace* trace, const char* name, const char* of_what, std::uint
 }
 
 Trace::Span::~Span() {
-  if (trace_ != nullptr) trace_->events_.push_back({name_, of_what_, amount_, begin_, Clock::now(), kSteps});
+  if (trace_ != nullptr)
+    trace_->events_.push_back({name_, of_what_, amount_, begin_, Clock::now(), kSteps});
 }
 
 Trace::Trace(Communicator& communicator, Options options)
@@ -86,8 +89,11 @@ std::string Trace::text() const {
     text += fmt::format(
         ",\n"
         R"({{"ph":"X","pid":{},"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f})",
-        rank, event.track, event.name, microseconds(event.begin - zero_), microseconds(event.end - event.begin));
-    text += event.of_what == nullptr ? "}" : fmt::format(R"(,"args":{{"{}":{}}}}})", event.of_what, event.amount);
+        rank, event.track, event.name, microseconds(event.begin - zero_),
+        microseconds(event.end - event.begin));
+    text += event.of_what == nullptr
+                ? "}"
+                : fmt::format(R"(,"args":{{"{}":{}}}}})", event.of_what, event.amount);
   }
   return text;
 }
@@ -95,7 +101,8 @@ std::string Trace::text() const {
 Result<> Trace::write() {
   steps_left_ = 0;
   std::string own = text();
-  Result<> mine = write_file(fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
+  Result<> mine = write_file(
+      fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
   // One rank's events after the other's, so that nobody needs room for those of all.
   std::string all;
   for (int rank = 0; rank < communicator_->size(); ++rank) {
@@ -103,11 +110,13 @@ Result<> Trace::write() {
     std::uint64_t length = events.size();
     DLRUN_TRY(communicator_->broadcast(std::span(&length, 1), rank));
     events.resize(length);
-    DLRUN_TRY(communicator_->broadcast(std::span(reinterpret_cast<std::uint8_t*>(events.data()), length), rank));
+    DLRUN_TRY(communicator_->broadcast(
+        std::span(reinterpret_cast<std::uint8_t*>(events.data()), length), rank));
     if (communicator_->rank() == 0) all += (all.empty() ? "" : ",\n") + events;
   }
   events_.clear();
-  if (communicator_->rank() == 0 && mine) mine = write_file(options_.prefix.string() + ".json", all);
+  if (communicator_->rank() == 0 && mine)
+    mine = write_file(options_.prefix.string() + ".json", all);
   return mine;
 }
 

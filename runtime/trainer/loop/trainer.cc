@@ -1,5 +1,6 @@
-// The training loop, top to bottom: run() is the whole of it, step() one step of data-parallel training. The way of a
-// gradient between backward and the optimizer is parallel/gradient_reducer.cc.
+// The training loop, top to bottom: run() is the whole of it, step() one step of data-parallel
+// training. The way of a gradient between backward and the optimizer is
+// parallel/gradient_reducer.cc.
 
 #include "runtime/trainer/loop/trainer.h"
 
@@ -32,12 +33,14 @@ Result<Outcome> Trainer::run() {
   DLRUN_TRY(start_or_resume());
   Parts& p = *parts_;
   if (options_.trace_steps > 0) {
-    auto trace = Trace::start(session_.communicator, {options_.trace_steps, options_.trace_prefix, session_.host,
-                                                      p.sharded != nullptr ? 1 : p.reducer.buckets()});
+    auto trace = Trace::start(session_.communicator,
+                              {options_.trace_steps, options_.trace_prefix, session_.host,
+                               p.sharded != nullptr ? 1 : p.reducer.buckets()});
     if (!trace) return tl::unexpected(trace.error());
     p.trace = std::make_unique<Trace>(std::move(*trace));
   }
-  const auto epochs = epochs_per_rank(options_.sharding, options_.epochs, session_.communicator.size());
+  const auto epochs =
+      epochs_per_rank(options_.sharding, options_.epochs, session_.communicator.size());
   while (p.position.epoch < epochs) {
     while (p.position.offset < p.sampler.epoch_length()) {
       DLRUN_TRY(step());
@@ -55,12 +58,15 @@ Result<Outcome> Trainer::run() {
   const std::vector<float> running = to_host(session_.kernels, p.network.running());
   held.insert(held.end(), running.begin(), running.end());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(held.data());
-  auto hash = equal_on_all_ranks(session_.communicator, "parameters", {bytes, held.size() * sizeof(float)});
+  auto hash =
+      equal_on_all_ranks(session_.communicator, "parameters", {bytes, held.size() * sizeof(float)});
   if (!hash) return tl::unexpected(hash.error());
 
-  Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash->substr(0, 16), p.position.step};
-  session_.reporter.finish({outcome.test_loss, outcome.test_accuracy, data_.test.size(), outcome.parameters_hash,
-                            session_.communicator.size(), outcome.steps, p.trained_seconds,
+  Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash->substr(0, 16),
+                  p.position.step};
+  session_.reporter.finish({outcome.test_loss, outcome.test_accuracy, data_.test.size(),
+                            outcome.parameters_hash, session_.communicator.size(), outcome.steps,
+                            p.trained_seconds,
                             p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0});
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.reporter.status()));
   return outcome;
@@ -74,34 +80,41 @@ Result<> Trainer::step() {
   const Clock::time_point start = Clock::now();
   p.waited = {};
 
-  // This rank's samples of the step's global batch. The last batch of an epoch is smaller, and may be empty here.
+  // This rank's samples of the step's global batch. The last batch of an epoch is smaller, and may
+  // be empty here.
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
   const std::size_t n = batch.samples.size();
-  const double epochs_done = static_cast<double>(p.position.epoch) +
-                             static_cast<double>(p.position.offset) / static_cast<double>(p.sampler.epoch_length());
+  const double epochs_done =
+      static_cast<double>(p.position.epoch) +
+      static_cast<double>(p.position.offset) / static_cast<double>(p.sampler.epoch_length());
   const bool is_epochs_end = p.position.offset + batch.advance >= p.sampler.epoch_length();
-  // A local step is this rank's own; after some of them, and at an epoch's end, the ranks come together again.
+  // A local step is this rank's own; after some of them, and at an epoch's end, the ranks come
+  // together again.
   const bool is_local = p.local != nullptr && epochs_done >= options_.local_after;
   const std::size_t steps_apart = is_local ? p.local->steps() : 0;
   const bool is_together = !is_local || steps_apart + 1 >= options_.local_steps || is_epochs_end;
 
-  // In a common step every rank divides by the samples of all ranks: the sum over ranks is then the mean over the
-  // global batch, whatever each rank's part of it is.
+  // In a common step every rank divides by the samples of all ranks: the sum over ranks is then the
+  // mean over the global batch, whatever each rank's part of it is.
   const std::size_t batch_samples = is_local ? n : batch.global_samples;
-  if (p.is_recorded) kernels.begin_step(n);  // it ends where its words are read, or, with clipping and the like, before
+  if (p.is_recorded)
+    kernels.begin_step(
+        n);  // it ends where its words are read, or, with clipping and the like, before
   float* words = p.network.extra().data();
   if (steps_apart == 0) {
     constexpr std::array<float, kWords> kFresh{};
     kernels.copy_from_host(words, kFresh.data(), sizeof kFresh);
   }
-  if (is_together && session_.save_requested != nullptr && session_.save_requested->exchange(false)) {
+  if (is_together && session_.save_requested != nullptr &&
+      session_.save_requested->exchange(false)) {
     constexpr float kRequest = 1;
     kernels.copy_from_host(words + kSaveRequests, &kRequest, sizeof kRequest);
   }
   kernels.zero(p.network.observed().data(), p.network.observed().size());
 
-  // Micro-batches one after another; the gradients of all but the last are kept aside, and added where backward leaves
-  // the last one's, layer by layer, before they go to the other ranks. Mostly there is but one.
+  // Micro-batches one after another; the gradients of all but the last are kept aside, and added
+  // where backward leaves the last one's, layer by layer, before they go to the other ranks. Mostly
+  // there is but one.
   const std::size_t most = at_once(options_);
   for (std::size_t at = 0; at == 0 || at < n; at += most) {
     const auto samples = batch.samples.subspan(at, std::min(most, n - at));
@@ -112,14 +125,16 @@ Result<> Trainer::step() {
     }
     {
       const Trace::Span span(trace, "forward", "samples", samples.size());
-      p.network.forward(samples.size(), {true, options_.seed, p.position.step, samples, batch_samples,
-                                         session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
+      p.network.forward(samples.size(),
+                        {true, options_.seed, p.position.step, samples, batch_samples,
+                         session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
     }
     const Trace::Span span(trace, "backward", "samples", samples.size());
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(batch_samples, 1)),
          p.network.output_gradient(), words);
     kernels.zero(p.own_loss.data(), 1);
-    kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum, 1);  // before the words are everybody's
+    kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum,
+                       1);  // before the words are everybody's
     p.network.backward(samples.size(), [&](std::size_t layer) {
       const std::size_t first = p.network.first(layer);
       const std::size_t count = p.network.first(layer + 1) - first;
@@ -154,7 +169,8 @@ Result<> Trainer::step() {
   std::array<float, kWords> sums{};
   kernels.copy_to_host(sums.data(), words, sizeof sums);
   if (auto done = kernels.synchronise(); !done) {
-    session_.communicator.abandon();  // a device that failed on this rank alone: the others must not wait for it
+    session_.communicator
+        .abandon();  // a device that failed on this rank alone: the others must not wait for it
     return done;
   }
   p.position.offset += batch.advance;
@@ -170,30 +186,33 @@ Result<> Trainer::step() {
   p.epoch_time += took;
   session_.reporter.step(
       {p.position.epoch + 1, p.position.step,
-       p.position.step +
-           p.sampler.steps_left(p.position.epoch, p.position.offset, static_cast<std::size_t>(p.schedule.epochs)),
-       (epochs_done + static_cast<double>(batch.advance) / static_cast<double>(p.sampler.epoch_length())) /
+       p.position.step + p.sampler.steps_left(p.position.epoch, p.position.offset,
+                                              static_cast<std::size_t>(p.schedule.epochs)),
+       (epochs_done +
+        static_cast<double>(batch.advance) / static_cast<double>(p.sampler.epoch_length())) /
            p.schedule.epochs,
        sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples, took - p.waited});
 
   if (!is_together) return {};
   const std::size_t every = options_.checkpoint_every;
-  const bool is_due = every > 0 && p.position.step / every > (p.position.step - steps_apart - 1) / every;
+  const bool is_due =
+      every > 0 && p.position.step / every > (p.position.step - steps_apart - 1) / every;
   p.is_save_due = is_due || sums[kSaveRequests] > 0;
   return p.is_save_due && !is_epochs_end ? save() : Result<>();  // else end_epoch saves
 }
 
 Result<> Trainer::not_finite(double loss, double epochs_done) {
   const auto say = [&](double value) {
-    return fail(
-        Errc::kInvalid,
-        "{}: the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or the data hold what no "
-        "model can learn; the checkpoints before stay",
-        data_.source, value, parts_->position.step, parts_->position.epoch + 1,
-        learning_rate(parts_->schedule, epochs_done));
+    return fail(Errc::kInvalid,
+                "{}: the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or "
+                "the data hold what no "
+                "model can learn; the checkpoints before stay",
+                data_.source, value, parts_->position.step, parts_->position.epoch + 1,
+                learning_rate(parts_->schedule, epochs_done));
   };
   const double own = to_host(session_.kernels, parts_->own_loss.span()).front();
-  DLRUN_TRY(agree(session_.communicator, session_.host, std::isfinite(own) ? Result<>() : Result<>(say(own))));
+  DLRUN_TRY(agree(session_.communicator, session_.host,
+                  std::isfinite(own) ? Result<>() : Result<>(say(own))));
   return say(loss);  // of no rank alone: their sum is too large
 }
 
@@ -208,7 +227,8 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
     const std::span<float> words = p.network.gradients_and_extra().subspan(count);
     DLRUN_TRY(session_.communicator.all_reduce(words, ReduceOp::kSum));
     p.waited += Clock::now() - start;
-    DLRUN_TRY(p.sharded->step(*p.optimizer, parameters, gradients, p.state_pointers, info, options_.clip_norm));
+    DLRUN_TRY(p.sharded->step(*p.optimizer, parameters, gradients, p.state_pointers, info,
+                              options_.clip_norm));
     p.waited += p.sharded->waited();
     if (p.trace != nullptr) {
       const ShardedStep::Timing& timing = p.sharded->timing();
@@ -230,7 +250,8 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
   }
   p.waited += Clock::now() - start;
   const Trace::Span span(p.trace.get(), "optimizer");
-  if (options_.clip_norm > 0) info.gradient_scale = clipping_scale(kernels, gradients, count, options_.clip_norm);
+  if (options_.clip_norm > 0)
+    info.gradient_scale = clipping_scale(kernels, gradients, count, options_.clip_norm);
   p.optimizer->step(kernels, {parameters, gradients, p.state_pointers, count, p.parts}, info);
   return {};
 }
@@ -238,10 +259,11 @@ Result<> Trainer::update(StepInfo info, bool is_local) {
 void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
   Parts& p = *parts_;
   if (options_.loss == Loss::kSigmoid) {
-    session_.kernels.layers().sigmoid_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale, gradient,
-                                                    totals);
+    session_.kernels.layers().sigmoid_cross_entropy(p.network.output(), p.labels.data(), n,
+                                                    classes_, scale, gradient, totals);
   } else {
-    session_.kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale, gradient, totals);
+    session_.kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale,
+                                           gradient, totals);
   }
 }
 
@@ -255,13 +277,15 @@ Result<> Trainer::end_epoch() {
   auto test = evaluate();
   if (!test) return tl::unexpected(test.error());
   if (!std::isfinite(test->mean_loss())) {  // the same on all ranks
-    return fail(Errc::kInvalid, "{}: the test loss is {} after step {} (epoch {}): the learning rate is too high",
+    return fail(Errc::kInvalid,
+                "{}: the test loss is {} after step {} (epoch {}): the learning rate is too high",
                 data_.source, test->mean_loss(), p.position.step, p.position.epoch);
   }
   p.last_test = *test;
   const double seconds = std::chrono::duration<double>(p.epoch_time).count();
-  session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(), p.epoch.accuracy(),
-                           test->mean_loss(), test->accuracy(), seconds > 0 ? p.epoch.samples / seconds : 0});
+  session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(),
+                           p.epoch.accuracy(), test->mean_loss(), test->accuracy(),
+                           seconds > 0 ? p.epoch.samples / seconds : 0});
   p.trained_seconds += seconds;
   p.trained_samples += p.epoch.samples;
   p.epoch = {};
@@ -273,14 +297,16 @@ Result<Trainer::Totals> Trainer::evaluate() {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
   const Trace::Span span(p.trace.get(), "test", "samples", p.test.samples);
-  const Range mine = even_part(p.test.samples, session_.communicator.rank(), session_.communicator.size());
+  const Range mine =
+      even_part(p.test.samples, session_.communicator.rank(), session_.communicator.size());
   std::vector<std::uint32_t> samples(p.network.max_batch());
   constexpr std::array<float, 2> kZeros{};
   kernels.copy_from_host(p.totals.data(), kZeros.data(), sizeof kZeros);
   for (std::size_t at = mine.begin; at < mine.end; at += samples.size()) {
     const std::size_t n = std::min(samples.size(), mine.end - at);
     for (std::size_t i = 0; i < n; ++i) samples[i] = static_cast<std::uint32_t>(at + i);
-    kernels.gather(p.test, std::span(samples).first(n), kPixelScale, p.network.input(), p.labels.data());
+    kernels.gather(p.test, std::span(samples).first(n), kPixelScale, p.network.input(),
+                   p.labels.data());
     p.network.forward(n);
     loss(n, 1, nullptr, p.totals.data());
   }

@@ -15,9 +15,9 @@ struct Row {
   std::string_view word;
   Collective collective;
 };
-constexpr std::array kCollectives{Row{"all_reduce", Collective::kAllReduce}, Row{"broadcast", Collective::kBroadcast},
-                                  Row{"all_gather", Collective::kAllGather},
-                                  Row{"reduce_scatter", Collective::kReduceScatter}};
+constexpr std::array kCollectives{
+    Row{"all_reduce", Collective::kAllReduce}, Row{"broadcast", Collective::kBroadcast},
+    Row{"all_gather", Collective::kAllGather}, Row{"reduce_scatter", Collective::kReduceScatter}};
 
 constexpr int kRounds = 5;
 constexpr double kRoundMicroseconds = 20'000;
@@ -34,7 +34,8 @@ double median(std::vector<double> values) {
 /// One size of one collective: its buffers, the call, and what must come out.
 class Case {
  public:
-  Case(Communicator& communicator, Kernels<float>& kernels, Collective collective, std::size_t bytes)
+  Case(Communicator& communicator, Kernels<float>& kernels, Collective collective,
+       std::size_t bytes)
       : communicator_(communicator),
         kernels_(kernels),
         collective_(collective),
@@ -70,14 +71,16 @@ class Case {
     fill(static_cast<float>(communicator_.rank() + 1));
     DLRUN_TRY(call());
     const auto sum = static_cast<float>(ranks() * (ranks() + 1) / 2);
-    const auto values = to_host(kernels_, collective_ == Collective::kReduceScatter ? b_.span() : a_.span());
+    const auto values =
+        to_host(kernels_, collective_ == Collective::kReduceScatter ? b_.span() : a_.span());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const float expected = collective_ == Collective::kBroadcast   ? 1
-                             : collective_ == Collective::kAllGather ? static_cast<float>(i / part_ + 1)
-                                                                     : sum;
+      const float expected = collective_ == Collective::kBroadcast ? 1
+                             : collective_ == Collective::kAllGather
+                                 ? static_cast<float>(i / part_ + 1)
+                                 : sum;
       if (values[i] == expected) continue;
-      return fail(Errc::kInternal, "{} of {} bytes is wrong: element {} is {}, expected {}", to_string(collective_),
-                  bytes(), i, values[i], expected);
+      return fail(Errc::kInternal, "{} of {} bytes is wrong: element {} is {}, expected {}",
+                  to_string(collective_), bytes(), i, values[i], expected);
     }
     return {};
   }
@@ -133,8 +136,9 @@ double bus_factor(Collective collective, int ranks) {
   return 1;
 }
 
-Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator, Kernels<float>& kernels,
-                                                    Collective collective, std::span<const std::size_t> sizes) {
+Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
+                                                    Kernels<float>& kernels, Collective collective,
+                                                    std::span<const std::size_t> sizes) {
   constexpr int kFirstRepeats = 3;
   constexpr double kMostRepeats = 2000;
   std::vector<CollectiveTime> times;
@@ -146,7 +150,8 @@ Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator, 
     if (!first) return tl::unexpected(std::move(first.error()));
     // As often on every rank.
     DLRUN_TRY(communicator.all_reduce(std::span(&*first, 1), ReduceOp::kMax));
-    const int repeats = static_cast<int>(std::clamp(kRoundMicroseconds / std::max(*first, 0.1), 2.0, kMostRepeats));
+    const int repeats =
+        static_cast<int>(std::clamp(kRoundMicroseconds / std::max(*first, 0.1), 2.0, kMostRepeats));
     std::vector<double> rounds;
     for (int round = 0; round < kRounds; ++round) {
       const auto mean = one.time(repeats);

@@ -37,7 +37,8 @@ Result<std::size_t> parse_bytes(std::string_view word) {
   if (shift > 0) digits.remove_suffix(1);
   const auto number = parse_int(digits);
   if (!number || *number < 1 || static_cast<std::size_t>(*number) > kLargest >> shift) {
-    return fail(Errc::kUsage, "--sizes: '{}' is no size; write bytes up to 4G, as 8, 64K or 16M", printable(word));
+    return fail(Errc::kUsage, "--sizes: '{}' is no size; write bytes up to 4G, as 8, 64K or 16M",
+                printable(word));
   }
   return static_cast<std::size_t>(*number) << shift;
 }
@@ -58,7 +59,8 @@ Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
 }
 
 /// One rank: connects, measures, and prints where it is rank 0.
-Result<> run_rank(const CollectivesOptions& options, const Env& env, const World& world, Store* store) {
+Result<> run_rank(const CollectivesOptions& options, const Env& env, const World& world,
+                  Store* store) {
   CommunicatorOptions comm;
   comm.world = world;
   comm.has_mpi_launcher = options.ranks == 0 && has_mpi_launcher(env);
@@ -81,11 +83,13 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   if (world.rank != 0) return {};
   for (const CollectiveTime& time : *times) {
     fmt::print(
-        "{{\"backend\":\"{}\",\"operation\":\"{}\",\"ranks\":{},\"nodes\":{},\"bytes\":{},\"us\":{:.3f},\"algbw\":{:."
+        "{{\"backend\":\"{}\",\"operation\":\"{}\",\"ranks\":{},\"nodes\":{},\"bytes\":{},\"us\":{:"
+        ".3f},\"algbw\":{:."
         "6f},"
         "\"busbw\":{:.6f}}}\n",
-        (*communicator)->name(), to_string(options.collective), world.size, world.nnodes, time.bytes, time.microseconds,
-        time.algorithm_gb_s(), time.algorithm_gb_s() * bus_factor(options.collective, world.size));
+        (*communicator)->name(), to_string(options.collective), world.size, world.nnodes,
+        time.bytes, time.microseconds, time.algorithm_gb_s(),
+        time.algorithm_gb_s() * bus_factor(options.collective, world.size));
   }
   std::fflush(stdout);
   return {};
@@ -100,26 +104,33 @@ void end_all(const std::vector<pid_t>& children) {
 
 Result<> run_here(const CollectivesOptions& options, const Env& env) {
   if (options.backend == "mpi") {
-    return fail(Errc::kUsage, "--ranks starts no MPI: mpirun -n {} dlrun-trainer collectives --backend mpi",
+    return fail(Errc::kUsage,
+                "--ranks starts no MPI: mpirun -n {} dlrun-trainer collectives --backend mpi",
                 options.ranks);
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "dlrun-collectives-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return fail(Errc::kIo, "{}: {}", folder, errno_text(errno));
+  std::string folder =
+      (std::filesystem::temp_directory_path() / "dlrun-collectives-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr)
+    return fail(Errc::kIo, "{}: {}", folder, errno_text(errno));
   const pid_t parent = ::getpid();
   std::vector<pid_t> children;
   Result<> status;
   for (int rank = 0; rank < options.ranks && status; ++rank) {
     const pid_t child = ::fork();
-    if (child < 0) status = fail(Errc::kIo, "rank {} cannot be started: {}", rank, errno_text(errno));
+    if (child < 0)
+      status = fail(Errc::kIo, "rank {} cannot be started: {}", rank, errno_text(errno));
     if (child > 0) children.push_back(child);
     if (child != 0) continue;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
-    World world{.rank = rank, .size = options.ranks, .local_rank = rank, .local_size = options.ranks};
+    World world{
+        .rank = rank, .size = options.ranks, .local_rank = rank, .local_size = options.ranks};
     const auto store = open_store("file:" + folder + "/store");
-    const auto done = store ? run_rank(options, env, world, store->get()) : Result<>(tl::unexpected(store.error()));
+    const auto done = store ? run_rank(options, env, world, store->get())
+                            : Result<>(tl::unexpected(store.error()));
     if (!done) {
-      std::fputs(fmt::format("dlrun-trainer: rank {}: {}\n", rank, done.error().message).c_str(), stderr);
+      std::fputs(fmt::format("dlrun-trainer: rank {}: {}\n", rank, done.error().message).c_str(),
+                 stderr);
     }
     std::fflush(nullptr);
     // Where a backend is missing, every rank says so; the code tells the parent.
@@ -134,7 +145,8 @@ Result<> run_here(const CollectivesOptions& options, const Env& env) {
     *rank = 0;
     if (!status || (WIFEXITED(state) && WEXITSTATUS(state) == 0)) continue;
     const bool is_unavailable = WIFEXITED(state) && WEXITSTATUS(state) == 69;
-    status = fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}", rank - children.begin(),
+    status = fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}",
+                  rank - children.begin(),
                   WIFSIGNALED(state) ? fmt::format(" by signal {}", WTERMSIG(state)) : "");
     end_all(children);
   }
@@ -161,7 +173,8 @@ Result<CollectivesOptions> parse_collectives_options(std::span<const std::string
     if (name == "--backend") {
       const auto known = communicator_backends();
       if (value != "auto" && std::find(known.begin(), known.end(), value) == known.end())
-        return fail(Errc::kUsage, "--backend: no collective backend is called '{}'; there are auto, {}",
+        return fail(Errc::kUsage,
+                    "--backend: no collective backend is called '{}'; there are auto, {}",
                     printable(value), fmt::join(known, ", "));
       options.backend = value;
     }
@@ -169,14 +182,17 @@ Result<CollectivesOptions> parse_collectives_options(std::span<const std::string
     if (name == "--operation") {
       const auto collective = parse_collective(value);
       if (!collective)
-        return fail(Errc::kUsage, "--operation: expected all_reduce, broadcast, all_gather or reduce_scatter, got '{}'",
-                    printable(value));
+        return fail(
+            Errc::kUsage,
+            "--operation: expected all_reduce, broadcast, all_gather or reduce_scatter, got '{}'",
+            printable(value));
       options.collective = *collective;
     }
     if (name == "--ranks") {
       const auto ranks = parse_int(value);
       if (!ranks || *ranks < 1 || *ranks > kMostRanks)
-        return fail(Errc::kUsage, "--ranks: expected a number from 1 to {}, got '{}'", kMostRanks, printable(value));
+        return fail(Errc::kUsage, "--ranks: expected a number from 1 to {}, got '{}'", kMostRanks,
+                    printable(value));
       options.ranks = static_cast<int>(*ranks);
     }
   }
@@ -188,12 +204,16 @@ Result<CollectivesOptions> parse_collectives_options(std::span<const std::string
 
 std::string collectives_help_text() {
   return "usage: dlrun-trainer collectives [OPTIONS]\n\n"
-         "Measures a collective; rank 0 prints a line of JSON for each size. `dlrun bench collectives` makes a "
+         "Measures a collective; rank 0 prints a line of JSON for each size. `dlrun bench "
+         "collectives` makes a "
          "table.\n\n"
          "  --backend auto|mpi|gloo|shm|nccl  (auto)\n"
-         "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter (all_reduce)\n"
-         "  --sizes SIZE[,SIZE...]            bytes, as 8, 64K, 16M; 8..16M: each four times the last (8..16M)\n"
-         "  --ranks N                         start N ranks on this machine; else this is one of the launcher's "
+         "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
+         "(all_reduce)\n"
+         "  --sizes SIZE[,SIZE...]            bytes, as 8, 64K, 16M; 8..16M: each four times the "
+         "last (8..16M)\n"
+         "  --ranks N                         start N ranks on this machine; else this is one of "
+         "the launcher's "
          "ranks\n";
 }
 

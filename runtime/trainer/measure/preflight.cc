@@ -29,8 +29,9 @@ Result<> tell(Store& store, const Json& words) {
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return tl::unexpected(world.error());
-  auto kernels = options.backend == "nccl" ? make_cuda_kernels(world->local_rank)
-                                           : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1));
+  auto kernels = options.backend == "nccl"
+                     ? make_cuda_kernels(world->local_rank)
+                     : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1));
   if (!kernels) return tl::unexpected(kernels.error());
   DLRUN_TRY(tell(store, {{"check", "arrived"}}));
   has_arrived = true;
@@ -65,8 +66,8 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
     } else if (args[at] == "--timeout" && number && *number >= 1 && *number <= kMostSeconds) {
       options.timeout = std::chrono::seconds(*number);
     } else {
-      return fail(Errc::kUsage, "'{} {}' is not --backend NAME or --timeout SECONDS", printable(args[at]),
-                  printable(value));
+      return fail(Errc::kUsage, "'{} {}' is not --backend NAME or --timeout SECONDS",
+                  printable(args[at]), printable(value));
     }
   }
   return options;
@@ -74,13 +75,16 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
 
 Result<> run_preflight(const PreflightOptions& options, const Env& env) {
   const auto where = env.get("DLRUN_STORE");
-  if (!where) return fail(Errc::kUsage, "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
+  if (!where)
+    return fail(Errc::kUsage,
+                "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
   const auto store = open_store(*where);
   if (!store) return tl::unexpected(store.error());
   bool has_arrived = false;
   const auto done = check(options, env, **store, has_arrived);
   if (!done) {
-    const Json words{{"check", "failed"}, {"words", done.error().message}, {"is_own", !has_arrived}};
+    const Json words{
+        {"check", "failed"}, {"words", done.error().message}, {"is_own", !has_arrived}};
     if (auto told = tell(**store, words); !told) return told;
   }
   return done;

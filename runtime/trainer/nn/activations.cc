@@ -15,7 +15,9 @@ class Activation : public Layer<T> {
   [[nodiscard]] bool reads_output() const final { return true; }
   [[nodiscard]] bool goes_in_parts() const final { return true; }
 
-  void forward(const LayerCall<T>& call, const T* x, T* y) const final { apply(call.kernels, x, y, call.n * width_); }
+  void forward(const LayerCall<T>& call, const T* x, T* y) const final {
+    apply(call.kernels, x, y, call.n * width_);
+  }
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* y, const T* dy, T* /*gradients*/,
                 T* dx) const final {
     if (dx != nullptr) derive(call.kernels, y, dy, dx, call.n * width_);
@@ -23,7 +25,8 @@ class Activation : public Layer<T> {
 
  private:
   virtual void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const = 0;
-  virtual void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx, std::size_t count) const = 0;
+  virtual void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+                      std::size_t count) const = 0;
 
   std::string name_;
   std::size_t width_;
@@ -36,8 +39,11 @@ class Relu final : public Activation<T> {
   [[nodiscard]] bool is_relu() const override { return true; }
 
  private:
-  void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override { kernels.relu(x, y, count); }
-  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx, std::size_t count) const override {
+  void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
+    kernels.relu(x, y, count);
+  }
+  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+              std::size_t count) const override {
     kernels.relu_backward(y, dy, dx, count);
   }
 };
@@ -51,7 +57,8 @@ class Tanh final : public Activation<T> {
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
     kernels.layers().hyperbolic_tangent(x, y, count);
   }
-  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx, std::size_t count) const override {
+  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+              std::size_t count) const override {
     kernels.layers().hyperbolic_tangent_backward(y, dy, dx, count);
   }
 };
@@ -65,7 +72,8 @@ class Sigmoid final : public Activation<T> {
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
     kernels.layers().logistic(x, y, count);
   }
-  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx, std::size_t count) const override {
+  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+              std::size_t count) const override {
     kernels.layers().logistic_backward(y, dy, dx, count);
   }
 };

@@ -5,14 +5,17 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Its workspace holds the batch's statistics, [2 x channels], and on the way back the means of the gradients, as many.
+/// Its workspace holds the batch's statistics, [2 x channels], and on the way back the means of the
+/// gradients, as many.
 template <typename T>
 class BatchNorm final : public Layer<T> {
  public:
   BatchNorm(std::size_t places, std::size_t channels, bool is_synchronised)
       : places_(places), channels_(channels), is_synchronised_(is_synchronised) {}
 
-  [[nodiscard]] std::string description() const override { return is_synchronised_ ? "batchnorm sync" : "batchnorm"; }
+  [[nodiscard]] std::string description() const override {
+    return is_synchronised_ ? "batchnorm sync" : "batchnorm";
+  }
   [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
   [[nodiscard]] std::size_t workspace() const override { return 4 * channels_; }
   [[nodiscard]] bool joins_ranks() const override { return is_synchronised_; }
@@ -20,7 +23,9 @@ class BatchNorm final : public Layer<T> {
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {channels_}}, {"bias", {channels_}}};
   }
-  void initialise(std::span<T> parameters, Random& /*random*/) const override { ones_and_zeros(parameters, T{1}); }
+  void initialise(std::span<T> parameters, Random& /*random*/) const override {
+    ones_and_zeros(parameters, T{1});
+  }
 
   [[nodiscard]] std::vector<ParameterShape> statistics() const override {
     return {{"running_mean", {channels_}}, {"running_var", {channels_}}};
@@ -31,25 +36,31 @@ class BatchNorm final : public Layer<T> {
     LayerKernels<T>& kernels = call.kernels.layers();
     const std::size_t rows = call.n * places_;
     if (call.batch.is_training) {
-      const std::size_t samples = call.batch.global_samples > 0 ? call.batch.global_samples : call.n;
-      const double share = static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
-      kernels.batch_statistics(x, rows, channels_, all_ranks(call), share, call.running, call.workspace, call.observed);
+      const std::size_t samples =
+          call.batch.global_samples > 0 ? call.batch.global_samples : call.n;
+      const double share =
+          static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
+      kernels.batch_statistics(x, rows, channels_, all_ranks(call), share, call.running,
+                               call.workspace, call.observed);
     } else {
       kernels.running_statistics(call.running, channels_, call.workspace);
     }
     if (rows > 0) kernels.normalise(x, call.workspace, call.parameters, rows, channels_, y);
   }
 
-  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
-    // With z = (x - mean) scale: dgamma = sum dy z, dbeta = sum dy, of this rank's samples: the ranks' gradients are
-    // added later. dx = gamma scale (dy - mean of dy - z mean of dy z), the means over all samples that were normalised
-    // together.
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
+                T* dx) const override {
+    // With z = (x - mean) scale: dgamma = sum dy z, dbeta = sum dy, of this rank's samples: the
+    // ranks' gradients are added later. dx = gamma scale (dy - mean of dy - z mean of dy z), the
+    // means over all samples that were normalised together.
     LayerKernels<T>& kernels = call.kernels.layers();
     const std::size_t rows = call.n * places_;
     T* const means = call.workspace + 2 * channels_;
-    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, all_ranks(call), gradients, means);
+    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, all_ranks(call),
+                                    gradients, means);
     if (rows == 0 || dx == nullptr) return;
-    kernels.normalise_backward_input(x, dy, call.workspace, call.parameters, means, rows, channels_, dx);
+    kernels.normalise_backward_input(x, dy, call.workspace, call.parameters, means, rows, channels_,
+                                     dx);
   }
 
  private:
@@ -71,7 +82,8 @@ class BatchNorm final : public Layer<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_batchnorm(std::size_t places, std::size_t channels, bool is_synchronised) {
+std::unique_ptr<Layer<T>> make_batchnorm(std::size_t places, std::size_t channels,
+                                         bool is_synchronised) {
   return std::make_unique<BatchNorm<T>>(places, channels, is_synchronised);
 }
 template std::unique_ptr<Layer<float>> make_batchnorm(std::size_t, std::size_t, bool);

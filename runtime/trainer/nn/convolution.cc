@@ -19,11 +19,11 @@ struct Shapes {
   Shapes(const Window& window, std::size_t n) {
     const auto dim = [](std::size_t value) { return static_cast<memory::dim>(value); };
     const auto image = [&](const ImageShape& shape) {
-      return memory::desc({dim(n), dim(shape.channels), dim(shape.height), dim(shape.width)}, memory::data_type::f32,
-                          Tag::nhwc);
+      return memory::desc({dim(n), dim(shape.channels), dim(shape.height), dim(shape.width)},
+                          memory::data_type::f32, Tag::nhwc);
     };
-    const memory::dims weights{dim(window.output.channels), dim(window.input.channels), dim(window.size),
-                               dim(window.size)};
+    const memory::dims weights{dim(window.output.channels), dim(window.input.channels),
+                               dim(window.size), dim(window.size)};
     x = image(window.input);
     y = image(window.output);
     w = memory::desc(weights, memory::data_type::f32, Tag::hwio);
@@ -36,13 +36,16 @@ struct Shapes {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-/// A window of one pixel that leaves pixels out: oneDNN's 1x1 implementation gathers what is left in a workspace,
-/// behind whose end it writes when there are fewer channels than it takes at a time (its issue 6035; 2.6 with AVX2
-/// crashes, or gives wrong gradients). Then the next implementation does it.
+/// A window of one pixel that leaves pixels out: oneDNN's 1x1 implementation gathers what is left
+/// in a workspace, behind whose end it writes when there are fewer channels than it takes at a time
+/// (its issue 6035; 2.6 with AVX2 crashes, or gives wrong gradients). Then the next implementation
+/// does it.
 template <typename Desc>
 Desc safe(Desc desc, const Window& window) {
   constexpr std::size_t kAtATime = 16;
-  const auto is_unsafe = [&] { return std::string_view(desc.impl_info_str()).starts_with("jit_1x1"); };
+  const auto is_unsafe = [&] {
+    return std::string_view(desc.impl_info_str()).starts_with("jit_1x1");
+  };
   if (window.size > 1 || window.stride == 1 || window.input.channels % kAtATime == 0) return desc;
   while (is_unsafe() && desc.next_impl()) continue;
   return desc;
@@ -81,8 +84,9 @@ struct OnednnConvolutions::Parts {
     }
     auto made = std::unique_ptr<Entry>(new Entry{window, n, Shapes(window, n), {}, {}, {}, {}});
     const Shapes& s = made->shapes;
-    const dnnl::convolution_forward::desc forward(dnnl::prop_kind::forward_training, kAlgorithm, s.x, s.any_w, s.bias,
-                                                  s.y, s.strides, s.padding, s.padding);
+    const dnnl::convolution_forward::desc forward(dnnl::prop_kind::forward_training, kAlgorithm,
+                                                  s.x, s.any_w, s.bias, s.y, s.strides, s.padding,
+                                                  s.padding);
     const dnnl::convolution_forward::primitive_desc forward_desc(forward, engine);
     made->forward = pass(forward_desc, forward_desc.weights_desc(), s, true);
     dnnl::post_ops relu;
@@ -91,13 +95,14 @@ struct OnednnConvolutions::Parts {
     with_relu.set_post_ops(relu);
     const dnnl::convolution_forward::primitive_desc relu_desc(forward, with_relu, engine);
     made->forward_relu = pass(relu_desc, relu_desc.weights_desc(), s, true);
-    const dnnl::convolution_backward_data::desc input(kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding);
+    const dnnl::convolution_backward_data::desc input(kAlgorithm, s.x, s.any_w, s.y, s.strides,
+                                                      s.padding, s.padding);
     const dnnl::convolution_backward_data::primitive_desc input_desc(input, engine, forward_desc);
     made->backward_input = pass(input_desc, input_desc.weights_desc(), s, true);
-    const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding,
-                                                           s.padding);
-    const auto weights_desc =
-        safe(dnnl::convolution_backward_weights::primitive_desc(weights, engine, forward_desc), window);
+    const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.y, s.strides,
+                                                           s.padding, s.padding);
+    const auto weights_desc = safe(
+        dnnl::convolution_backward_weights::primitive_desc(weights, engine, forward_desc), window);
     made->backward_weights = pass(weights_desc, weights_desc.diff_weights_desc(), s, false);
     entries.push_back(std::move(made));
     return *entries.back();
@@ -111,7 +116,8 @@ struct OnednnConvolutions::Parts {
     made.plain_w = memory(s.w, engine, nullptr);
     made.w = chosen == s.w ? made.plain_w : memory(chosen, engine);
     if (chosen != s.w) {
-      made.reorder = reads_weights ? dnnl::reorder(made.plain_w, made.w) : dnnl::reorder(made.w, made.plain_w);
+      made.reorder =
+          reads_weights ? dnnl::reorder(made.plain_w, made.w) : dnnl::reorder(made.w, made.plain_w);
     }
     return made;
   }
@@ -139,8 +145,8 @@ struct OnednnConvolutions::Parts {
 OnednnConvolutions::OnednnConvolutions() = default;
 OnednnConvolutions::~OnednnConvolutions() = default;
 
-Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const float* x, const float* w,
-                                     const float* bias, bool with_relu, float* y) {
+Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const float* x,
+                                     const float* w, const float* bias, bool with_relu, float* y) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
   return parts_->guarded([&] {
     Parts& p = *parts_;
@@ -155,8 +161,8 @@ Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const 
   });
 }
 
-Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
-                                            float* dx) {
+Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
+                                            const float* dy, float* dx) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
   return parts_->guarded([&] {
     Parts& p = *parts_;
@@ -170,8 +176,8 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
   });
 }
 
-Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x, const float* dy,
-                                              float* dw) {
+Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x,
+                                              const float* dy, float* dw) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
   return parts_->guarded([&] {
     Parts& p = *parts_;

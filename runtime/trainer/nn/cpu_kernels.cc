@@ -27,7 +27,8 @@ constexpr std::size_t kAlignment = 64;
 /// Elements below which a second thread costs more than it brings.
 constexpr std::size_t kSerialElements = 16'384;
 
-/// Denormal numbers cost a hundred cycles each; Adam's moments of dead pixels become denormal. A thread's own setting.
+/// Denormal numbers cost a hundred cycles each; Adam's moments of dead pixels become denormal. A
+/// thread's own setting.
 void flush_denormals_of_this_thread() {
 #if defined(__SSE2__)
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
@@ -35,18 +36,19 @@ void flush_denormals_of_this_thread() {
 #endif
 }
 
-void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a, const float* b,
-              float beta, float* c) {
+void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
+              const float* a, const float* b, float beta, float* c) {
   const auto size = [](std::size_t value) { return static_cast<dnnl_dim_t>(value); };
   // Only sizes are checked by it, and these come from the model's own layers.
-  static_cast<void>(dnnl_sgemm(ta == Transpose::kYes ? 'T' : 'N', tb == Transpose::kYes ? 'T' : 'N', size(m), size(n),
-                               size(k), 1.0F, a, size(ta == Transpose::kYes ? m : k), b,
+  static_cast<void>(dnnl_sgemm(ta == Transpose::kYes ? 'T' : 'N', tb == Transpose::kYes ? 'T' : 'N',
+                               size(m), size(n), size(k), 1.0F, a,
+                               size(ta == Transpose::kYes ? m : k), b,
                                size(tb == Transpose::kYes ? k : n), beta, c, size(n)));
 }
 
 /// The reference: row by row, nothing clever.
-void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const double* a, const double* b,
-              double beta, double* c) {
+void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
+              const double* a, const double* b, double beta, double* c) {
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       double sum = 0;
@@ -62,7 +64,8 @@ void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::siz
 template <typename T>
 class CpuKernels final : public Kernels<T> {
  public:
-  explicit CpuKernels(int threads) : threads_(threads), layers_(make_cpu_layer_kernels<T>(threads)) {
+  explicit CpuKernels(int threads)
+      : threads_(threads), layers_(make_cpu_layer_kernels<T>(threads)) {
     omp_set_num_threads(threads);  // of this thread's teams, oneDNN's among them
     if constexpr (std::is_same_v<T, float>) {
 #pragma omp parallel num_threads(threads)
@@ -104,24 +107,29 @@ class CpuKernels final : public Kernels<T> {
     const auto borrow = [](const std::vector<std::uint8_t>& bytes) {
       return std::shared_ptr<const std::uint8_t>(std::shared_ptr<void>(), bytes.data());
     };
-    return {borrow(data.images), borrow(data.labels), data.size(), data.features, data.classes, data.label_width};
+    return {borrow(data.images), borrow(data.labels), data.size(),
+            data.features,       data.classes,        data.label_width};
   }
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
               std::uint8_t* labels) override {
-    constexpr std::size_t kAhead = 2;  // images lie anywhere in tens of megabytes: ask for a later one now
+    constexpr std::size_t kAhead =
+        2;  // images lie anywhere in tens of megabytes: ask for a later one now
     split_rows(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {
         const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
-        for (std::size_t byte = 0; byte < data.features; byte += kAlignment) __builtin_prefetch(later + byte);
+        for (std::size_t byte = 0; byte < data.features; byte += kAlignment)
+          __builtin_prefetch(later + byte);
       }
-      loops::scale_bytes(data.images.get() + samples[i] * data.features, scale, x + i * data.features, data.features);
-      std::copy_n(data.labels.get() + samples[i] * data.label_width, data.label_width, labels + i * data.label_width);
+      loops::scale_bytes(data.images.get() + samples[i] * data.features, scale,
+                         x + i * data.features, data.features);
+      std::copy_n(data.labels.get() + samples[i] * data.label_width, data.label_width,
+                  labels + i * data.label_width);
     });
   }
 
-  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const T* a, const T* b, T beta,
-            T* c) override {
+  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const T* a,
+            const T* b, T beta, T* c) override {
     if (k == 0) {
       for (std::size_t i = 0; i < m * n; ++i) c[i] = beta == 0 ? 0 : beta * c[i];
     } else {
@@ -129,8 +137,8 @@ class CpuKernels final : public Kernels<T> {
     }
   }
 
-  void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w, const T* bias,
-             bool with_relu, T* y) override {
+  void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w,
+             const T* bias, bool with_relu, T* y) override {
     gemm(Transpose::kNo, Transpose::kNo, n, outputs, inputs, x, w, 0, y);
     split_rows(n, outputs, [&](std::size_t i) {
       loops::add_scaled(y + i * outputs, T{1}, bias, outputs);
@@ -148,11 +156,13 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
-    split(count, [&](std::size_t at, std::size_t n) { loops::relu_backward(y + at, dy + at, dx + at, n); });
+    split(count, [&](std::size_t at, std::size_t n) {
+      loops::relu_backward(y + at, dy + at, dx + at, n);
+    });
   }
 
-  void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes, T scale,
-                             T* gradient, T* totals) override {
+  void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
+                             std::size_t classes, T scale, T* gradient, T* totals) override {
     for (std::size_t i = 0; i < n; ++i) {
       const T* row = logits + i * classes;
       const T* largest = std::max_element(row, row + classes);
@@ -162,13 +172,17 @@ class CpuKernels final : public Kernels<T> {
       totals[1] += largest == row + labels[i] ? 1 : 0;
       if (gradient == nullptr) continue;
       for (std::size_t j = 0; j < classes; ++j) {
-        gradient[i * classes + j] = (std::exp(row[j] - *largest) / sum - (j == labels[i] ? 1 : 0)) * scale;
+        gradient[i * classes + j] =
+            (std::exp(row[j] - *largest) / sum - (j == labels[i] ? 1 : 0)) * scale;
       }
     }
   }
 
-  void adam(T* p, const T* g, T* m, T* v, std::size_t count, const AdamCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) { loops::adam(p + at, g + at, m + at, v + at, n, c); });
+  void adam(T* p, const T* g, T* m, T* v, std::size_t count,
+            const AdamCoefficients<T>& c) override {
+    split(count, [&](std::size_t at, std::size_t n) {
+      loops::adam(p + at, g + at, m + at, v + at, n, c);
+    });
   }
 
   void sgd(T* p, const T* g, T* velocity, std::size_t count, const SgdCoefficients<T>& c) override {
@@ -181,7 +195,8 @@ class CpuKernels final : public Kernels<T> {
     });
   }
 
-  void rmsprop(T* p, const T* g, T* v, T* velocity, std::size_t count, const RmspropCoefficients<T>& c) override {
+  void rmsprop(T* p, const T* g, T* v, T* velocity, std::size_t count,
+               const RmspropCoefficients<T>& c) override {
     split(count, [&](std::size_t at, std::size_t n) {
       if (velocity != nullptr) {
         loops::rmsprop_momentum(p + at, g + at, v + at, velocity + at, n, c);
@@ -191,8 +206,11 @@ class CpuKernels final : public Kernels<T> {
     });
   }
 
-  void lamb_direction(const T* p, T* g, T* m, T* v, std::size_t count, const LambCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) { loops::lamb(p + at, g + at, m + at, v + at, n, c); });
+  void lamb_direction(const T* p, T* g, T* m, T* v, std::size_t count,
+                      const LambCoefficients<T>& c) override {
+    split(count, [&](std::size_t at, std::size_t n) {
+      loops::lamb(p + at, g + at, m + at, v + at, n, c);
+    });
   }
 
   void zero(T* y, std::size_t count) override {
@@ -200,7 +218,8 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void add_scaled(T* y, T scale, const T* x, std::size_t count) override {
-    split(count, [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
+    split(count,
+          [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
   }
 
   void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
@@ -209,10 +228,12 @@ class CpuKernels final : public Kernels<T> {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;
       block_sums_.assign(blocks, 0);
-#pragma omp parallel for num_threads(threads_) if (parts[i].count >= kSerialElements) schedule(static)
+#pragma omp parallel for num_threads(threads_) if (parts[i].count >= kSerialElements) \
+    schedule(static)
       for (std::size_t block = 0; block < blocks; ++block) {
         const std::size_t at = block * kBlock;
-        block_sums_[block] = loops::sum_of_squares(x + parts[i].begin + at, std::min(kBlock, parts[i].count - at));
+        block_sums_[block] =
+            loops::sum_of_squares(x + parts[i].begin + at, std::min(kBlock, parts[i].count - at));
       }
       sums[i] = std::accumulate(block_sums_.begin(), block_sums_.end(), 0.0);
     }

@@ -13,8 +13,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// visit(a, b, r, c): window row and column, input row and column, for each element of the window at output row i and
-/// column j that lies inside of the image.
+/// visit(a, b, r, c): window row and column, input row and column, for each element of the window
+/// at output row i and column j that lies inside of the image.
 template <typename Visit>
 void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
   for (std::size_t a = 0; a < w.size; ++a) {
@@ -30,7 +30,8 @@ void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit&
 
 /// A pixel's channels.
 template <typename T>
-T* pixel(T* images, const ImageShape& shape, std::size_t image, std::size_t row, std::size_t column) {
+T* pixel(T* images, const ImageShape& shape, std::size_t image, std::size_t row,
+         std::size_t column) {
   return images + ((image * shape.height + row) * shape.width + column) * shape.channels;
 }
 
@@ -44,8 +45,8 @@ void for_each_output(const Window& w, const Visit& visit) {
 
 /// The reference for the tests: the definition.
 struct PlainConvolutions {
-  static Result<> forward(const Window& w, std::size_t n, const double* x, const double* weights, const double* bias,
-                          bool with_relu, double* y) {
+  static Result<> forward(const Window& w, std::size_t n, const double* x, const double* weights,
+                          const double* bias, bool with_relu, double* y) {
     for (std::size_t image = 0; image < n; ++image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         double* out = pixel(y, w.output, image, i, j);
@@ -53,7 +54,8 @@ struct PlainConvolutions {
         for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
           const double* from = pixel(x, w.input, image, r, c);
           for (std::size_t k = 0; k < w.input.channels; ++k) {
-            for (std::size_t o = 0; o < w.output.channels; ++o) out[o] += from[k] * weights[at(w, a, b, k, o)];
+            for (std::size_t o = 0; o < w.output.channels; ++o)
+              out[o] += from[k] * weights[at(w, a, b, k, o)];
           }
         });
         if (with_relu) loops::relu(out, out, w.output.channels);
@@ -62,7 +64,8 @@ struct PlainConvolutions {
     return {};
   }
 
-  static Result<> backward_input(const Window& w, std::size_t n, const double* weights, const double* dy, double* dx) {
+  static Result<> backward_input(const Window& w, std::size_t n, const double* weights,
+                                 const double* dy, double* dx) {
     std::fill_n(dx, n * w.input.size(), 0);
     for (std::size_t image = 0; image < n; ++image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
@@ -70,7 +73,8 @@ struct PlainConvolutions {
         for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
           double* to = pixel(dx, w.input, image, r, c);
           for (std::size_t k = 0; k < w.input.channels; ++k) {
-            for (std::size_t o = 0; o < w.output.channels; ++o) to[k] += out[o] * weights[at(w, a, b, k, o)];
+            for (std::size_t o = 0; o < w.output.channels; ++o)
+              to[k] += out[o] * weights[at(w, a, b, k, o)];
           }
         });
       });
@@ -78,7 +82,8 @@ struct PlainConvolutions {
     return {};
   }
 
-  static Result<> backward_weights(const Window& w, std::size_t n, const double* x, const double* dy, double* dw) {
+  static Result<> backward_weights(const Window& w, std::size_t n, const double* x,
+                                   const double* dy, double* dw) {
     std::fill_n(dw, w.size * w.size * w.input.channels * w.output.channels, 0);
     for (std::size_t image = 0; image < n; ++image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
@@ -86,7 +91,8 @@ struct PlainConvolutions {
         for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
           const double* from = pixel(x, w.input, image, r, c);
           for (std::size_t k = 0; k < w.input.channels; ++k) {
-            for (std::size_t o = 0; o < w.output.channels; ++o) dw[at(w, a, b, k, o)] += from[k] * out[o];
+            for (std::size_t o = 0; o < w.output.channels; ++o)
+              dw[at(w, a, b, k, o)] += from[k] * out[o];
           }
         });
       });
@@ -97,7 +103,8 @@ struct PlainConvolutions {
   [[nodiscard]] static std::vector<std::string> implementations() { return {}; }
 
  private:
-  static std::size_t at(const Window& w, std::size_t a, std::size_t b, std::size_t k, std::size_t o) {
+  static std::size_t at(const Window& w, std::size_t a, std::size_t b, std::size_t k,
+                        std::size_t o) {
     return ((a * w.size + b) * w.input.channels + k) * w.output.channels + o;
   }
 };
@@ -108,20 +115,23 @@ class CpuLayerKernels final : public LayerKernels<T> {
   explicit CpuLayerKernels(int threads) : threads_(threads) {}
 
   [[nodiscard]] std::size_t samples_at_once(std::size_t bytes) const override {
-    // Measured on cores with 1 MiB of their own: cnn is as fast with 7 and 8 samples, slower with 14 and with 28.
+    // Measured on cores with 1 MiB of their own: cnn is as fast with 7 and 8 samples, slower with
+    // 14 and with 28.
     constexpr std::size_t kCacheBytes = std::size_t{1280} << 10U;
-    return static_cast<std::size_t>(threads_) * std::max<std::size_t>(kCacheBytes / std::max<std::size_t>(bytes, 1), 1);
+    return static_cast<std::size_t>(threads_) *
+           std::max<std::size_t>(kCacheBytes / std::max<std::size_t>(bytes, 1), 1);
   }
 
-  void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias, bool with_relu,
-                T* y) override {
+  void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
+                bool with_relu, T* y) override {
     keep(convolutions_.forward(window, n, x, w, bias, with_relu, y));
   }
-  void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy, T* dx) override {
+  void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy,
+                               T* dx) override {
     keep(convolutions_.backward_input(window, n, w, dy, dx));
   }
-  void convolve_backward_weights(const Window& window, std::size_t n, const T* x, const T* dy, T* dw,
-                                 T* dbias) override {
+  void convolve_backward_weights(const Window& window, std::size_t n, const T* x, const T* dy,
+                                 T* dw, T* dbias) override {
     keep(convolutions_.backward_weights(window, n, x, dy, dw));
     sum_columns(dy, n * window.output.height * window.output.width, window.output.channels, dbias);
   }
@@ -143,26 +153,28 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy, T* dx) override {
+  void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy,
+                         T* dx) override {
     const std::size_t channels = w.input.channels;
     // Each element is in one window: what is written to dx stands.
-    const bool is_tiling =
-        w.stride == w.size && w.output.height * w.size == w.input.height && w.output.width * w.size == w.input.width;
+    const bool is_tiling = w.stride == w.size && w.output.height * w.size == w.input.height &&
+                           w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
       std::vector<T> left(channels);  // of dy: 0 once it has found its place
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
-        for_each_inside(w, i, j, [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-          const T* from = pixel(x, w.input, image, r, c);
-          T* to = pixel(dx, w.input, image, r, c);
-          if (is_tiling) {
-            loops::give_to_equal(from, out, left.data(), to, channels);
-          } else {
-            loops::add_to_equal(from, out, left.data(), to, channels);
-          }
-        });
+        for_each_inside(w, i, j,
+                        [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+                          const T* from = pixel(x, w.input, image, r, c);
+                          T* to = pixel(dx, w.input, image, r, c);
+                          if (is_tiling) {
+                            loops::give_to_equal(from, out, left.data(), to, channels);
+                          } else {
+                            loops::add_to_equal(from, out, left.data(), to, channels);
+                          }
+                        });
       });
     });
   }
@@ -174,10 +186,11 @@ class CpuLayerKernels final : public LayerKernels<T> {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         T* out = pixel(y, w.output, image, i, j);
         std::fill_n(out, channels, T{0});
-        for_each_inside(w, i, j, [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-          const T* from = pixel(x, w.input, image, r, c);
-          for (std::size_t k = 0; k < channels; ++k) out[k] += part * from[k];
-        });
+        for_each_inside(w, i, j,
+                        [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+                          const T* from = pixel(x, w.input, image, r, c);
+                          for (std::size_t k = 0; k < channels; ++k) out[k] += part * from[k];
+                        });
       });
     });
   }
@@ -189,16 +202,18 @@ class CpuLayerKernels final : public LayerKernels<T> {
       std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(dy, w.output, image, i, j);
-        for_each_inside(w, i, j, [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-          T* to = pixel(dx, w.input, image, r, c);
-          for (std::size_t k = 0; k < channels; ++k) to[k] += part * out[k];
-        });
+        for_each_inside(w, i, j,
+                        [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+                          T* to = pixel(dx, w.input, image, r, c);
+                          for (std::size_t k = 0; k < channels; ++k) to[k] += part * out[k];
+                        });
       });
     });
   }
 
-  void batch_statistics(const T* x, std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks,
-                        double share, const T* running, T* statistics, T* observed) override {
+  void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
+                        const SumOverRanks* sum_over_ranks, double share, const T* running,
+                        T* statistics, T* observed) override {
     sum_blocks(rows, channels, [&](std::size_t row, double* block) {
       const T* from = x + row * channels;
       for (std::size_t k = 0; k < channels; ++k) {
@@ -210,30 +225,35 @@ class CpuLayerKernels final : public LayerKernels<T> {
     const double all_rows = add_up(rows, sum_over_ranks);
     if (rows == 0) return;
     for (std::size_t k = 0; k < channels; ++k)
-      batch_statistics_element(k, channels, sums_.data(), all_rows, share, running, statistics, observed);
+      batch_statistics_element(k, channels, sums_.data(), all_rows, share, running, statistics,
+                               observed);
   }
 
   void running_statistics(const T* running, std::size_t channels, T* statistics) override {
-    for (std::size_t k = 0; k < channels; ++k) running_statistics_element(k, channels, running, statistics);
+    for (std::size_t k = 0; k < channels; ++k)
+      running_statistics_element(k, channels, running, statistics);
   }
 
-  void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows, std::size_t channels,
-                 T* y) override {
+  void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows,
+                 std::size_t channels, T* y) override {
     for_each_of(rows, [&](std::size_t row) {
       const T* from = x + row * channels;
       T* to = y + row * channels;
-      for (std::size_t k = 0; k < channels; ++k) to[k] = normalised(from[k], k, channels, statistics, parameters);
+      for (std::size_t k = 0; k < channels; ++k)
+        to[k] = normalised(from[k], k, channels, statistics, parameters);
     });
   }
 
-  void normalise_backward_sums(const T* x, const T* dy, const T* statistics, std::size_t rows, std::size_t channels,
-                               const SumOverRanks* sum_over_ranks, T* gradients, T* means) override {
+  void normalise_backward_sums(const T* x, const T* dy, const T* statistics, std::size_t rows,
+                               std::size_t channels, const SumOverRanks* sum_over_ranks,
+                               T* gradients, T* means) override {
     sum_blocks(rows, channels, [&](std::size_t row, double* block) {
       const T* from = x + row * channels;
       const T* delta = dy + row * channels;
       for (std::size_t k = 0; k < channels; ++k) {
         block[k] += double{delta[k]};
-        block[channels + k] += double{delta[k]} * double{(from[k] - statistics[k]) * statistics[channels + k]};
+        block[channels + k] +=
+            double{delta[k]} * double{(from[k] - statistics[k]) * statistics[channels + k]};
       }
     });
     for (std::size_t k = 0; k < channels; ++k) {
@@ -241,11 +261,13 @@ class CpuLayerKernels final : public LayerKernels<T> {
       gradients[channels + k] = static_cast<T>(sums_[k]);
     }
     const double all_rows = add_up(rows, sum_over_ranks);
-    for (std::size_t k = 0; k < 2 * channels && rows > 0; ++k) means[k] = static_cast<T>(sums_[k] / all_rows);
+    for (std::size_t k = 0; k < 2 * channels && rows > 0; ++k)
+      means[k] = static_cast<T>(sums_[k] / all_rows);
   }
 
-  void normalise_backward_input(const T* x, const T* dy, const T* statistics, const T* gamma, const T* means,
-                                std::size_t rows, std::size_t channels, T* dx) override {
+  void normalise_backward_input(const T* x, const T* dy, const T* statistics, const T* gamma,
+                                const T* means, std::size_t rows, std::size_t channels,
+                                T* dx) override {
     for_each_of(rows, [&](std::size_t row) {
       const T* from = x + row * channels;
       const T* delta = dy + row * channels;
@@ -255,23 +277,25 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void dropout_factors(std::uint64_t seed, std::uint64_t key, std::span<const std::uint32_t> samples, std::size_t n,
-                       std::size_t width, double rate, T* factors) override {
+  void dropout_factors(std::uint64_t seed, std::uint64_t key,
+                       std::span<const std::uint32_t> samples, std::size_t n, std::size_t width,
+                       double rate, T* factors) override {
     const T kept = static_cast<T>(1 / (1 - rate));
     const std::uint64_t dropped = Random::threshold_of(rate);
     for_each_of(n, [&](std::size_t i) {
       const Random random(seed, Purpose::kDropout, key ^ (i < samples.size() ? samples[i] : i));
       T* const row = factors + i * width;
-      for (std::size_t j = 0; j < width; ++j) row[j] = kept * static_cast<T>(!random.is_below_at(j, dropped));
+      for (std::size_t j = 0; j < width; ++j)
+        row[j] = kept * static_cast<T>(!random.is_below_at(j, dropped));
     });
   }
 
-  void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n, std::size_t classes, T scale,
-                             T* gradient, T* totals) override {
+  void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
+                             std::size_t classes, T scale, T* gradient, T* totals) override {
     for (std::size_t i = 0; i < n; ++i) {
       T* const slope = gradient == nullptr ? nullptr : gradient + i * classes;
-      sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope, totals[0],
-                                totals[1]);
+      sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope,
+                                totals[0], totals[1]);
     }
   }
 
@@ -295,7 +319,9 @@ class CpuLayerKernels final : public LayerKernels<T> {
   }
   void copy(const T* x, T* y, std::size_t count) override { std::copy_n(x, count, y); }
 
-  [[nodiscard]] std::vector<std::string> implementations() const override { return convolutions_.implementations(); }
+  [[nodiscard]] std::vector<std::string> implementations() const override {
+    return convolutions_.implementations();
+  }
   [[nodiscard]] Result<> status() const override { return status_; }
 
  private:
@@ -310,15 +336,16 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void sum_columns(const T* x, std::size_t rows, std::size_t columns, T* sums) const {
     constexpr std::size_t kLine = 64 / sizeof(T);
     const std::size_t lines = (columns + kLine - 1) / kLine;
-    const std::size_t part =
-        (lines + static_cast<std::size_t>(threads_) - 1) / static_cast<std::size_t>(threads_) * kLine;
+    const std::size_t part = (lines + static_cast<std::size_t>(threads_) - 1) /
+                             static_cast<std::size_t>(threads_) * kLine;
     for_each_of((columns + part - 1) / part, [&](std::size_t i) {
-      loops::sum_columns(x + i * part, rows, columns, std::min(part, columns - i * part), sums + i * part);
+      loops::sum_columns(x + i * part, rows, columns, std::min(part, columns - i * part),
+                         sums + i * part);
     });
   }
 
-  /// sums_ = what add(row, block) adds up to over all rows, 2 x channels numbers: block by block, a thread takes whole
-  /// blocks, and blocks are added in order.
+  /// sums_ = what add(row, block) adds up to over all rows, 2 x channels numbers: block by block, a
+  /// thread takes whole blocks, and blocks are added in order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {
     constexpr std::size_t kRows = 512;

@@ -1,5 +1,5 @@
-// Compiled with -ffp-contract=off: parameters are updated by every rank for itself, and ranks on processors with and
-// without fused multiply-add must come to the same bits.
+// Compiled with -ffp-contract=off: parameters are updated by every rank for itself, and ranks on
+// processors with and without fused multiply-add must come to the same bits.
 
 #include "runtime/trainer/nn/cpu_loops.h"
 
@@ -10,8 +10,10 @@
 #include <immintrin.h>
 #endif
 
-// One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the choosing function.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the
+// choosing function.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #define DLRUN_EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define DLRUN_EACH_ISA
@@ -26,7 +28,8 @@ DLRUN_EACH_ISA void adam(float* p, const float* g, float* m, float* v, std::size
   const AdamCoefficients<float> c = k;
   for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
 }
-void adam(double* p, const double* g, double* m, double* v, std::size_t n, const AdamCoefficients<double>& c) {
+void adam(double* p, const double* g, double* m, double* v, std::size_t n,
+          const AdamCoefficients<double>& c) {
   for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
 }
 
@@ -35,7 +38,8 @@ DLRUN_EACH_ISA void momentum(float* p, const float* g, float* velocity, std::siz
   const SgdCoefficients<float> c = k;
   for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], velocity[i], c);
 }
-void momentum(double* p, const double* g, double* velocity, std::size_t n, const SgdCoefficients<double>& c) {
+void momentum(double* p, const double* g, double* velocity, std::size_t n,
+              const SgdCoefficients<double>& c) {
   for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], velocity[i], c);
 }
 
@@ -47,16 +51,18 @@ void sgd(double* p, const double* g, std::size_t n, const SgdCoefficients<double
   for (std::size_t i = 0; i < n; ++i) sgd_element(p[i], g[i], c);
 }
 
-DLRUN_EACH_ISA void rmsprop(float* p, const float* g, float* v, std::size_t n, const RmspropCoefficients<float>& k) {
+DLRUN_EACH_ISA void rmsprop(float* p, const float* g, float* v, std::size_t n,
+                            const RmspropCoefficients<float>& k) {
   const RmspropCoefficients<float> c = k;
   for (std::size_t i = 0; i < n; ++i) rmsprop_element(p[i], g[i], v[i], c);
 }
-void rmsprop(double* p, const double* g, double* v, std::size_t n, const RmspropCoefficients<double>& c) {
+void rmsprop(double* p, const double* g, double* v, std::size_t n,
+             const RmspropCoefficients<double>& c) {
   for (std::size_t i = 0; i < n; ++i) rmsprop_element(p[i], g[i], v[i], c);
 }
 
-DLRUN_EACH_ISA void rmsprop_momentum(float* p, const float* g, float* v, float* velocity, std::size_t n,
-                                     const RmspropCoefficients<float>& k) {
+DLRUN_EACH_ISA void rmsprop_momentum(float* p, const float* g, float* v, float* velocity,
+                                     std::size_t n, const RmspropCoefficients<float>& k) {
   const RmspropCoefficients<float> c = k;
   for (std::size_t i = 0; i < n; ++i) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
 }
@@ -70,7 +76,8 @@ DLRUN_EACH_ISA void lamb(const float* p, float* g, float* m, float* v, std::size
   const LambCoefficients<float> c = k;
   for (std::size_t i = 0; i < n; ++i) lamb_element(p[i], g[i], m[i], v[i], c);
 }
-void lamb(const double* p, double* g, double* m, double* v, std::size_t n, const LambCoefficients<double>& c) {
+void lamb(const double* p, double* g, double* m, double* v, std::size_t n,
+          const LambCoefficients<double>& c) {
   for (std::size_t i = 0; i < n; ++i) lamb_element(p[i], g[i], m[i], v[i], c);
 }
 
@@ -90,13 +97,15 @@ void relu(const double* x, double* y, std::size_t n) {
 
 DLRUN_EACH_ISA void relu_backward(const float* y, const float* dy, float* dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const float gradient = dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
+    const float gradient =
+        dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
     dx[i] = y[i] > 0 ? gradient : 0;
   }
 }
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const double gradient = dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
+    const double gradient =
+        dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
     dx[i] = y[i] > 0 ? gradient : 0;
   }
 }
@@ -109,8 +118,8 @@ template <typename T>
 }
 
 template <bool kAdds, typename T>
-[[gnu::always_inline]] inline void to_equal(const T* __restrict x, const T* __restrict y, T* __restrict left,
-                                            T* __restrict dx, std::size_t n) {
+[[gnu::always_inline]] inline void to_equal(const T* __restrict x, const T* __restrict y,
+                                            T* __restrict left, T* __restrict dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_equal = x[i] == y[i];
     const T given = left[i];
@@ -122,7 +131,8 @@ template <bool kAdds, typename T>
 
 /// So many columns at a time, their sums in registers.
 template <std::size_t kColumns, typename T>
-[[gnu::always_inline]] inline std::size_t add_columns(const T* x, std::size_t rows, std::size_t stride, std::size_t at,
+[[gnu::always_inline]] inline std::size_t add_columns(const T* x, std::size_t rows,
+                                                      std::size_t stride, std::size_t at,
                                                       std::size_t columns, T* sums) {
   for (; at + kColumns <= columns; at += kColumns) {
     std::array<T, kColumns> lanes{};
@@ -148,14 +158,16 @@ template <typename T>
 DLRUN_EACH_ISA void keep_larger(const float* x, float* y, std::size_t n) {
   larger_of(x, y, n);
 }
-DLRUN_EACH_ISA void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n) {
+DLRUN_EACH_ISA void give_to_equal(const float* x, const float* y, float* left, float* dx,
+                                  std::size_t n) {
   to_equal<false>(x, y, left, dx, n);
 }
-DLRUN_EACH_ISA void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n) {
+DLRUN_EACH_ISA void add_to_equal(const float* x, const float* y, float* left, float* dx,
+                                 std::size_t n) {
   to_equal<true>(x, y, left, dx, n);
 }
-DLRUN_EACH_ISA void sum_columns(const float* x, std::size_t rows, std::size_t stride, std::size_t columns,
-                                float* sums) {
+DLRUN_EACH_ISA void sum_columns(const float* x, std::size_t rows, std::size_t stride,
+                                std::size_t columns, float* sums) {
   add_all_columns(x, rows, stride, columns, sums);
 }
 void keep_larger(const double* x, double* y, std::size_t n) {
@@ -167,7 +179,8 @@ void give_to_equal(const double* x, const double* y, double* left, double* dx, s
 void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n) {
   to_equal<true>(x, y, left, dx, n);
 }
-void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns, double* sums) {
+void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns,
+                 double* sums) {
   add_all_columns(x, rows, stride, columns, sums);
 }
 
@@ -217,8 +230,10 @@ void publish(const float* from, float* to, std::size_t n) {
   const std::size_t past = reinterpret_cast<std::uintptr_t>(to) / sizeof(float) % kLine;
   std::size_t i = std::min(n, (kLine - past) % kLine);
   std::copy_n(from, i, to);
-  for (; i + kLine <= n; i += kLine) {  // whole lines: a part of one would be written to memory by itself
-    for (std::size_t k = i; k < i + kLine; k += kStore) _mm_stream_ps(to + k, _mm_loadu_ps(from + k));
+  for (; i + kLine <= n;
+       i += kLine) {  // whole lines: a part of one would be written to memory by itself
+    for (std::size_t k = i; k < i + kLine; k += kStore)
+      _mm_stream_ps(to + k, _mm_loadu_ps(from + k));
   }
   std::copy_n(from + i, n - i, to + i);
   _mm_sfence();

@@ -13,7 +13,9 @@ class Dense final : public Layer<T> {
   Dense(std::size_t inputs, std::size_t outputs, Initialisation initialisation)
       : inputs_(inputs), outputs_(outputs), initialisation_(initialisation) {}
 
-  [[nodiscard]] std::string description() const override { return fmt::format("dense {}", outputs_); }
+  [[nodiscard]] std::string description() const override {
+    return fmt::format("dense {}", outputs_);
+  }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   [[nodiscard]] bool takes_relu() const override { return true; }
 
@@ -26,16 +28,19 @@ class Dense final : public Layer<T> {
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.dense(call.n, inputs_, outputs_, x, call.parameters, call.parameters + inputs_ * outputs_,
-                       call.with_relu, y);
+    call.kernels.dense(call.n, inputs_, outputs_, x, call.parameters,
+                       call.parameters + inputs_ * outputs_, call.with_relu, y);
   }
 
-  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
+                T* dx) const override {
     // dW = x^T dy, db = the sum of dy's rows, dx = dy W^T
-    call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs_, outputs_, call.n, x, dy, 0, gradients);
+    call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs_, outputs_, call.n, x, dy, 0,
+                      gradients);
     call.kernels.sum_rows(dy, gradients + inputs_ * outputs_, call.n, outputs_);
     if (dx != nullptr && call.n > 0) {
-      call.kernels.gemm(Transpose::kNo, Transpose::kYes, call.n, inputs_, outputs_, dy, call.parameters, 0, dx);
+      call.kernels.gemm(Transpose::kNo, Transpose::kYes, call.n, inputs_, outputs_, dy,
+                        call.parameters, 0, dx);
     }
   }
 
@@ -48,20 +53,25 @@ class Dense final : public Layer<T> {
 }  // namespace
 
 template <typename T>
-void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_in, std::size_t fan_out,
-                  Initialisation scheme, Random& random) {
+void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_in,
+                  std::size_t fan_out, Initialisation scheme, Random& random) {
   const auto in = static_cast<double>(fan_in);
   const auto out = static_cast<double>(fan_out);
   const double variance = scheme == Initialisation::kHe ? 2 / in : 2 / (in + out);
-  const double bound = std::sqrt(3 * variance);  // a uniform number in [-bound, bound) has variance bound^2 / 3
-  for (T& weight : parameters.first(weights)) weight = static_cast<T>(random.uniform(-bound, bound));
+  const double bound =
+      std::sqrt(3 * variance);  // a uniform number in [-bound, bound) has variance bound^2 / 3
+  for (T& weight : parameters.first(weights))
+    weight = static_cast<T>(random.uniform(-bound, bound));
   for (T& bias : parameters.subspan(weights)) bias = 0;
 }
-template void draw_weights(std::span<float>, std::size_t, std::size_t, std::size_t, Initialisation, Random&);
-template void draw_weights(std::span<double>, std::size_t, std::size_t, std::size_t, Initialisation, Random&);
+template void draw_weights(std::span<float>, std::size_t, std::size_t, std::size_t, Initialisation,
+                           Random&);
+template void draw_weights(std::span<double>, std::size_t, std::size_t, std::size_t, Initialisation,
+                           Random&);
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_dense(std::size_t inputs, std::size_t outputs, Initialisation initialisation) {
+std::unique_ptr<Layer<T>> make_dense(std::size_t inputs, std::size_t outputs,
+                                     Initialisation initialisation) {
   return std::make_unique<Dense<T>>(inputs, outputs, initialisation);
 }
 template std::unique_ptr<Layer<float>> make_dense(std::size_t, std::size_t, Initialisation);

@@ -1,5 +1,6 @@
 #pragma once
-// What lib/dlrun/dlrun-trainer-cuda.so exports as `dlrun_trainer_device`: the program starts on machines without CUDA.
+// What lib/dlrun/dlrun-trainer-cuda.so exports as `dlrun_trainer_device`: the program starts on
+// machines without CUDA.
 
 #include <memory>
 
@@ -9,8 +10,10 @@
 namespace dlrun::trainer {
 
 struct DeviceModule {
-  const char* interface = DLRUN_DEVICE_INTERFACE;  ///< version and headers of the build: must be the program's own
-  Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank, const GpuOptions& options) = nullptr;
+  const char* interface =
+      DLRUN_DEVICE_INTERFACE;  ///< version and headers of the build: must be the program's own
+  Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank,
+                                                  const GpuOptions& options) = nullptr;
 };
 
 }  // namespace dlrun::trainer

@@ -9,9 +9,12 @@ namespace {
 template <typename T>
 class Dropout final : public Layer<T> {
  public:
-  Dropout(std::size_t width, double rate, std::uint64_t index) : width_(width), rate_(rate), index_(index) {}
+  Dropout(std::size_t width, double rate, std::uint64_t index)
+      : width_(width), rate_(rate), index_(index) {}
 
-  [[nodiscard]] std::string description() const override { return fmt::format("dropout {:g}", rate_); }
+  [[nodiscard]] std::string description() const override {
+    return fmt::format("dropout {:g}", rate_);
+  }
   [[nodiscard]] std::size_t outputs() const override { return width_; }
   [[nodiscard]] std::size_t workspace() const override { return width_; }
   [[nodiscard]] bool is_in_place() const override { return true; }
@@ -21,13 +24,14 @@ class Dropout final : public Layer<T> {
       if (x != y) call.kernels.layers().copy(x, y, call.n * width_);
       return;
     }
-    call.kernels.layers().dropout_factors(call.batch.seed, mix(mix(call.batch.step) ^ index_), call.batch.samples,
-                                          call.n, width_, rate_, call.workspace);
+    call.kernels.layers().dropout_factors(call.batch.seed, mix(mix(call.batch.step) ^ index_),
+                                          call.batch.samples, call.n, width_, rate_,
+                                          call.workspace);
     call.kernels.layers().multiply(x, call.workspace, y, call.n * width_);
   }
 
-  void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy, T* /*gradients*/,
-                T* dx) const override {
+  void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy,
+                T* /*gradients*/, T* dx) const override {
     if (dx != nullptr) call.kernels.layers().multiply(dy, call.workspace, dx, call.n * width_);
   }
 

@@ -1,7 +1,8 @@
 #pragma once
-// What layers compute for one element, written once for every device; pooling's functions are the GPU's alone, which
-// takes an element a thread (the CPU takes a pixel's channels at a time), and stand here for tests without a GPU.
-// Images are [n x height x width x channels], pairs of channels [2 x channels], as in layer_kernels.h. C++17.
+// What layers compute for one element, written once for every device; pooling's functions are the
+// GPU's alone, which takes an element a thread (the CPU takes a pixel's channels at a time), and
+// stand here for tests without a GPU. Images are [n x height x width x channels], pairs of channels
+// [2 x channels], as in layer_kernels.h. C++17.
 
 #include <cmath>
 #include <cstddef>
@@ -14,12 +15,14 @@ namespace dlrun::trainer {
 
 inline constexpr double kBatchNormEpsilon = 1e-5;
 
-/// Mean and 1 / sqrt(variance + epsilon) of channel k. sums: over `rows` rows of x - running mean and of its square,
-/// [2 x channels]. observed (nullptr: not asked for) += share times mean and unbiased variance.
+/// Mean and 1 / sqrt(variance + epsilon) of channel k. sums: over `rows` rows of x - running mean
+/// and of its square, [2 x channels]. observed (nullptr: not asked for) += share times mean and
+/// unbiased variance.
 template <typename T>
-DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_t channels, const double* sums,
-                                                       double rows, double share, const T* running, T* statistics,
-                                                       T* observed) {
+DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_t channels,
+                                                       const double* sums, double rows,
+                                                       double share, const T* running,
+                                                       T* statistics, T* observed) {
   const double offset = sums[k] / rows;
   const double spread = sums[channels + k] / rows - offset * offset;
   const double variance = spread > 0 ? spread : 0;
@@ -31,10 +34,11 @@ DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_
 }
 
 template <typename T>
-DLRUN_HOST_DEVICE inline void running_statistics_element(std::size_t k, std::size_t channels, const T* running,
-                                                         T* statistics) {
+DLRUN_HOST_DEVICE inline void running_statistics_element(std::size_t k, std::size_t channels,
+                                                         const T* running, T* statistics) {
   statistics[k] = running[k];
-  statistics[channels + k] = static_cast<T>(1 / std::sqrt(running[channels + k] + kBatchNormEpsilon));
+  statistics[channels + k] =
+      static_cast<T>(1 / std::sqrt(running[channels + k] + kBatchNormEpsilon));
 }
 
 /// x of channel k, normalised, scaled and shifted.
@@ -45,8 +49,9 @@ DLRUN_HOST_DEVICE inline T normalised(T x, std::size_t k, std::size_t channels, 
 }
 
 template <typename T>
-DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::size_t channels, const T* statistics,
-                                               const T* gamma, const T* means) {
+DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::size_t channels,
+                                               const T* statistics, const T* gamma,
+                                               const T* means) {
   const T scale = statistics[channels + k];
   return gamma[k] * scale * (dy - means[k] - (x - statistics[k]) * scale * means[channels + k]);
 }
@@ -54,7 +59,8 @@ DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::si
 /// One sample of LayerKernels::sigmoid_cross_entropy: [classes] each, added to loss and right.
 template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
-                                                        std::size_t classes, T scale, T* gradient, T& loss, T& right) {
+                                                        std::size_t classes, T scale, T* gradient,
+                                                        T& loss, T& right) {
   const T part = T{1} / static_cast<T>(classes);
   T losses = 0;
   T rights = 0;
@@ -76,17 +82,20 @@ DLRUN_HOST_DEVICE inline T logistic_of(T x) {
 }
 
 /// Element (image, row, column, k) of images of this shape.
-DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::size_t image, std::size_t row,
-                                                std::size_t column, std::size_t k) {
+DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::size_t image,
+                                                std::size_t row, std::size_t column,
+                                                std::size_t k) {
   return ((image * shape.height + row) * shape.width + column) * shape.channels + k;
 }
 
-/// Output places [first, end) whose windows hold a place of the input, in one direction; none: first >= end.
+/// Output places [first, end) whose windows hold a place of the input, in one direction; none:
+/// first >= end.
 struct Places {
   std::size_t first;
   std::size_t end;
 };
-DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w, std::size_t outputs) {
+DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
+                                             std::size_t outputs) {
   // Window i holds [i stride, i stride + size): pooling has no padding.
   const std::size_t end = place / w.stride + 1;
   return {place < w.size ? 0 : (place - w.size) / w.stride + 1, end < outputs ? end : outputs};
@@ -94,8 +103,8 @@ DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
 
 /// The largest of channel k in the window of output place (i, j).
 template <typename T>
-DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::size_t image, std::size_t i,
-                                            std::size_t j, std::size_t k) {
+DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::size_t image,
+                                            std::size_t i, std::size_t j, std::size_t k) {
   const T* const from = x + element_at(w.input, image, i * w.stride, j * w.stride, k);
   T largest = *from;
   for (std::size_t a = 0; a < w.size; ++a) {
@@ -107,10 +116,12 @@ DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::si
   return largest;
 }
 
-/// What input element (row, column, k) gets of the windows that hold it: dy of those whose first largest it is.
+/// What input element (row, column, k) gets of the windows that hold it: dy of those whose first
+/// largest it is.
 template <typename T>
-DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x, const T* y, const T* dy,
-                                                     std::size_t image, std::size_t row, std::size_t column,
+DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x, const T* y,
+                                                     const T* dy, std::size_t image,
+                                                     std::size_t row, std::size_t column,
                                                      std::size_t k) {
   const T value = x[element_at(w.input, image, row, column, k)];
   const Places rows = windows_over(row, w, w.output.height);
@@ -132,26 +143,29 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
 }
 
 template <typename T>
-DLRUN_HOST_DEVICE inline T average_pool_element(const Window& w, const T* x, std::size_t image, std::size_t i,
-                                                std::size_t j, std::size_t k) {
+DLRUN_HOST_DEVICE inline T average_pool_element(const Window& w, const T* x, std::size_t image,
+                                                std::size_t i, std::size_t j, std::size_t k) {
   const T part = T{1} / static_cast<T>(w.size * w.size);
   const T* const from = x + element_at(w.input, image, i * w.stride, j * w.stride, k);
   T sum = 0;
   for (std::size_t a = 0; a < w.size; ++a) {
-    for (std::size_t b = 0; b < w.size; ++b) sum += part * from[(a * w.input.width + b) * w.input.channels];
+    for (std::size_t b = 0; b < w.size; ++b)
+      sum += part * from[(a * w.input.width + b) * w.input.channels];
   }
   return sum;
 }
 
 template <typename T>
-DLRUN_HOST_DEVICE inline T average_pool_backward_element(const Window& w, const T* dy, std::size_t image,
-                                                         std::size_t row, std::size_t column, std::size_t k) {
+DLRUN_HOST_DEVICE inline T average_pool_backward_element(const Window& w, const T* dy,
+                                                         std::size_t image, std::size_t row,
+                                                         std::size_t column, std::size_t k) {
   const T part = T{1} / static_cast<T>(w.size * w.size);
   const Places rows = windows_over(row, w, w.output.height);
   const Places columns = windows_over(column, w, w.output.width);
   T sum = 0;
   for (std::size_t i = rows.first; i < rows.end; ++i) {
-    for (std::size_t j = columns.first; j < columns.end; ++j) sum += part * dy[element_at(w.output, image, i, j, k)];
+    for (std::size_t j = columns.first; j < columns.end; ++j)
+      sum += part * dy[element_at(w.output, image, i, j, k)];
   }
   return sum;
 }

@@ -68,9 +68,9 @@ class Builder {
   }
 
   [[nodiscard]] static Result<> unknown(std::string_view kind) {
-    static constexpr std::array<std::string_view, 11> kKinds{"dense",   "conv2d",    "maxpool",  "avgpool",
-                                                             "relu",    "tanh",      "sigmoid",  "dropout",
-                                                             "flatten", "batchnorm", "residual:"};
+    static constexpr std::array<std::string_view, 11> kKinds{
+        "dense",   "conv2d",  "maxpool", "avgpool",   "relu",     "tanh",
+        "sigmoid", "dropout", "flatten", "batchnorm", "residual:"};
     const auto near = nearest(kind, kKinds);
     return fail(Errc::kUsage, "no layer is called '{}'{}", printable(kind),
                 near ? fmt::format("; did you mean '{}'?", *near) : "");
@@ -92,14 +92,15 @@ class Builder {
   }
 
   /// A window of size over shape_; its output has the given channels.
-  Result<Window> window(std::size_t size, std::size_t stride, std::size_t padding, std::size_t channels) const {
+  Result<Window> window(std::size_t size, std::size_t stride, std::size_t padding,
+                        std::size_t channels) const {
     Window w{shape_, {}, size, stride, padding};
     if (shape_.height + 2 * padding < size || shape_.width + 2 * padding < size) {
-      return fail(Errc::kUsage, "a window of {} x {} is larger than its image of {} x {}", size, size, shape_.height,
-                  shape_.width);
+      return fail(Errc::kUsage, "a window of {} x {} is larger than its image of {} x {}", size,
+                  size, shape_.height, shape_.width);
     }
-    w.output = {(shape_.height + 2 * padding - size) / stride + 1, (shape_.width + 2 * padding - size) / stride + 1,
-                channels};
+    w.output = {(shape_.height + 2 * padding - size) / stride + 1,
+                (shape_.width + 2 * padding - size) / stride + 1, channels};
     return w;
   }
 
@@ -154,7 +155,8 @@ class Builder {
 
   Result<> dropout(Layers<T>& layers) {
     const auto rate = at_ < words_.size() ? parse_double(words_[at_]) : std::nullopt;
-    if (!rate || *rate < 0 || *rate >= 1) return fail(Errc::kUsage, "expected its rate, from 0 to below 1");
+    if (!rate || *rate < 0 || *rate >= 1)
+      return fail(Errc::kUsage, "expected its rate, from 0 to below 1");
     ++at_;
     layers.push_back(make_dropout<T>(shape_.size(), *rate, dropouts_++));
     return {};
@@ -167,14 +169,16 @@ class Builder {
 
   Result<> batchnorm(Layers<T>& layers) {
     const bool is_synchronised = takes("sync");
-    layers.push_back(make_batchnorm<T>(shape_.height * shape_.width, shape_.channels, is_synchronised));
+    layers.push_back(
+        make_batchnorm<T>(shape_.height * shape_.width, shape_.channels, is_synchronised));
     return {};
   }
 
   Result<> residual(std::string_view text, Layers<T>& layers) {
     const ImageShape before = shape_;
     const std::vector<std::string_view> parts = split(text, ';');
-    const auto shortcut = std::ranges::find_if(parts, [](std::string_view part) { return trim(part) == kShortcut; });
+    const auto shortcut =
+        std::ranges::find_if(parts, [](std::string_view part) { return trim(part) == kShortcut; });
     const auto at = static_cast<std::size_t>(shortcut - parts.begin());
     Layers<T> inner;
     DLRUN_TRY(way(std::span(parts).first(at), inner));
@@ -182,13 +186,16 @@ class Builder {
     Layers<T> around;
     if (shortcut != parts.end()) DLRUN_TRY(way(std::span(parts).subspan(at + 1), around));
     if (shape_ != after) {
-      return fail(Errc::kUsage, "its layers turn {} x {} x {} into {} x {} x {}: what they give is added to {}",
-                  before.height, before.width, before.channels, after.height, after.width, after.channels,
-                  shortcut == parts.end()
-                      ? std::string("what they get")
-                      : fmt::format("its shortcut's {} x {} x {}", shape_.height, shape_.width, shape_.channels));
+      return fail(
+          Errc::kUsage,
+          "its layers turn {} x {} x {} into {} x {} x {}: what they give is added to {}",
+          before.height, before.width, before.channels, after.height, after.width, after.channels,
+          shortcut == parts.end() ? std::string("what they get")
+                                  : fmt::format("its shortcut's {} x {} x {}", shape_.height,
+                                                shape_.width, shape_.channels));
     }
-    layers.push_back(make_residual<T>(before.size(), after.size(), std::move(inner), std::move(around)));
+    layers.push_back(
+        make_residual<T>(before.size(), after.size(), std::move(inner), std::move(around)));
     return {};
   }
 
@@ -212,12 +219,14 @@ class Builder {
 }  // namespace
 
 template <typename T>
-Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageShape& input, std::size_t classes) {
+Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageShape& input,
+                              std::size_t classes) {
   Layers<T> layers;
   Builder<T> builder(input);
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (auto added = builder.add(words.subspan(i), layers); !added) {
-      return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(words[i]), added.error().message);
+      return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(words[i]),
+                  added.error().message);
     }
   }
   if (layers.empty() || builder.shape().size() != classes) {
@@ -226,14 +235,18 @@ Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageSha
   }
   return layers;
 }
-template Result<Layers<float>> make_layers(std::span<const std::string>, const ImageShape&, std::size_t);
-template Result<Layers<double>> make_layers(std::span<const std::string>, const ImageShape&, std::size_t);
+template Result<Layers<float>> make_layers(std::span<const std::string>, const ImageShape&,
+                                           std::size_t);
+template Result<Layers<double>> make_layers(std::span<const std::string>, const ImageShape&,
+                                            std::size_t);
 
-Result<std::vector<std::string>> named_model(const std::string& name, std::span<const std::size_t> hidden,
+Result<std::vector<std::string>> named_model(const std::string& name,
+                                             std::span<const std::size_t> hidden,
                                              std::size_t classes) {
   std::vector<std::string> words;
   if (name == "mlp") {
-    for (const std::size_t width : hidden) words.insert(words.end(), {fmt::format("dense {}", width), "relu"});
+    for (const std::size_t width : hidden)
+      words.insert(words.end(), {fmt::format("dense {}", width), "relu"});
   } else if (name == "cnn") {
     words = {"conv2d 32 3",  "relu",    "conv2d 64 3", "relu", "maxpool 2",
              "dropout 0.25", "flatten", "dense 128",   "relu", "dropout 0.5"};
@@ -241,9 +254,11 @@ Result<std::vector<std::string>> named_model(const std::string& name, std::span<
     words = {"conv2d 64 3 same", "batchnorm", "relu"};
     for (const int channels : {64, 128, 256, 512}) {
       for (const bool is_smaller : {channels > 64, false}) {
-        words.push_back(fmt::format("residual: conv2d {0} 3{1} same; batchnorm; relu; conv2d {0} 3 same; batchnorm",
-                                    channels, is_smaller ? " stride 2" : ""));
-        if (is_smaller) words.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
+        words.push_back(fmt::format(
+            "residual: conv2d {0} 3{1} same; batchnorm; relu; conv2d {0} 3 same; batchnorm",
+            channels, is_smaller ? " stride 2" : ""));
+        if (is_smaller)
+          words.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
         words.emplace_back("relu");
       }
     }

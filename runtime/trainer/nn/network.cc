@@ -7,9 +7,14 @@
 namespace dlrun::trainer {
 
 template <typename T>
-Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch, std::size_t extra,
-                    std::size_t padding, const AllocateFlat& allocate_flat)
-    : kernels_(kernels), layers_(std::move(layers)), inputs_(inputs), max_batch_(max_batch), extra_(extra) {
+Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
+                    std::size_t max_batch, std::size_t extra, std::size_t padding,
+                    const AllocateFlat& allocate_flat)
+    : kernels_(kernels),
+      layers_(std::move(layers)),
+      inputs_(inputs),
+      max_batch_(max_batch),
+      extra_(extra) {
   std::size_t offset = 0;
   std::size_t running = 0;
   const auto name_all = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
@@ -29,20 +34,22 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, s
     first_running_.push_back(running);
     name_all(i, layer.parameters(), offset, tensors_);
     name_all(i, layer.statistics(), running, running_tensors_);
-    // Half of the memory, and of its traffic, goes where a function of each element writes over what it reads.
+    // Half of the memory, and of its traffic, goes where a function of each element writes over
+    // what it reads.
     widths_.push_back(layer.outputs());
     outputs_.push_back(is_in_place(i) ? outputs_.back() : allocate(layer.outputs(), max_batch));
-    deltas_.push_back(is_in_place(i) ? deltas_.back()
-                                     : allocate(layer.outputs(), i < whole_delta_ ? part_samples_ : max_batch));
+    deltas_.push_back(
+        is_in_place(i) ? deltas_.back()
+                       : allocate(layer.outputs(), i < whole_delta_ ? part_samples_ : max_batch));
     workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace(), max_batch) : nullptr);
     is_taken_.push_back(layer.is_relu() && is_in_place(i) && layers_[i - 1]->takes_relu());
   }
   first_.push_back(offset);
   const std::size_t parameters = offset + padding;
   const std::size_t gradients = offset + extra + running + padding;
-  FlatMemory flat =
-      allocate_flat ? allocate_flat(parameters * sizeof(T), gradients * sizeof(T))
-                    : FlatMemory{kernels_.allocate(parameters * sizeof(T)), kernels_.allocate(gradients * sizeof(T))};
+  FlatMemory flat = allocate_flat ? allocate_flat(parameters * sizeof(T), gradients * sizeof(T))
+                                  : FlatMemory{kernels_.allocate(parameters * sizeof(T)),
+                                               kernels_.allocate(gradients * sizeof(T))};
   parameters_ = Array<T>(std::move(flat.parameters), parameters);
   running_ = Array<T>(kernels_, running);
   gradients_ = Array<T>(std::move(flat.gradients), gradients);
@@ -60,7 +67,8 @@ void Network<T>::plan_parts() {
   for (const auto& layer : layers_) {
     std::size_t own = 0;
     for (const ParameterShape& shape : layer->parameters()) own += shape.count();
-    // Adding up the parts' gradients must cost little beside the layer's own work on even one sample.
+    // Adding up the parts' gradients must cost little beside the layer's own work on even one
+    // sample.
     if (!layer->goes_in_parts() || own > layer->outputs()) break;
     parameters += own;
     widest = std::max(widest, layer->outputs());
@@ -70,7 +78,8 @@ void Network<T>::plan_parts() {
   if (part_samples_ >= max_batch_) parts_ = 0;
   if (parts_ == 0) return;
   part_gradients_ = Array<T>(kernels_, parameters);
-  // The last one's delta comes from a layer that takes the batch as a whole; in place, it is the ones' before, too.
+  // The last one's delta comes from a layer that takes the batch as a whole; in place, it is the
+  // ones' before, too.
   whole_delta_ = parts_ - 1;
   while (is_in_place(whole_delta_)) --whole_delta_;
 }
@@ -131,16 +140,19 @@ template <typename T>
 void Network<T>::backward_parts(std::size_t n) {
   for (std::size_t at = 0; at == 0 || at < n; at += part_samples_) {
     T* const gradients = at == 0 ? gradients_.data() : part_gradients_.data();
-    for (std::size_t i = parts_; i-- > 0;) backward_layer(i, at, std::min(part_samples_, n - at), gradients);
+    for (std::size_t i = parts_; i-- > 0;)
+      backward_layer(i, at, std::min(part_samples_, n - at), gradients);
     if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first_[parts_]);
   }
 }
 
 template <typename T>
 void Network<T>::backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients) {
-  const auto delta = [&](std::size_t of) { return deltas_[of] + (of < whole_delta_ ? 0 : at * widths_[of + 1]); };
-  layers_[i]->backward(call(i, n), output(i, at), output(i + 1, at), delta(i), gradients + first_[i],
-                       i == 0 ? nullptr : delta(i - 1));
+  const auto delta = [&](std::size_t of) {
+    return deltas_[of] + (of < whole_delta_ ? 0 : at * widths_[of + 1]);
+  };
+  layers_[i]->backward(call(i, n), output(i, at), output(i + 1, at), delta(i),
+                       gradients + first_[i], i == 0 ? nullptr : delta(i - 1));
 }
 
 template <typename T>

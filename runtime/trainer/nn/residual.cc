@@ -14,14 +14,15 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
   return count;
 }
 
-/// Elements a sample, so that what lies behind the arrays of any number of samples is aligned to 16 bytes: cuDNN reads
-/// images in vectors.
+/// Elements a sample, so that what lies behind the arrays of any number of samples is aligned to 16
+/// bytes: cuDNN reads images in vectors.
 constexpr std::size_t aligned(std::size_t elements) {
   return (elements + 3) / 4 * 4;
 }
 
-/// One of a block's two ways: layers one after another. Where their things lie in what the block was given, elements a
-/// sample of the workspace and elements of the rest: each layer's output, its gradient and its own workspace.
+/// One of a block's two ways: layers one after another. Where their things lie in what the block
+/// was given, elements a sample of the workspace and elements of the rest: each layer's output, its
+/// gradient and its own workspace.
 template <typename T>
 class Way {
  public:
@@ -88,21 +89,28 @@ template <typename T>
 class Residual final : public Layer<T> {
  public:
   Residual(std::size_t inputs, std::size_t outputs, Layers<T> inner, Layers<T> shortcut)
-      : inputs_(inputs), outputs_(outputs), inner_(std::move(inner), taken_), shortcut_(std::move(shortcut), taken_) {}
+      : inputs_(inputs),
+        outputs_(outputs),
+        inner_(std::move(inner), taken_),
+        shortcut_(std::move(shortcut), taken_) {}
 
   [[nodiscard]] std::string description() const override {
     std::string text = "residual (";
-    for (const auto& layer : inner_.layers()) text += (text.back() == '(' ? "" : " - ") + layer->description();
+    for (const auto& layer : inner_.layers())
+      text += (text.back() == '(' ? "" : " - ") + layer->description();
     if (!shortcut_.layers().empty()) text += "; shortcut";
     for (const auto& layer : shortcut_.layers()) text += " - " + layer->description();
     return text + ")";
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   /// The layers', and the gradients of both ways' inputs.
-  [[nodiscard]] std::size_t workspace() const override { return taken_.workspace + 2 * aligned(inputs_); }
+  [[nodiscard]] std::size_t workspace() const override {
+    return taken_.workspace + 2 * aligned(inputs_);
+  }
   [[nodiscard]] bool joins_ranks() const override {
     const auto joins = [](const auto& layer) { return layer->joins_ranks(); };
-    return std::ranges::any_of(inner_.layers(), joins) || std::ranges::any_of(shortcut_.layers(), joins);
+    return std::ranges::any_of(inner_.layers(), joins) ||
+           std::ranges::any_of(shortcut_.layers(), joins);
   }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
@@ -129,10 +137,12 @@ class Residual final : public Layer<T> {
     call.kernels.layers().add(a, b, y, call.n * outputs_);
   }
 
-  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients, T* dx) const override {
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
+                T* dx) const override {
     T* const inputs = call.workspace + call.n * taken_.workspace;
     const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
-    const T* b = inner_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs + call.n * aligned(inputs_));
+    const T* b = inner_.backward(call, x, dy, gradients,
+                                 dx == nullptr ? nullptr : inputs + call.n * aligned(inputs_));
     if (dx != nullptr) call.kernels.layers().add(a, b, dx, call.n * inputs_);
   }
 
@@ -141,7 +151,8 @@ class Residual final : public Layer<T> {
   template <typename Visit>
   void for_each(const Visit& visit) const {
     for (const Way<T>* way : {&inner_, &shortcut_}) {
-      for (std::size_t i = 0; i < way->layers().size(); ++i) visit(*way->layers()[i], way->place(i));
+      for (std::size_t i = 0; i < way->layers().size(); ++i)
+        visit(*way->layers()[i], way->place(i));
     }
   }
 
@@ -152,8 +163,8 @@ class Residual final : public Layer<T> {
     for (const Way<T>* way : {&inner_, &shortcut_}) {
       for (std::size_t i = 0; i < way->layers().size(); ++i) {
         for (ParameterShape& shape : list(*way->layers()[i]))
-          all.push_back(
-              {fmt::format("{}{}.{}", way == &inner_ ? "" : "shortcut.", i, shape.name), std::move(shape.shape)});
+          all.push_back({fmt::format("{}{}.{}", way == &inner_ ? "" : "shortcut.", i, shape.name),
+                         std::move(shape.shape)});
       }
     }
     return all;
@@ -169,10 +180,13 @@ class Residual final : public Layer<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_residual(std::size_t inputs, std::size_t outputs, Layers<T> inner, Layers<T> shortcut) {
+std::unique_ptr<Layer<T>> make_residual(std::size_t inputs, std::size_t outputs, Layers<T> inner,
+                                        Layers<T> shortcut) {
   return std::make_unique<Residual<T>>(inputs, outputs, std::move(inner), std::move(shortcut));
 }
-template std::unique_ptr<Layer<float>> make_residual(std::size_t, std::size_t, Layers<float>, Layers<float>);
-template std::unique_ptr<Layer<double>> make_residual(std::size_t, std::size_t, Layers<double>, Layers<double>);
+template std::unique_ptr<Layer<float>> make_residual(std::size_t, std::size_t, Layers<float>,
+                                                     Layers<float>);
+template std::unique_ptr<Layer<double>> make_residual(std::size_t, std::size_t, Layers<double>,
+                                                      Layers<double>);
 
 }  // namespace dlrun::trainer

@@ -16,7 +16,8 @@ struct ImageShape {
   }
 };
 
-/// A square window that moves over images. output = (input + 2 padding - size) / stride + 1, in either direction.
+/// A square window that moves over images. output = (input + 2 padding - size) / stride + 1, in
+/// either direction.
 struct Window {
   ImageShape input;
   ImageShape output;

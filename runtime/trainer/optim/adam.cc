@@ -10,7 +10,8 @@ namespace {
 template <typename T>
 class Adam final : public Optimizer<T> {
  public:
-  Adam(const OptimizerOptions& options, bool is_decoupled) : options_(options), is_decoupled_(is_decoupled) {}
+  Adam(const OptimizerOptions& options, bool is_decoupled)
+      : options_(options), is_decoupled_(is_decoupled) {}
 
   [[nodiscard]] std::span<const std::string_view> states() const override {
     static constexpr std::array<std::string_view, 2> kStates{"m", "v"};
@@ -19,8 +20,9 @@ class Adam final : public Optimizer<T> {
 
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
     kernels.adam(slice.parameters, slice.gradients, slice.states[0], slice.states[1], slice.count,
-                 adam_coefficients<T>(info.learning_rate, options_.beta1, options_.beta2, *options_.epsilon,
-                                      *options_.weight_decay, is_decoupled_, info.gradient_scale, info.step));
+                 adam_coefficients<T>(info.learning_rate, options_.beta1, options_.beta2,
+                                      *options_.epsilon, *options_.weight_decay, is_decoupled_,
+                                      info.gradient_scale, info.step));
   }
 
  private:

@@ -17,20 +17,23 @@ struct AdamCoefficients {
   T rate;  ///< learning rate / (1 - beta1^t)
   T root;  ///< 1 / sqrt(1 - beta2^t)
   T epsilon;
-  T weight_decay;    ///< Adam's, L2: added to the gradient as weight_decay * parameter
-  T keep;            ///< AdamW's, decoupled: the parameter is first multiplied by it, 1 - learning rate * weight decay
+  T weight_decay;  ///< Adam's, L2: added to the gradient as weight_decay * parameter
+  T keep;  ///< AdamW's, decoupled: the parameter is first multiplied by it, 1 - learning rate *
+           ///< weight decay
   T gradient_scale;  ///< the gradient is first multiplied by it
 };
 
-/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in its section 2):
+/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in its section
+/// 2):
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon).
-/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) takes lr * weight decay * p off the parameter instead of adding it to
-/// the gradient. t: the step, from 1. Computed in double, once a step.
+/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) takes lr * weight decay * p off the parameter
+/// instead of adding it to the gradient. t: the step, from 1. Computed in double, once a step.
 template <typename T>
-[[nodiscard]] AdamCoefficients<T> adam_coefficients(double learning_rate, double beta1, double beta2, double epsilon,
-                                                    double weight_decay, bool is_decoupled, double gradient_scale,
-                                                    std::uint64_t t) {
+[[nodiscard]] AdamCoefficients<T> adam_coefficients(double learning_rate, double beta1,
+                                                    double beta2, double epsilon,
+                                                    double weight_decay, bool is_decoupled,
+                                                    double gradient_scale, std::uint64_t t) {
   const auto steps = static_cast<double>(t);
   return {static_cast<T>(beta1),
           static_cast<T>(beta2),

@@ -9,8 +9,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z): a weight w moves along Adam's direction u, plus its
-/// decay, by lr * |w| / |u|. Biases and scales move by lr u and do not decay.
+/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z): a weight w moves along Adam's
+/// direction u, plus its decay, by lr * |w| / |u|. Biases and scales move by lr u and do not decay.
 template <typename T>
 class Lamb final : public Optimizer<T> {
  public:
@@ -35,8 +35,9 @@ class Lamb final : public Optimizer<T> {
     };
     for (const TensorPart& part : slice.tensors) {
       coefficients.weight_decay = static_cast<T>(part.is_weight ? *options_.weight_decay : 0);
-      kernels.lamb_direction(slice.parameters + part.begin, slice.gradients + part.begin, slice.states[0] + part.begin,
-                             slice.states[1] + part.begin, part.count, coefficients);
+      kernels.lamb_direction(slice.parameters + part.begin, slice.gradients + part.begin,
+                             slice.states[0] + part.begin, slice.states[1] + part.begin, part.count,
+                             coefficients);
     }
     std::vector<double> weights(slice.tensors.size());
     std::vector<double> directions(slice.tensors.size());

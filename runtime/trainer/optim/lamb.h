@@ -25,7 +25,8 @@ struct LambCoefficients {
 ///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay p.
 /// u takes g's place.
 template <typename T>
-DLRUN_HOST_DEVICE inline void lamb_element(T p, T& g_then_u, T& m, T& v, const LambCoefficients<T>& c) {
+DLRUN_HOST_DEVICE inline void lamb_element(T p, T& g_then_u, T& m, T& v,
+                                           const LambCoefficients<T>& c) {
   const T g = c.gradient_scale * g_then_u;
   m = c.beta1 * m + (1 - c.beta1) * g;
   v = c.beta2 * v + (1 - c.beta2) * g * g;

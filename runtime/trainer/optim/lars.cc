@@ -8,9 +8,9 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with gradient g has the rate
-/// lr * trust * |w| / (|g| + weight_decay |w|); biases and scales take lr itself and do not decay, as the authors train
-/// them.
+/// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with
+/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|); biases and scales take lr
+/// itself and do not decay, as the authors train them.
 template <typename T>
 class Lars final : public Optimizer<T> {
  public:
@@ -36,17 +36,20 @@ class Lars final : public Optimizer<T> {
           .weight_decay = static_cast<T>(decay),
           .gradient_scale = static_cast<T>(info.gradient_scale),
           .inner_rate = static_cast<T>(
-              info.learning_rate *
-              (part.is_weight ? local_rate(std::sqrt(weights[i]), info.gradient_scale * std::sqrt(gradients[i])) : 1)),
+              info.learning_rate * (part.is_weight
+                                        ? local_rate(std::sqrt(weights[i]),
+                                                     info.gradient_scale * std::sqrt(gradients[i]))
+                                        : 1)),
       };
-      kernels.sgd(slice.parameters + part.begin, slice.gradients + part.begin, slice.states[0] + part.begin, part.count,
-                  coefficients);
+      kernels.sgd(slice.parameters + part.begin, slice.gradients + part.begin,
+                  slice.states[0] + part.begin, part.count, coefficients);
     }
   }
 
  private:
   [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
-    if (weight_norm == 0 || gradient_norm == 0) return 1;  // a tensor of zeros would never leave them
+    if (weight_norm == 0 || gradient_norm == 0)
+      return 1;  // a tensor of zeros would never leave them
     return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
   }
 

@@ -45,7 +45,8 @@ struct Slice {
   T* gradients = nullptr;  ///< of no use afterwards: a rule may work in their place
   std::span<T* const> states;
   std::size_t count = 0;
-  std::span<const TensorPart> tensors;  ///< that make up the slice, in order; for rules that need whole ones
+  std::span<const TensorPart>
+      tensors;  ///< that make up the slice, in order; for rules that need whole ones
 };
 
 struct StepInfo {
@@ -54,8 +55,8 @@ struct StepInfo {
   double gradient_scale = 1;  ///< gradients count this many times, for clipping
 };
 
-/// An update rule. What it remembers lies in arrays of the parameters' layout that the caller owns, keeps in
-/// checkpoints and gives back in the same order.
+/// An update rule. What it remembers lies in arrays of the parameters' layout that the caller owns,
+/// keeps in checkpoints and gives back in the same order.
 template <typename T>
 class Optimizer {
  public:
@@ -66,7 +67,8 @@ class Optimizer {
   /// The names of its arrays, zero before the first step.
   [[nodiscard]] virtual std::span<const std::string_view> states() const = 0;
 
-  /// Whether a step depends on more of a tensor than each element: a slice then holds whole tensors.
+  /// Whether a step depends on more of a tensor than each element: a slice then holds whole
+  /// tensors.
   [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
 
   /// One step, in place. An empty slice does nothing. Nothing fails but the device (kernels.h).
@@ -84,10 +86,12 @@ class Optimizer {
 template <typename T>
 [[nodiscard]] Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options);
 
-/// By what gradients are multiplied so that their global norm is at most `most` (Pascanu et al. 2013, Algorithm 1):
-/// min(1, most / (norm + 1e-6)), as PyTorch has it. gradients: [count] on kernels' device. most > 0.
+/// By what gradients are multiplied so that their global norm is at most `most` (Pascanu et al.
+/// 2013, Algorithm 1): min(1, most / (norm + 1e-6)), as PyTorch has it. gradients: [count] on
+/// kernels' device. most > 0.
 template <typename T>
-[[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double most);
+[[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count,
+                                    double most);
 [[nodiscard]] double clipping_scale(double norm, double most);
 
 /// "adam|adamw|...", for --help.

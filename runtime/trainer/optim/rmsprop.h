@@ -29,7 +29,8 @@ DLRUN_HOST_DEVICE inline void rmsprop_element(T& p, T g, T& v, const RmspropCoef
 
 /// With momentum on the scaled gradient (Graves 2013, eq. 38-45, without its mean of gradients).
 template <typename T>
-DLRUN_HOST_DEVICE inline void rmsprop_momentum_element(T& p, T g, T& v, T& velocity, const RmspropCoefficients<T>& c) {
+DLRUN_HOST_DEVICE inline void rmsprop_momentum_element(T& p, T g, T& v, T& velocity,
+                                                       const RmspropCoefficients<T>& c) {
   g = c.gradient_scale * g + c.weight_decay * p;
   v = c.alpha * v + (1 - c.alpha) * g * g;
   velocity = c.momentum * velocity + g / (std::sqrt(v) + c.epsilon);

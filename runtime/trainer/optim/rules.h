@@ -1,5 +1,6 @@
 #pragma once
-// The update rules, one file each; optimizer.cc has their table. options: every default is filled in.
+// The update rules, one file each; optimizer.cc has their table. options: every default is filled
+// in.
 
 #include "runtime/trainer/optim/optimizer.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// The learning rate over a run. Time is counted in epochs, so that it does not depend on batch or world size.
+// The learning rate over a run. Time is counted in epochs, so that it does not depend on batch or
+// world size.
 
 #include <optional>
 #include <string_view>
@@ -16,9 +17,9 @@ enum class LrScaling {
 
 enum class LrDecay {
   kConstant,
-  kLinear,      ///< to 0 at the last step
-  kCosine,      ///< half a cosine to 0 at the last step (Loshchilov & Hutter 2017, without restarts)
-  kStep,        ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
+  kLinear,  ///< to 0 at the last step
+  kCosine,  ///< half a cosine to 0 at the last step (Loshchilov & Hutter 2017, without restarts)
+  kStep,    ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
   kPolynomial,  ///< (1 - t)^power, to 0 at the last step (You et al. 2017, section 5)
 };
 
@@ -26,7 +27,8 @@ struct Schedule {
   double base = 1e-3;  ///< the learning rate of one rank
   LrScaling scaling = LrScaling::kNone;
   LrDecay decay = LrDecay::kConstant;
-  /// Linear from base to the scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0 to base.
+  /// Linear from base to the scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0
+  /// to base.
   double warmup_epochs = 0;
   double epochs = 1;          ///< that every rank runs; > 0
   int size = 1;               ///< ranks

@@ -10,7 +10,8 @@ namespace {
 template <typename T>
 class Sgd final : public Optimizer<T> {
  public:
-  Sgd(const OptimizerOptions& options, bool looks_ahead) : options_(options), looks_ahead_(looks_ahead) {}
+  Sgd(const OptimizerOptions& options, bool looks_ahead)
+      : options_(options), looks_ahead_(looks_ahead) {}
 
   [[nodiscard]] std::span<const std::string_view> states() const override {
     static constexpr std::array<std::string_view, 1> kStates{"velocity"};
@@ -28,8 +29,8 @@ class Sgd final : public Optimizer<T> {
       coefficients.of_gradient = 1;
       coefficients.of_velocity = coefficients.momentum;
     }
-    kernels.sgd(slice.parameters, slice.gradients, slice.states.empty() ? nullptr : slice.states[0], slice.count,
-                coefficients);
+    kernels.sgd(slice.parameters, slice.gradients, slice.states.empty() ? nullptr : slice.states[0],
+                slice.count, coefficients);
   }
 
  private:

@@ -38,13 +38,15 @@ Result<> agree(Communicator& communicator, std::string_view host, const Result<>
   if (communicator.rank() == root) {
     message = fmt::format("rank {} on {}: {}", root, host, mine.error().message);
     if (message.size() > kLongestMessage) message.resize(kLongestMessage);
-    header = {static_cast<std::int64_t>(mine.error().code), static_cast<std::int64_t>(message.size())};
+    header = {static_cast<std::int64_t>(mine.error().code),
+              static_cast<std::int64_t>(message.size())};
   }
   DLRUN_TRY(communicator.broadcast(std::span(header), root));
   std::vector<std::uint8_t> bytes(message.begin(), message.end());
   bytes.resize(static_cast<std::size_t>(header[1]));
   DLRUN_TRY(communicator.broadcast(std::span(bytes), root));
-  return tl::unexpected(Error{static_cast<Errc>(header[0]), std::string(bytes.begin(), bytes.end())});
+  return tl::unexpected(
+      Error{static_cast<Errc>(header[0]), std::string(bytes.begin(), bytes.end())});
 }
 
 std::optional<AgreedError> agreed_error(const Error& error) {
@@ -55,7 +57,8 @@ std::optional<AgreedError> agreed_error(const Error& error) {
   const auto end_of_number = rest.find(" on ");
   const auto rank = parse_int(rest.substr(0, end_of_number));
   const auto end_of_host = rest.find(": ", std::min(end_of_number, rest.size()));
-  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max() || end_of_host == std::string_view::npos)
+  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max() ||
+      end_of_host == std::string_view::npos)
     return std::nullopt;
   return AgreedError{static_cast<int>(*rank), std::string(rest.substr(end_of_host + 2))};
 }
@@ -74,8 +77,8 @@ Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_v
     }
   }
   if (different.size() == 1) {
-    return fail(Errc::kPeer, "{} differ: rank {} of {} does not hold what rank 0 holds", what, different[0],
-                communicator.size());
+    return fail(Errc::kPeer, "{} differ: rank {} of {} does not hold what rank 0 holds", what,
+                different[0], communicator.size());
   }
   if (!different.empty()) {
     std::string ranks = compress_hostlist(different);  // [1,3-5]
@@ -86,7 +89,8 @@ Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_v
   return to_hex(mine);
 }
 
-Result<> same_on_all_ranks(Communicator& communicator, std::string_view host, const std::vector<Setting>& settings) {
+Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
+                           const std::vector<Setting>& settings) {
   if (communicator.size() == 1) return {};
   constexpr char kEnd = '\0';
   std::string own;
@@ -103,11 +107,12 @@ Result<> same_on_all_ranks(Communicator& communicator, std::string_view host, co
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const std::string_view root = i < values.size() ? values[i] : std::string_view();
     if (root == settings[i].value) continue;
-    differences += fmt::format("{}{} is {}, on rank 0 {}", differences.empty() ? "" : "; ", settings[i].name,
-                               printable(settings[i].value), printable(root));
+    differences += fmt::format("{}{} is {}, on rank 0 {}", differences.empty() ? "" : "; ",
+                               settings[i].name, printable(settings[i].value), printable(root));
   }
   return agree(communicator, host,
-               differences.empty() ? Result<>() : fail(Errc::kPeer, "options or data differ: {}", differences));
+               differences.empty() ? Result<>()
+                                   : fail(Errc::kPeer, "options or data differ: {}", differences));
 }
 
 std::string blake2b_hex(std::span<const std::uint8_t> bytes) {

@@ -13,9 +13,11 @@
 
 namespace dlrun::trainer {
 
-/// Every rank gives its own outcome and gets the common one: success when all succeeded, else the lowest failed rank's
-/// error with "rank R on HOST: " before its message, the same on every rank. host: this rank's name.
-[[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine);
+/// Every rank gives its own outcome and gets the common one: success when all succeeded, else the
+/// lowest failed rank's error with "rank R on HOST: " before its message, the same on every rank.
+/// host: this rank's name.
+[[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
+                             const Result<>& mine);
 
 /// The rank whose error agree() has given to all, and its words without that rank's name.
 struct AgreedError {
@@ -26,9 +28,10 @@ struct AgreedError {
 [[nodiscard]] std::optional<AgreedError> agreed_error(const Error& error);
 
 /// The BLAKE2b-256 hash of bytes, as 64 hex digits, once it is known to be the same on every rank.
-/// Fails with kPeer on every rank alike when it is not; the message names the ranks whose bytes differ from rank 0's.
-/// what: "parameters", for the message.
-[[nodiscard]] Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_view what,
+/// Fails with kPeer on every rank alike when it is not; the message names the ranks whose bytes
+/// differ from rank 0's. what: "parameters", for the message.
+[[nodiscard]] Result<std::string> equal_on_all_ranks(Communicator& communicator,
+                                                     std::string_view what,
                                                      std::span<const std::uint8_t> bytes);
 
 /// What a run is to have alike on all ranks; name: as the user knows it, "--lr".
@@ -37,8 +40,9 @@ struct Setting {
   std::string value;
 };
 
-/// Succeeds where every rank gives rank 0's values; the names are the same on all ranks, in the same order. Fails with
-/// kPeer on every rank alike, naming the lowest rank that does not, its host, and what it has other than rank 0.
+/// Succeeds where every rank gives rank 0's values; the names are the same on all ranks, in the
+/// same order. Fails with kPeer on every rank alike, naming the lowest rank that does not, its
+/// host, and what it has other than rank 0.
 [[nodiscard]] Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
                                          const std::vector<Setting>& settings);
 

@@ -17,14 +17,16 @@ Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span
 
 }  // namespace
 
-Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array, int root) {
+Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels,
+                         std::span<float> array, int root) {
   return on_array(communicator, kernels, array,
                   [&](std::span<float> data) { return communicator.broadcast(data, root); });
 }
 
 Result<> sum_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array) {
-  return on_array(communicator, kernels, array,
-                  [&](std::span<float> data) { return communicator.all_reduce(data, ReduceOp::kSum); });
+  return on_array(communicator, kernels, array, [&](std::span<float> data) {
+    return communicator.all_reduce(data, ReduceOp::kSum);
+  });
 }
 
 std::vector<float> to_host(Kernels<float>& kernels, std::span<const float> array) {

@@ -27,8 +27,8 @@ void widen(const std::vector<std::uint16_t>& from, std::span<float> to) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
-                                 const Options& options)
+GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& kernels,
+                                 Network<float>& network, const Options& options)
     : communicator_(communicator),
       kernels_(kernels),
       gradients_(network.gradients_and_extra().data()),
@@ -51,13 +51,14 @@ GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& ker
   }
 }
 
-void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer, bool is_compressed) {
+void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer,
+                                 bool is_compressed) {
   Bucket bucket;
   bucket.begin = begin;
   bucket.end = end;
   bucket.last_layer = last_layer;
-  const bool is_readable =
-      kernels_.uses_host_memory() || (reads_device_memory(communicator_, kernels_) && !is_compressed);
+  const bool is_readable = kernels_.uses_host_memory() ||
+                           (reads_device_memory(communicator_, kernels_) && !is_compressed);
   if (!is_readable) bucket.staging.resize(end - begin);
   if (is_compressed) bucket.halves.resize(end - begin);
   buckets_.push_back(std::move(bucket));
@@ -65,7 +66,8 @@ void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t
 
 void GradientReducer::layer_done(std::size_t layer) {
   communicator_.progress();
-  while (status_ && next_ < buckets_.size() && buckets_[next_].last_layer == layer) status_ = start(buckets_[next_++]);
+  while (status_ && next_ < buckets_.size() && buckets_[next_].last_layer == layer)
+    status_ = start(buckets_[next_++]);
 }
 
 Result<> GradientReducer::start(Bucket& bucket) {
@@ -95,7 +97,8 @@ Result<> GradientReducer::wait() {
     bucket.timing.end = std::chrono::steady_clock::now();
     float* const gradients = gradients_ + bucket.begin;
     if (!bucket.halves.empty()) {
-      const std::span<float> sum(bucket.staging.empty() ? gradients : bucket.staging.data(), bucket.end - bucket.begin);
+      const std::span<float> sum(bucket.staging.empty() ? gradients : bucket.staging.data(),
+                                 bucket.end - bucket.begin);
       if (compression_ == Compression::kFloat16) {
         widen<Float16>(bucket.halves, sum);
       } else {
@@ -103,7 +106,8 @@ Result<> GradientReducer::wait() {
       }
     }
     if (!bucket.staging.empty())
-      kernels_.copy_from_host(gradients, bucket.staging.data(), bucket.staging.size() * sizeof(float));
+      kernels_.copy_from_host(gradients, bucket.staging.data(),
+                              bucket.staging.size() * sizeof(float));
   }
   return {};
 }

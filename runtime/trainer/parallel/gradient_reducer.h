@@ -13,14 +13,16 @@
 
 namespace dlrun::trainer {
 
-/// Cuts the flat gradient array into buckets of whole layers, from the last layer back, and sums each bucket over all
-/// ranks as soon as backward has filled it, while backward goes on with the layers before (Li et al. 2020, "PyTorch
-/// Distributed", section 3.2). The sum happens in place: no gradient is copied, except where a GPU's gradients go
-/// through a backend that only knows host memory.
+/// Cuts the flat gradient array into buckets of whole layers, from the last layer back, and sums
+/// each bucket over all ranks as soon as backward has filled it, while backward goes on with the
+/// layers before (Li et al. 2020, "PyTorch Distributed", section 3.2). The sum happens in place: no
+/// gradient is copied, except where a GPU's gradients go through a backend that only knows host
+/// memory.
 ///
-/// Compressed, a bucket is rounded to 16 bits, added in 16 bits in the order of the backend, and widened again: half
-/// the bytes travel, and the sum of N ranks has a relative error of up to N 2^-9 (bf16) or N 2^-12 (fp16, and below
-/// 2^-14 an absolute one of N 2^-25). The words stay as they are, in a bucket of their own.
+/// Compressed, a bucket is rounded to 16 bits, added in 16 bits in the order of the backend, and
+/// widened again: half the bytes travel, and the sum of N ranks has a relative error of up to N
+/// 2^-9 (bf16) or N 2^-12 (fp16, and below 2^-14 an absolute one of N 2^-25). The words stay as
+/// they are, in a bucket of their own.
 ///
 /// Ranks scale their loss by 1 / (samples of all ranks), so the sum is the mean's gradient.
 class GradientReducer {
@@ -28,17 +30,20 @@ class GradientReducer {
   enum class Compression { kNone, kBfloat16, kFloat16 };
 
   struct Options {
-    std::size_t first_bucket_bytes = 16U << 10U;   ///< small, so that the network starts working early
-    std::size_t bucket_bytes = 4U << 20U;          ///< a bucket is closed by the layer with which it reaches this
+    std::size_t first_bucket_bytes = 16U
+                                     << 10U;  ///< small, so that the network starts working early
+    std::size_t bucket_bytes =
+        4U << 20U;  ///< a bucket is closed by the layer with which it reaches this
     Compression compression = Compression::kNone;  ///< not of buckets in a GPU's memory
   };
 
-  /// communicator, kernels and network outlive the reducer. The words behind the network's gradients travel in the
-  /// first bucket.
-  GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network, const Options& options);
+  /// communicator, kernels and network outlive the reducer. The words behind the network's
+  /// gradients travel in the first bucket.
+  GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
+                  const Options& options);
 
-  /// The gradients of layer are final. Starts the all-reduce of the bucket that it completes. An error waits for
-  /// wait().
+  /// The gradients of layer are final. Starts the all-reduce of the bucket that it completes. An
+  /// error waits for wait().
   void layer_done(std::size_t layer);
 
   /// Returns when all buckets hold the sum over all ranks; call once after each backward.
@@ -57,8 +62,9 @@ class GradientReducer {
   struct Bucket {
     std::size_t begin = 0;  // elements of the flat array
     std::size_t end = 0;
-    std::size_t last_layer = 0;         // the one that backward reaches last: the bucket is full when it is done
-    std::vector<float> staging;         // empty where the communicator reads the gradients themselves
+    std::size_t last_layer =
+        0;  // the one that backward reaches last: the bucket is full when it is done
+    std::vector<float> staging;  // empty where the communicator reads the gradients themselves
     std::vector<std::uint16_t> halves;  // what travels where it is compressed
     Request request;
     Timing timing;

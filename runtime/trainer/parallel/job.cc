@@ -69,17 +69,19 @@ DistributedOptimizer::DistributedOptimizer(Job& job, std::unique_ptr<Optimizer<f
   if (tensors_.empty()) tensors_.push_back({0, count, true});
 }
 
-Result<DistributedOptimizer> DistributedOptimizer::wrap(Job& job, const OptimizerOptions& options, std::size_t count,
+Result<DistributedOptimizer> DistributedOptimizer::wrap(Job& job, const OptimizerOptions& options,
+                                                        std::size_t count,
                                                         std::vector<TensorPart> tensors) {
   auto rule = make_optimizer<float>(options);
   if (!rule) return tl::unexpected(rule.error());
   return DistributedOptimizer(job, std::move(*rule), std::move(tensors), count);
 }
 
-Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients, double learning_rate) {
+Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients,
+                                    double learning_rate) {
   if (parameters.size() != count_ || gradients.size() != count_) {
-    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer is of {}", parameters.size(),
-                gradients.size(), count_);
+    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer is of {}",
+                parameters.size(), gradients.size(), count_);
   }
   DLRUN_TRY(job_->communicator().all_reduce(gradients, ReduceOp::kSum));
   std::vector<float*> states;

@@ -8,7 +8,8 @@ namespace dlrun::trainer {
 namespace {
 
 /// to = scale * from.
-void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale, std::span<const float> from) {
+void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale,
+                 std::span<const float> from) {
   kernels.zero(to.data(), from.size());
   kernels.add_scaled(to.data(), scale, from.data(), from.size());
 }
@@ -17,7 +18,10 @@ void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale, std:
 
 LocalSteps::LocalSteps(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
                        std::vector<std::span<float>> states)
-    : communicator_(communicator), kernels_(kernels), network_(network), states_(std::move(states)) {}
+    : communicator_(communicator),
+      kernels_(kernels),
+      network_(network),
+      states_(std::move(states)) {}
 
 void LocalSteps::took(std::size_t mine, std::size_t all) {
   ++steps_;
@@ -26,8 +30,10 @@ void LocalSteps::took(std::size_t mine, std::size_t all) {
 }
 
 Result<> LocalSteps::average() {
-  const auto weight = static_cast<float>(static_cast<double>(samples_) / static_cast<double>(all_samples_));
-  // The gradients have done their work: their array carries what is summed, parameters, words and statistics at once.
+  const auto weight =
+      static_cast<float>(static_cast<double>(samples_) / static_cast<double>(all_samples_));
+  // The gradients have done their work: their array carries what is summed, parameters, words and
+  // statistics at once.
   scaled_copy(kernels_, network_.gradients(), weight, network_.parameters());
   scaled_copy(kernels_, network_.observed(), weight, network_.running());
   DLRUN_TRY(sum_array(communicator_, kernels_, network_.gradients_and_extra()));

@@ -12,13 +12,14 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// Elements of a piece: with the optimizer's states it fits in the second-level cache, and is enough for two threads.
+/// Elements of a piece: with the optimizer's states it fits in the second-level cache, and is
+/// enough for two threads.
 constexpr std::size_t kPiece = 16'384;
 
 }  // namespace
 
-ShardedStep::ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
-                         const SharedArrays* shared)
+ShardedStep::ShardedStep(Communicator& communicator, Kernels<float>& kernels,
+                         std::size_t parameters, const SharedArrays* shared)
     : communicator_(communicator),
       kernels_(kernels),
       parameters_(parameters),
@@ -64,10 +65,11 @@ Result<> ShardedStep::step(const Optimizer<float>& rule, float* parameters, cons
 Result<> ShardedStep::sum(const float* gradients) {
   if (shared_ == nullptr) {
     const std::size_t all = part_ * static_cast<std::size_t>(communicator_.size());
-    return communicator_.reduce_scatter(ConstBuffer(gradients, all, DataType::kFloat32), Buffer(gradients_.span()),
-                                        ReduceOp::kSum);
+    return communicator_.reduce_scatter(ConstBuffer(gradients, all, DataType::kFloat32),
+                                        Buffer(gradients_.span()), ReduceOp::kSum);
   }
-  // In the order of the ranks, so few at a time that the sum under way stays in the first-level cache.
+  // In the order of the ranks, so few at a time that the sum under way stays in the first-level
+  // cache.
   constexpr std::size_t kFew = 2048;
   const std::vector<const float*>& of_rank = shared_->gradients();
   for (std::size_t at = 0; at < count_; at += kFew) {
@@ -80,8 +82,8 @@ Result<> ShardedStep::sum(const float* gradients) {
   return {};
 }
 
-void ShardedStep::step_shared(const Optimizer<float>& rule, float* mine, std::span<float* const> states,
-                              const StepInfo& info) {
+void ShardedStep::step_shared(const Optimizer<float>& rule, float* mine,
+                              std::span<float* const> states, const StepInfo& info) {
   std::vector<float*> states_of_piece(states.begin(), states.end());
   for (std::size_t at = 0; at < count_; at += kPiece) {
     const std::size_t n = std::min(kPiece, count_ - at);

@@ -1,14 +1,16 @@
 #pragma once
-// ZeRO's first stage (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the optimizer's arrays of an equal
-// part of the parameters only.
+// ZeRO's first stage (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the
+// optimizer's arrays of an equal part of the parameters only.
 //
-// The flat arrays are cut into size() parts of `part()` elements, of which the last ones may reach beyond the
-// parameters. A step is one reduce-scatter of the gradients, the optimizer's step on this rank's part, and one
-// all-gather of the parameters: as many bytes as an all-reduce, but none of them while backward runs.
+// The flat arrays are cut into size() parts of `part()` elements, of which the last ones may reach
+// beyond the parameters. A step is one reduce-scatter of the gradients, the optimizer's step on
+// this rank's part, and one all-gather of the parameters: as many bytes as an all-reduce, but none
+// of them while backward runs.
 //
-// Ranks that share memory need neither: each adds its part of all ranks' gradients where these lie, and steps on the
-// parameters that all of them use; then they wait for each other. It does so a piece at a time, in its own cache, and
-// writes each piece of new parameters past it (loops::publish).
+// Ranks that share memory need neither: each adds its part of all ranks' gradients where these lie,
+// and steps on the parameters that all of them use; then they wait for each other. It does so a
+// piece at a time, in its own cache, and writes each piece of new parameters past it
+// (loops::publish).
 
 #include <chrono>
 #include <cstddef>
@@ -29,7 +31,8 @@ class ShardedStep {
   ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
               const SharedArrays* shared = nullptr);
 
-  /// Elements of a part, and of all: so long the arrays of parameters and gradients are to be, whatever lies there.
+  /// Elements of a part, and of all: so long the arrays of parameters and gradients are to be,
+  /// whatever lies there.
   [[nodiscard]] static std::size_t part(std::size_t parameters, int size) {
     const auto ranks = static_cast<std::size_t>(size);
     return (parameters + ranks - 1) / ranks;
@@ -39,12 +42,13 @@ class ShardedStep {
   }
   [[nodiscard]] std::size_t part() const { return part_; }
 
-  /// parameters, gradients: [room] of kernels' memory, which the communicator reads; states: [part()] each. clip_norm:
-  /// 0, or what the sum's global norm is held to; rule needs no whole tensors. Afterwards all ranks hold the new
-  /// parameters. With shared arrays every rank has been through a collective since its gradients were final. Fails as
-  /// the collectives do.
-  [[nodiscard]] Result<> step(const Optimizer<float>& rule, float* parameters, const float* gradients,
-                              std::span<float* const> states, StepInfo info, double clip_norm);
+  /// parameters, gradients: [room] of kernels' memory, which the communicator reads; states:
+  /// [part()] each. clip_norm: 0, or what the sum's global norm is held to; rule needs no whole
+  /// tensors. Afterwards all ranks hold the new parameters. With shared arrays every rank has been
+  /// through a collective since its gradients were final. Fails as the collectives do.
+  [[nodiscard]] Result<> step(const Optimizer<float>& rule, float* parameters,
+                              const float* gradients, std::span<float* const> states, StepInfo info,
+                              double clip_norm);
 
   /// How long the last step waited for collectives.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
@@ -57,7 +61,8 @@ class ShardedStep {
   /// Of the arrays that a step's two collectives are of.
   [[nodiscard]] std::size_t bytes() const { return parameters_ * sizeof(float); }
 
-  /// The whole of an array of which each rank has `mine`, [part()] of kernels' memory; in host memory, on every rank.
+  /// The whole of an array of which each rank has `mine`, [part()] of kernels' memory; in host
+  /// memory, on every rank.
   [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine);
   /// This rank's part of whole, [parameters] in host memory, in mine, [part()] of kernels' memory.
   void take(const std::vector<float>& whole, std::span<float> mine);
@@ -65,8 +70,10 @@ class ShardedStep {
  private:
   /// This rank's part of all ranks' gradients, in gradients_.
   [[nodiscard]] Result<> sum(const float* gradients);
-  /// rule's step where the parameters are shared: each piece of them is copied, stepped on and published.
-  void step_shared(const Optimizer<float>& rule, float* mine, std::span<float* const> states, const StepInfo& info);
+  /// rule's step where the parameters are shared: each piece of them is copied, stepped on and
+  /// published.
+  void step_shared(const Optimizer<float>& rule, float* mine, std::span<float* const> states,
+                   const StepInfo& info);
 
   Communicator& communicator_;
   Kernels<float>& kernels_;

@@ -30,7 +30,8 @@ FlatMemory SharedArrays::allocate(std::size_t parameters, std::size_t gradients)
       for (std::size_t rank = 0; rank < ranks; ++rank)
         gradients_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));
       const auto own = static_cast<std::size_t>(communicator_.rank());
-      return {std::shared_ptr<void>(*memory, memory->get()), std::shared_ptr<void>(*memory, gradients_of(own))};
+      return {std::shared_ptr<void>(*memory, memory->get()),
+              std::shared_ptr<void>(*memory, gradients_of(own))};
     }
   }
   return {kernels_.allocate(parameters), kernels_.allocate(gradients)};

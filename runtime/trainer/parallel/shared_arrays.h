@@ -1,6 +1,7 @@
 #pragma once
-// A network's flat arrays in memory that the ranks of one node share: the parameters once for all ranks, each rank's
-// gradients where the others read them. With them a step of ShardedStep copies nothing between ranks.
+// A network's flat arrays in memory that the ranks of one node share: the parameters once for all
+// ranks, each rank's gradients where the others read them. With them a step of ShardedStep copies
+// nothing between ranks.
 
 #include <cstddef>
 #include <vector>
@@ -15,10 +16,11 @@ namespace dlrun::trainer {
 class SharedArrays {
  public:
   /// communicator and kernels outlive it.
-  SharedArrays(Communicator& communicator, Kernels<float>& kernels) : communicator_(communicator), kernels_(kernels) {}
+  SharedArrays(Communicator& communicator, Kernels<float>& kernels)
+      : communicator_(communicator), kernels_(kernels) {}
 
-  /// For Network, once, on all ranks with the same numbers. The kernels' own memory where the communicator shares none
-  /// (is_shared() is false then), and after a failure.
+  /// For Network, once, on all ranks with the same numbers. The kernels' own memory where the
+  /// communicator shares none (is_shared() is false then), and after a failure.
   [[nodiscard]] FlatMemory allocate(std::size_t parameters, std::size_t gradients);
 
   [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }

@@ -1,8 +1,9 @@
-// A stand-in for apptainer, for machines that have none: `exec` and `run` with the options that dlrun gives, in
-// apptainer's way: the caller's environment goes in but for PATH, LD_LIBRARY_PATH and HOME, the image's scripts set
-// theirs over it, APPTAINERENV_ beats both; /tmp, the home directory and the folder that it is started in are mounted
-// unless told otherwise; targets that the image lacks are made; the root is read-only. Images are squashfs files,
-// which the real one takes, too. It says on stderr that it is not it.
+// A stand-in for apptainer, for machines that have none: `exec` and `run` with the options that
+// dlrun gives, in apptainer's way: the caller's environment goes in but for PATH, LD_LIBRARY_PATH
+// and HOME, the image's scripts set theirs over it, APPTAINERENV_ beats both; /tmp, the home
+// directory and the folder that it is started in are mounted unless told otherwise; targets that
+// the image lacks are made; the root is read-only. Images are squashfs files, which the real one
+// takes, too. It says on stderr that it is not it.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -50,11 +51,13 @@ struct Wanted {
   Words command;
 };
 
-/// SOURCE[:TARGET[:ro|rw]], several with commas between; a comma's further word may be a flag of the one before it.
+/// SOURCE[:TARGET[:ro|rw]], several with commas between; a comma's further word may be a flag of
+/// the one before it.
 void add_binds(std::vector<Bind>& binds, const std::string& text) {
   Words fields(1);
   const auto finish = [&] {
-    if (fields.size() > 3 || fields[0].empty()) die("while parsing bind path: invalid bind path: " + text);
+    if (fields.size() > 3 || fields[0].empty())
+      die("while parsing bind path: invalid bind path: " + text);
     Bind bind{fields[0], fields.size() > 1 && !fields[1].empty() ? fields[1] : fields[0]};
     if (fields.size() > 2 && fields[2] != "ro" && fields[2] != "rw")
       die("while parsing bind path: " + fields[2] + " is not a valid bind option");
@@ -101,9 +104,11 @@ void add_binds(std::vector<Bind>& binds, const std::string& text) {
 }
 
 void must_be_an_image(const fs::path& image) {
-  const std::string trouble = "While checking container encryption: could not open image " + image.string() + ": ";
+  const std::string trouble =
+      "While checking container encryption: could not open image " + image.string() + ": ";
   const int fd = ::open(image.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) die(trouble + "failed to retrieve path for " + image.string() + ": " + std::strerror(errno));
+  if (fd < 0)
+    die(trouble + "failed to retrieve path for " + image.string() + ": " + std::strerror(errno));
   char magic[4] = {};
   const bool is_squashfs = ::read(fd, magic, 4) == 4 && std::string_view(magic, 4) == "hsqs";
   ::close(fd);
@@ -115,7 +120,8 @@ void must_be_an_image(const fs::path& image) {
   return root / path.relative_path();
 }
 
-void mount_all(const fs::path& root, const Wanted& wanted, const std::string& home, const fs::path& started_in) {
+void mount_all(const fs::path& root, const Wanted& wanted, const std::string& home,
+               const fs::path& started_in) {
   const auto bind = [&](const fs::path& source, const fs::path& target, unsigned long flags = 0) {
     make_target(source, below(root, target));
     bind_mount(source, below(root, target), MS_REC | flags);
@@ -130,12 +136,13 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
   const std::string top = relative.empty() ? "" : relative.begin()->string();
   static constexpr std::string_view kImages[] = {"",      "bin",  "boot", "dev", "etc", "lib",
                                                  "lib64", "proc", "sbin", "sys", "usr"};
-  if (std::find(std::begin(kImages), std::end(kImages), top) == std::end(kImages)) bind(started_in, started_in);
+  if (std::find(std::begin(kImages), std::end(kImages), top) == std::end(kImages))
+    bind(started_in, started_in);
   for (const Bind& wish : wanted.binds) {
     if (!fs::exists(wish.source)) {
       die("container creation failed: mount " + wish.source.string() + "->" + wish.target.string() +
-          " error: while mounting " + wish.source.string() + ": mount source " + wish.source.string() +
-          " doesn't exist");
+          " error: while mounting " + wish.source.string() + ": mount source " +
+          wish.source.string() + " doesn't exist");
     }
     bind(wish.source, wish.target, wish.flags);
   }
@@ -165,7 +172,8 @@ int enter(Wanted wanted) {
     const std::string name(text.substr(0, equals)), value(text.substr(equals + 1));
     if (text.starts_with(kPrefix))
       injected[name.substr(kPrefix.size())] = value;
-    else if (!text.starts_with("APPTAINER_") && name != "PATH" && name != "LD_LIBRARY_PATH" && name != "HOME")
+    else if (!text.starts_with("APPTAINER_") && name != "PATH" && name != "LD_LIBRARY_PATH" &&
+             name != "HOME")
       environment[name] = value;
   }
   environment["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -173,19 +181,25 @@ int enter(Wanted wanted) {
   environment["HOME"] = wanted.is_root ? "/root" : home;
   environment["APPTAINER_CONTAINER"] = wanted.image;
 
-  // The image is unpacked into memory that goes with the namespace; what the host has at /mnt cannot be bound.
+  // The image is unpacked into memory that goes with the namespace; what the host has at /mnt
+  // cannot be bound.
   const fs::path root = "/mnt";
   const fs::path image = fs::absolute(wanted.image);
   enter_namespaces(wanted.is_root);
   check(::mount("tmpfs", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") == 0, "tmpfs");
-  run({"unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-f", "-d", root.string(), image.string()});
+  run({"unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-f", "-d", root.string(),
+       image.string()});
   mount_all(root, wanted, home, started_in);
   if (!wanted.is_writable) restrict_mount(root, MS_RDONLY);
   change_root(root);
-  if (!wanted.workdir.empty() && ::chdir(wanted.workdir.c_str()) != 0) die_errno("chdir " + wanted.workdir.string());
+  if (!wanted.workdir.empty() && ::chdir(wanted.workdir.c_str()) != 0)
+    die_errno("chdir " + wanted.workdir.string());
 
-  std::string script = "for file in /.singularity.d/env/*.sh; do [ ! -f \"$file\" ] || . \"$file\"; done; unset file\n";
-  for (const auto& [name, value] : injected) script += "export " + name + "=" + shell_quoted(value) + "\n";
+  std::string script =
+      "for file in /.singularity.d/env/*.sh; do [ ! -f \"$file\" ] || . \"$file\"; done; unset "
+      "file\n";
+  for (const auto& [name, value] : injected)
+    script += "export " + name + "=" + shell_quoted(value) + "\n";
   script += wanted.runs ? "exec /.singularity.d/runscript \"$@\"\n" : "exec \"$@\"\n";
   Words launch{"/bin/sh", "-c", script, "apptainer"};
   launch.insert(launch.end(), wanted.command.begin(), wanted.command.end());
@@ -203,6 +217,7 @@ int main(int argc, char** argv) {
   const std::string verb = words[0];
   words.erase(words.begin());
   if (verb == "exec" || verb == "run") return enter(parse(verb, std::move(words)));
-  if (verb == "--version") return std::puts("apptainer version 0 (stand-in of dlrun's testbed)") < 0 ? 1 : 0;
+  if (verb == "--version")
+    return std::puts("apptainer version 0 (stand-in of dlrun's testbed)") < 0 ? 1 : 0;
   die("unknown command \"" + verb + "\" for \"apptainer\"");
 }

@@ -1,8 +1,9 @@
-// A stand-in for NVIDIA's enroot, for machines that have none: import, create, start, export, remove and list, with
-// enroot's words and its way of doing it: an image is unpacked once, and `start` enters the root file system in user
-// and mount namespaces of its own, without privileges. It differs from enroot in what it leaves out (all hooks but
-// enroot_hooks.h's, overlays, registries over the network: `docker://` names are squashfs files in ../registry beside
-// the program) and says on stderr that it is not it.
+// A stand-in for NVIDIA's enroot, for machines that have none: import, create, start, export,
+// remove and list, with enroot's words and its way of doing it: an image is unpacked once, and
+// `start` enters the root file system in user and mount namespaces of its own, without privileges.
+// It differs from enroot in what it leaves out (all hooks but enroot_hooks.h's, overlays,
+// registries over the network: `docker://` names are squashfs files in ../registry beside the
+// program) and says on stderr that it is not it.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -45,8 +46,8 @@ void say(const std::string& message) {
   return value == "y" || value == "yes" || value == "1" || value == "true";
 }
 
-/// Where containers lie. enroot's own default is below the home directory; sites set a folder of the node's, as this
-/// does.
+/// Where containers lie. enroot's own default is below the home directory; sites set a folder of
+/// the node's, as this does.
 [[nodiscard]] fs::path data_path() {
   fs::path path = variable("ENROOT_DATA_PATH", "/tmp/enroot-data-" + std::to_string(::geteuid()));
   std::error_code error;
@@ -61,13 +62,16 @@ void say(const std::string& message) {
   return data_path() / name;
 }
 
-/// docker://[USER@][REGISTRY#]IMAGE[:TAG] as the name of a file in the folder that stands in for all registries.
+/// docker://[USER@][REGISTRY#]IMAGE[:TAG] as the name of a file in the folder that stands in for
+/// all registries.
 [[nodiscard]] fs::path in_registry(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
   if (!uri.starts_with(kScheme)) die("Invalid argument: " + uri);
   uri.erase(0, kScheme.size());
-  if (const auto at = uri.find('@'); at != std::string::npos && uri.find('#') > at) uri.erase(0, at + 1);
-  if (uri.find(':', uri.find('#') == std::string::npos ? 0 : uri.find('#')) == std::string::npos) uri += ":latest";
+  if (const auto at = uri.find('@'); at != std::string::npos && uri.find('#') > at)
+    uri.erase(0, at + 1);
+  if (uri.find(':', uri.find('#') == std::string::npos ? 0 : uri.find('#')) == std::string::npos)
+    uri += ":latest";
   for (char& c : uri) {
     if (c == '/' || c == ':' || c == '#') c = '+';
   }
@@ -98,7 +102,8 @@ int import_image(Words words) {
   if (output.empty()) output = image.filename();
   if (is_unreachable(uri)) die_unreachable(uri);
   if (fs::exists(output)) die("File already exists: " + output);
-  if (!fs::exists(image)) die("URL https://" + uri.substr(9) + " returned error code: 404 Not Found");
+  if (!fs::exists(image))
+    die("URL https://" + uri.substr(9) + " returned error code: 404 Not Found");
   say("Fetching image " + uri);
   std::error_code error;
   if (!fs::copy_file(image, output, error)) die(output + ": " + error.message());
@@ -111,7 +116,8 @@ int digest(Words words) {
   if (is_unreachable(uri)) die_unreachable(uri);
   const fs::path image = in_registry(uri);
   if (!fs::exists(image)) die("returned error code: 404 Not Found");
-  Words command{"sh", "-c", "printf 'sha256:%s\\n' \"$(sha256sum <\"$0\" | cut -d' ' -f1)\"", image.string()};
+  Words command{"sh", "-c", "printf 'sha256:%s\\n' \"$(sha256sum <\"$0\" | cut -d' ' -f1)\"",
+                image.string()};
   ::execvp("sh", pointers(command).data());
   die_errno("sh");
 }
@@ -161,7 +167,8 @@ int export_image(Words words) {
 int remove(Words words) {
   Arguments arguments(std::move(words));
   bool is_forced = false;
-  while (const auto option = arguments.option({})) is_forced = is_forced || *option == "-f" || *option == "--force";
+  while (const auto option = arguments.option({}))
+    is_forced = is_forced || *option == "-f" || *option == "--force";
   Words names = arguments.rest();
   for (const std::string& name : names) {
     const fs::path root = container_path(name);
@@ -174,7 +181,8 @@ int remove(Words words) {
   return 0;
 }
 
-/// With --fancy also the processes that run in each, a line each (of enroot's columns the first two).
+/// With --fancy also the processes that run in each, a line each (of enroot's columns the first
+/// two).
 int list(Words words) {
   const bool is_fancy = !words.empty() && (words[0] == "-f" || words[0] == "--fancy");
   if (is_fancy) std::puts("NAME PID");
@@ -183,8 +191,10 @@ int list(Words words) {
     std::error_code error;
     for (const auto& process : fs::directory_iterator(is_fancy ? "/proc" : "/dev/null", error)) {
       // Every start leaves the file there; only within the container it is at the root.
-      if (fs::equivalent(process.path() / "root/.lock", container.path() / ".lock", error) && !error)
-        std::printf("%s %s\n", container.path().filename().c_str(), process.path().filename().c_str());
+      if (fs::equivalent(process.path() / "root/.lock", container.path() / ".lock", error) &&
+          !error)
+        std::printf("%s %s\n", container.path().filename().c_str(),
+                    process.path().filename().c_str());
     }
   }
   return 0;
@@ -209,8 +219,8 @@ constexpr MountFlag kFlags[] = {{"bind", MS_BIND, false},
                                 {"shared", MS_SHARED, true},
                                 {"rshared", MS_SHARED | MS_REC, true}};
 
-/// Mounts one line of an fstab below root, as enroot-mount does: two fields are a bind mount whose target is made; in
-/// three the last are the options. White space in a path is written \040.
+/// Mounts one line of an fstab below root, as enroot-mount does: two fields are a bind mount whose
+/// target is made; in three the last are the options. White space in a path is written \040.
 void mount_line(const fs::path& root, const std::string& line) {
   FILE* stream = ::fmemopen(const_cast<char*>(line.data()), line.size(), "r");
   mntent* entry = ::getmntent(stream);
@@ -230,9 +240,10 @@ void mount_line(const fs::path& root, const std::string& line) {
   for (std::string option; std::getline(list, option, ',');) {
     creates = creates || option.starts_with("x-create=");
     may_fail = may_fail || option == "nofail";
-    const auto* flag =
-        std::find_if(std::begin(kFlags), std::end(kFlags), [&](const auto& row) { return row.name == option; });
-    if (flag == std::end(kFlags)) continue;  // a bind mount passes it on to the kernel, which ignores it
+    const auto* flag = std::find_if(std::begin(kFlags), std::end(kFlags),
+                                    [&](const auto& row) { return row.name == option; });
+    if (flag == std::end(kFlags))
+      continue;  // a bind mount passes it on to the kernel, which ignores it
     (flag->is_propagation ? propagation : flags) |= flag->flag;
   }
   std::error_code error;
@@ -248,10 +259,12 @@ void mount_line(const fs::path& root, const std::string& line) {
   }
   bind_mount(source, target, flags);
   if (propagation != 0)
-    check(::mount(nullptr, target.c_str(), nullptr, propagation, nullptr) == 0, "propagation of " + target.string());
+    check(::mount(nullptr, target.c_str(), nullptr, propagation, nullptr) == 0,
+          "propagation of " + target.string());
 }
 
-/// As enroot reads such a line: quotes around a value go, what is no assignment is dropped, ENROOT_* too.
+/// As enroot reads such a line: quotes around a value go, what is no assignment is dropped,
+/// ENROOT_* too.
 void add_line(Environment& environment, const std::string& line) {
   const auto start = line.find_first_not_of(" \t");
   const auto equals = line.find('=');
@@ -283,7 +296,8 @@ struct Start {
 [[nodiscard]] Start parse_start(Words words) {
   Start wanted;
   Arguments arguments(std::move(words));
-  while (const auto option = arguments.option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
+  while (const auto option =
+             arguments.option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
     if (*option == "-r" || *option == "--root")
       wanted.is_root = true;
     else if (*option == "-w" || *option == "--rw")
@@ -311,15 +325,18 @@ struct Start {
 }
 
 /// What enroot always mounts: the kernel's file systems, an empty /tmp, and the host's names.
-constexpr const char* kSystemMounts[] = {"/proc /proc x-create=dir,rbind",
-                                         "/sys /sys x-create=dir,rbind",
-                                         "/dev /dev x-create=dir,rbind",
-                                         "tmpfs /tmp tmpfs x-create=dir,nosuid,nodev",
-                                         "/etc/hosts /etc/hosts x-create=file,bind,ro",
-                                         "/etc/resolv.conf /etc/resolv.conf x-create=file,bind,ro,nofail"};
+constexpr const char* kSystemMounts[] = {
+    "/proc /proc x-create=dir,rbind",
+    "/sys /sys x-create=dir,rbind",
+    "/dev /dev x-create=dir,rbind",
+    "tmpfs /tmp tmpfs x-create=dir,nosuid,nodev",
+    "/etc/hosts /etc/hosts x-create=file,bind,ro",
+    "/etc/resolv.conf /etc/resolv.conf x-create=file,bind,ro,nofail"};
 
-void mount_all(const fs::path& root, const Start& wanted, const std::string& home, Environment& environment) {
-  // Containers of a name are shared: two that start at once make the mounts' targets one after the other.
+void mount_all(const fs::path& root, const Start& wanted, const std::string& home,
+               Environment& environment) {
+  // Containers of a name are shared: two that start at once make the mounts' targets one after the
+  // other.
   const int lock = ::open((root / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   check(lock >= 0 && ::flock(lock, LOCK_EX) == 0, root / ".lock");
   bind_mount(root, root, MS_REC);
@@ -327,8 +344,8 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
   for (const std::string& line : run_hooks(root, environment)) mount_line(root, line);
   if (!wanted.conf.empty()) {
     ::setenv("ENROOT_ROOTFS", root.c_str(), 1);
-    run({"bash", "-euo", "pipefail", "-c", "source \"$0\"; if declare -F hooks >/dev/null; then hooks; fi",
-         wanted.conf});
+    run({"bash", "-euo", "pipefail", "-c",
+         "source \"$0\"; if declare -F hooks >/dev/null; then hooks; fi", wanted.conf});
   }
   if (is_on("ENROOT_MOUNT_HOME"))
     mount_line(root, home + " " + (wanted.is_root ? "/root" : home) + " x-create=dir,rbind");
@@ -341,7 +358,8 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
 }
 
 int start(Words words) {
-  ::closefrom(3);  // as enroot does: a descriptor of the caller's, such as a process substitution's, is gone
+  ::closefrom(3);  // as enroot does: a descriptor of the caller's, such as a process
+                   // substitution's, is gone
   const Start wanted = parse_start(std::move(words));
   const fs::path root = container_path(wanted.name);
   if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
@@ -355,8 +373,10 @@ int start(Words words) {
   environment["HOME"] = wanted.is_root ? "/root" : home;
   if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
   for (const std::string& word : wanted.env) {
-    // A value's further lines are lines of enroot's file of their own: that is how it reads them, too.
-    std::istringstream lines(word.find('=') != std::string::npos ? word : word + "=" + variable(word.c_str()));
+    // A value's further lines are lines of enroot's file of their own: that is how it reads them,
+    // too.
+    std::istringstream lines(
+        word.find('=') != std::string::npos ? word : word + "=" + variable(word.c_str()));
     add_lines(environment, lines);
   }
 

@@ -14,13 +14,14 @@ namespace {
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string pair = *at;
     const auto equals = pair.find('=');
-    if (pair.starts_with(start) && equals != std::string::npos) found[pair.substr(0, equals)] = pair.substr(equals + 1);
+    if (pair.starts_with(start) && equals != std::string::npos)
+      found[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
   return found;
 }
 
-/// A step of a job: its variables go in, and where any of them is PMIx's the folders of its server, which must be
-/// there.
+/// A step of a job: its variables go in, and where any of them is PMIx's the folders of its server,
+/// which must be there.
 [[nodiscard]] Words slurm_pmi(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
   const std::string step = variable("SLURM_STEP_ID");
@@ -44,7 +45,8 @@ void slurm_pytorch(Environment& environment) {
   const std::string nodes = variable("SLURM_STEP_NODELIST");
   set("MASTER_ADDR", nodes.substr(0, nodes.find_first_of("[,")));
   const std::string job = variable("SLURM_JOB_ID");
-  if (!job.empty()) set("MASTER_PORT", std::to_string(std::strtol(job.c_str(), nullptr, 10) % 4536 + 61000));
+  if (!job.empty())
+    set("MASTER_PORT", std::to_string(std::strtol(job.c_str(), nullptr, 10) % 4536 + 61000));
   set("WORLD_SIZE", variable("SLURM_NTASKS"));
   set("RANK", variable("SLURM_PROCID"));
   set("LOCAL_RANK", variable("SLURM_LOCALID"));

@@ -1,7 +1,8 @@
-// A stand-in for NVIDIA's pyxis, for machines that have none: a SPANK plugin with pyxis's options, which does what
-// pyxis does and as it does it: once a step and node it makes a container with enroot, starts it with a shell that
-// stops itself, and takes hold of that shell's namespaces and environment; every task enters them just before it
-// becomes its program. It says in the job's output that it is a stand-in; its errors are pyxis's.
+// A stand-in for NVIDIA's pyxis, for machines that have none: a SPANK plugin with pyxis's options,
+// which does what pyxis does and as it does it: once a step and node it makes a container with
+// enroot, starts it with a shell that stops itself, and takes hold of that shell's namespaces and
+// environment; every task enters them just before it becomes its program. It says in the job's
+// output that it is a stand-in; its errors are pyxis's.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -125,9 +126,9 @@ int take_option(int val, const char* optarg, int) {
   return parts;
 }
 
-/// SRC:DST[:FLAGS] as enroot's --mount. pyxis hands mounts to enroot through a script in bash, within double quotes;
-/// what that would expand is refused here, and white space, which its versions take in different ways, so that nobody
-/// relies on it.
+/// SRC:DST[:FLAGS] as enroot's --mount. pyxis hands mounts to enroot through a script in bash,
+/// within double quotes; what that would expand is refused here, and white space, which its
+/// versions take in different ways, so that nobody relies on it.
 [[nodiscard]] std::optional<std::string> enroot_mount(const std::string& text) {
   Words parts = split(text, ':');
   if (parts.size() == 1) parts.push_back(parts[0]);
@@ -147,7 +148,9 @@ int take_option(int val, const char* optarg, int) {
 
 [[nodiscard]] std::string job_variable(spank_t sp, const std::string& name) {
   std::string value(1 << 20, '\0');
-  if (spank_getenv(sp, name.c_str(), value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS) return "";
+  if (spank_getenv(sp, name.c_str(), value.data(), static_cast<int>(value.size())) !=
+      ESPANK_SUCCESS)
+    return "";
   return value.c_str();
 }
 
@@ -162,8 +165,10 @@ int take_option(int val, const char* optarg, int) {
   return spool;
 }
 
-/// Starts enroot as the job's user, with nothing of slurmstepd's environment. Its output goes to log.
-[[nodiscard]] pid_t spawn(const Words& words, const std::map<std::string, std::string>& environment, int log) {
+/// Starts enroot as the job's user, with nothing of slurmstepd's environment. Its output goes to
+/// log.
+[[nodiscard]] pid_t spawn(const Words& words, const std::map<std::string, std::string>& environment,
+                          int log) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -180,7 +185,8 @@ int take_option(int val, const char* optarg, int) {
   ::dup2(log, STDERR_FILENO);
   if (::geteuid() != state.uid || ::getuid() != state.uid) {
     if (::seteuid(0) != 0 && ::getuid() == 0) ::_exit(126);
-    if (::setregid(state.gid, state.gid) != 0 || ::setreuid(state.uid, state.uid) != 0) ::_exit(126);
+    if (::setregid(state.gid, state.gid) != 0 || ::setreuid(state.uid, state.uid) != 0)
+      ::_exit(126);
   }
   ::execve(argv[0], argv.data(), envp.data());
   ::dprintf(STDERR_FILENO, "%s: %s\n", argv[0], std::strerror(errno));
@@ -204,7 +210,8 @@ void print_log(int log) {
   int status = 0;
   const bool is_ok = pid > 0 && ::waitpid(pid, &status, 0) == pid && status == 0;
   if (!is_ok) {
-    slurm_error("pyxis: child %d failed with error code: %d", static_cast<int>(pid), WEXITSTATUS(status));
+    slurm_error("pyxis: child %d failed with error code: %d", static_cast<int>(pid),
+                WEXITSTATUS(status));
     if (!what.empty()) slurm_error("pyxis: %s", what.c_str());
     print_log(log);
   }
@@ -212,11 +219,13 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// All that the job has, but for what is enroot's and what is one task's own; and what the options mean.
-[[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp, const std::string& home) {
-  constexpr std::array<std::string_view, 9> kDenied{"PATH",         "LD_LIBRARY_PATH", "LD_PRELOAD",
-                                                    "SLURM_PROCID", "SLURM_LOCALID",   "SLURM_TASK_PID",
-                                                    "PMIX_RANK",    "PMI_FD",          "ENROOT_LIBRARY_PATH"};
+/// All that the job has, but for what is enroot's and what is one task's own; and what the options
+/// mean.
+[[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp,
+                                                                    const std::string& home) {
+  constexpr std::array<std::string_view, 9> kDenied{
+      "PATH",           "LD_LIBRARY_PATH", "LD_PRELOAD", "SLURM_PROCID",       "SLURM_LOCALID",
+      "SLURM_TASK_PID", "PMIX_RANK",       "PMI_FD",     "ENROOT_LIBRARY_PATH"};
   std::map<std::string, std::string> environment;
   char** of_job = nullptr;
   if (spank_get_item(sp, S_JOB_ENV, &of_job) == ESPANK_SUCCESS) {
@@ -224,7 +233,8 @@ void print_log(int log) {
       const std::string pair = *at;
       const auto equals = pair.find('=');
       const std::string name = pair.substr(0, equals);
-      if (equals != std::string::npos && std::find(kDenied.begin(), kDenied.end(), name) == kDenied.end())
+      if (equals != std::string::npos &&
+          std::find(kDenied.begin(), kDenied.end(), name) == kDenied.end())
         environment[name] = pair.substr(equals + 1);
     }
   }
@@ -248,13 +258,15 @@ void print_log(int log) {
   return split(text, '\n');
 }
 
-[[nodiscard]] bool exists(const std::string& name, const std::map<std::string, std::string>& environment) {
+[[nodiscard]] bool exists(const std::string& name,
+                          const std::map<std::string, std::string>& environment) {
   const Words names = listed({}, environment);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /// A process that runs in the container, by its id; empty where none does.
-[[nodiscard]] std::string running_in(const std::string& name, const std::map<std::string, std::string>& environment) {
+[[nodiscard]] std::string running_in(const std::string& name,
+                                     const std::map<std::string, std::string>& environment) {
   for (const std::string& line : listed({"--fancy"}, environment)) {
     std::istringstream columns(line);
     std::string container, pid;
@@ -286,7 +298,8 @@ void print_log(int log) {
     state.folder.assign(folder, static_cast<std::size_t>(size));
   state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
   state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-  // What the image says of a variable replaces the job's value. The names of --container-env went in from the job.
+  // What the image says of a variable replaces the job's value. The names of --container-env went
+  // in from the job.
   if (FILE* file = std::fopen((proc + "/environ").c_str(), "r")) {
     char* line = nullptr;
     std::size_t size = 0;
@@ -294,7 +307,8 @@ void print_log(int log) {
       char* equals = std::strchr(line, '=');
       if (equals == nullptr) continue;
       *equals = '\0';
-      // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has none.
+      // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has
+      // none.
       const bool is_jobs = std::find(jobs_own.begin(), jobs_own.end(), line) != jobs_own.end();
       if (!is_jobs || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
     }
@@ -304,14 +318,17 @@ void print_log(int log) {
   return state.user_ns >= 0 && state.mount_ns >= 0;
 }
 
-/// Starts the container's shell, waits until it stops itself, and keeps its namespaces and environment.
-[[nodiscard]] bool start(spank_t sp, const std::string& step, const std::map<std::string, std::string>& environment) {
+/// Starts the container's shell, waits until it stops itself, and keeps its namespaces and
+/// environment.
+[[nodiscard]] bool start(spank_t sp, const std::string& step,
+                         const std::map<std::string, std::string>& environment) {
   // Sourced by the image's start-up script, this puts the command in place of the entry point.
   const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".conf";
   FILE* script = std::fopen(conf.c_str(), "wx");
-  const char* text = state.given[kEntrypoint] ? "\n"
-                                              : "hooks() {\n  mkdir -p ${ENROOT_ROOTFS}/etc\n  echo 'exec \"$@\"' > "
-                                                "${ENROOT_ROOTFS}/etc/rc.local\n}\n";
+  const char* text = state.given[kEntrypoint]
+                         ? "\n"
+                         : "hooks() {\n  mkdir -p ${ENROOT_ROOTFS}/etc\n  echo 'exec \"$@\"' > "
+                           "${ENROOT_ROOTFS}/etc/rc.local\n}\n";
   if (script == nullptr || std::fputs(text, script) < 0 || std::fclose(script) != 0) return false;
   Words words{state.enroot, "start", "--conf", conf};
   if (state.given[kWritable]) words.emplace_back("--rw");
@@ -325,13 +342,15 @@ void print_log(int log) {
   for (const std::string& folder : {spool + "/pmix." + step, "/tmp/spmix_appdir_" + step}) {
     words.insert(words.end(), {"--mount", folder + ":" + folder + ":x-create=dir,bind,nofail"});
   }
-  for (const std::string& name : split(state.given[kEnv].value_or(""), ',')) words.insert(words.end(), {"--env", name});
+  for (const std::string& name : split(state.given[kEnv].value_or(""), ','))
+    words.insert(words.end(), {"--env", name});
   words.insert(words.end(), {state.container, "sh", "-c", "kill -STOP $$"});
 
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   const pid_t pid = spawn(words, environment, log);
   int status = 0;
-  const bool is_ended = pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status);
+  const bool is_ended =
+      pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status);
   ::unlink(conf.c_str());
   if (is_ended) {
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
@@ -358,7 +377,8 @@ void print_log(int log) {
   spank_get_item(sp, S_JOB_GID, &state.gid);
   const passwd* user = ::getpwuid(state.uid);
   const std::string id = std::to_string(job) + "." + std::to_string(step);
-  const auto& environment = state.environment = enroot_environment(sp, user != nullptr ? user->pw_dir : "/");
+  const auto& environment = state.environment =
+      enroot_environment(sp, user != nullptr ? user->pw_dir : "/");
   slurm_spank_log("pyxis stand-in of dlrun's testbed: %s",
                   state.given[kImage].value_or(state.given[kName].value_or("")).c_str());
   if (state.given[kName]) {
@@ -367,13 +387,17 @@ void print_log(int log) {
     if (name.size() > 1 && name[1] == "exec") {
       const std::string pid = running_in(state.container, environment);
       if (pid.empty())
-        slurm_error("pyxis stand-in: \"exec\" flag was passed to --container-name but the container is not running");
+        slurm_error(
+            "pyxis stand-in: \"exec\" flag was passed to --container-name but the container is not "
+            "running");
       return !pid.empty() && keep(sp, pid);
     }
     if (exists(state.container, environment)) return start(sp, id, environment);
     if (!state.given[kImage]) {
-      slurm_error("pyxis stand-in: a container with name \"%s\" does not exist, and --container-image is not set",
-                  name[0].c_str());
+      slurm_error(
+          "pyxis stand-in: a container with name \"%s\" does not exist, and --container-image is "
+          "not set",
+          name[0].c_str());
       return false;
     }
   } else {
@@ -424,7 +448,8 @@ int slurm_spank_init_post_opt(spank_t sp, int, char**) {
   if (is_wanted()) return 0;
   for (std::size_t i = 0; i < kRows.size(); ++i) {
     if (state.given[i] && kRows[i].argument != nullptr) {
-      slurm_error("pyxis stand-in: --%s needs --container-image or --container-name", kRows[i].name);
+      slurm_error("pyxis stand-in: --%s needs --container-image or --container-name",
+                  kRows[i].name);
       return -1;
     }
   }
@@ -460,9 +485,13 @@ int slurm_spank_task_exit(spank_t sp, int, char**) {
   static std::uint32_t ended = 0;
   std::uint32_t tasks = 0;
   spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks);
-  if (state.container.empty() || !state.given[kSave] || state.has_failed || ++ended != tasks) return 0;
-  if (enroot({"export", "--force", "--output", *state.given[kSave], state.container}, state.environment)) return 0;
-  slurm_error("pyxis: failed to export container %s to %s", state.container.c_str(), state.given[kSave]->c_str());
+  if (state.container.empty() || !state.given[kSave] || state.has_failed || ++ended != tasks)
+    return 0;
+  if (enroot({"export", "--force", "--output", *state.given[kSave], state.container},
+             state.environment))
+    return 0;
+  slurm_error("pyxis: failed to export container %s to %s", state.container.c_str(),
+              state.given[kSave]->c_str());
   return -1;
 }
 

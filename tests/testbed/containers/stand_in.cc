@@ -79,7 +79,8 @@ namespace {
 
 void write_text(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  check(fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()), path);
+  check(fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+        path);
   ::close(fd);
 }
 
@@ -87,7 +88,8 @@ void write_text(const char* path, const std::string& text) {
 [[nodiscard]] unsigned long locked_flags(const fs::path& target) {
   struct statvfs now {};
   check(::statvfs(target.c_str(), &now) == 0, target);
-  return now.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME | MS_NODIRATIME | MS_RELATIME);
+  return now.f_flag &
+         (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME | MS_NODIRATIME | MS_RELATIME);
 }
 
 }  // namespace
@@ -112,8 +114,8 @@ void bind_mount(const fs::path& source, const fs::path& target, unsigned long fl
 }
 
 void restrict_mount(const fs::path& target, unsigned long restrictions) {
-  check(::mount(nullptr, target.c_str(), nullptr, MS_REMOUNT | MS_BIND | restrictions | locked_flags(target),
-                nullptr) == 0,
+  check(::mount(nullptr, target.c_str(), nullptr,
+                MS_REMOUNT | MS_BIND | restrictions | locked_flags(target), nullptr) == 0,
         "failed to remount " + target.string());
 }
 
@@ -129,7 +131,8 @@ void make_target(const fs::path& source, const fs::path& target) {
 }
 
 void change_root(const fs::path& root) {
-  check(::chdir(root.c_str()) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0, "pivot_root " + root.string());
+  check(::chdir(root.c_str()) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0,
+        "pivot_root " + root.string());
   check(::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0, "the old root");
 }
 

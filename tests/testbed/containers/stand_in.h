@@ -1,6 +1,7 @@
 #pragma once
-// What the stand-ins for container programs share: messages, their arguments, namespaces, mounts. None of it returns
-// from a failure: die() is the program's own, with the words and the code that the real one has.
+// What the stand-ins for container programs share: messages, their arguments, namespaces, mounts.
+// None of it returns from a failure: die() is the program's own, with the words and the code that
+// the real one has.
 
 #include <filesystem>
 #include <initializer_list>
@@ -31,7 +32,8 @@ class Arguments {
   explicit Arguments(Words words) : words_(std::move(words)) {}
 
   /// The next option, with its value where it takes one; nothing at the first word that is none.
-  [[nodiscard]] std::optional<std::string> option(std::initializer_list<std::string_view> with_value);
+  [[nodiscard]] std::optional<std::string> option(
+      std::initializer_list<std::string_view> with_value);
   [[nodiscard]] const std::string& value() const { return value_; }
   [[nodiscard]] std::string take();
   [[nodiscard]] const Words& rest() const { return words_; }
@@ -44,7 +46,8 @@ class Arguments {
 /// User and mount namespaces of this process's own, in which it is root or who it was.
 void enter_namespaces(bool is_root);
 
-/// Binds source to target, which exists. flags: MS_REC, and what restricts (MS_RDONLY, MS_NOSUID, ...).
+/// Binds source to target, which exists. flags: MS_REC, and what restricts (MS_RDONLY, MS_NOSUID,
+/// ...).
 void bind_mount(const fs::path& source, const fs::path& target, unsigned long flags);
 /// Makes a mount read-only, or restricts it otherwise.
 void restrict_mount(const fs::path& target, unsigned long restrictions);

@@ -1,7 +1,8 @@
 #pragma once
-// In the place of CUDA's header, for tests that compile the GPU's loops as C++: a kernel's threads run on this one,
-// block after block, and leave to each other at __syncthreads(). Copies are queued: nothing of them happens before
-// somebody waits for an event behind them, and nothing at all of recorded ones before their graph is launched.
+// In the place of CUDA's header, for tests that compile the GPU's loops as C++: a kernel's threads
+// run on this one, block after block, and leave to each other at __syncthreads(). Copies are
+// queued: nothing of them happens before somebody waits for an event behind them, and nothing at
+// all of recorded ones before their graph is launched.
 
 #include <cstddef>
 #include <cstring>
@@ -24,7 +25,8 @@ using cudaStream_t = void*;
 struct dim3 {
   unsigned x = 1;
   unsigned y = 1;
-  dim3(unsigned width, unsigned height = 1) : x(width), y(height) {}  // as CUDA's, from a number, too
+  dim3(unsigned width, unsigned height = 1)
+      : x(width), y(height) {}  // as CUDA's, from a number, too
 };
 
 namespace gpu_on_cpu {
@@ -74,7 +76,8 @@ inline void begin() {
 template <typename Work>
 void run(dim3 blocks, dim3 threads, const Work& work) {
   const unsigned count = threads.x * threads.y;
-  if (blocks.x == 0 || blocks.x > 0x7fffffffU || blocks.y == 0 || blocks.y > 65535 || count == 0 || count > 1024)
+  if (blocks.x == 0 || blocks.x > 0x7fffffffU || blocks.y == 0 || blocks.y > 65535 || count == 0 ||
+      count > 1024)
     throw std::invalid_argument("a launch that a GPU refuses");
   device.threads = threads;
   device.blocks = blocks;
@@ -168,8 +171,8 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   gpu_on_cpu::queue.run_until(event->behind);
   return cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                                   cudaStream_t /*stream*/) {
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                                   cudaMemcpyKind kind, cudaStream_t /*stream*/) {
   if (kind != cudaMemcpyHostToDevice || bytes == 0) return cudaErrorInvalidValue;
   const auto copy = [=] { std::memcpy(to, from, bytes); };
   if (gpu_on_cpu::queue.is_recording) {
@@ -193,7 +196,8 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* gr
   *graph = new gpu_on_cpu::Graph{std::exchange(gpu_on_cpu::queue.recorded, {})};
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsigned long long /*flags*/) {
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph,
+                                        unsigned long long /*flags*/) {
   ++gpu_on_cpu::queue.graphs_made;
   *ready = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
