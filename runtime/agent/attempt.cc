@@ -151,7 +151,11 @@ void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
   const auto found = ranks_.find(rank);
   outlet_.send(rank, {{"type", "noted"}});
   if (found == ranks_.end() || found->second.end) return;
-  if (end.code != 0 || end.signal != 0) {
+  if (end.is_unheard) {
+    found->second.end = std::move(end);
+    ++ended_;
+    end_unheard(rank, now);
+  } else if (end.code != 0 || end.signal != 0) {
     if (end.code == 0) end.code = 128 + end.signal;
     fail_rank(rank, std::move(end), true, now);
   } else {
@@ -201,6 +205,10 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
   begin_ending(now);
   if (!cause_is_known) {
     announce_at_ = now + kCauseWait;
+  } else if (last_sleep_ && now < last_sleep_->end + kCauseWait) {
+    // The records that arrived while lead was stopped are read one by one: a later one may be
+    // older.
+    announce_at_ = now + kCulpritWait;
   } else if (size_ == 1 || weight(failed.end) == Weight::kCause) {
     announce();
   } else {
@@ -241,6 +249,29 @@ void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
       "launcher_lost", 128 + signal,
       fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)),
       now);
+}
+
+void Attempt::end_unheard(int rank, Clock::time_point now) {
+  const bool is_first_in_doubt = announce_at_ && !waits_for_launcher();
+  if (phase_ == Phase::kOver || (is_ending() && !is_first_in_doubt)) return;
+  announce_at_.reset();
+  end_.first_failed.reset();
+  const int code = 128 + SIGTERM;
+  if (last_sleep_ && now < last_sleep_->end + kCauseWait) {
+    const auto stopped =
+        std::chrono::duration_cast<std::chrono::seconds>(last_sleep_->time).count();
+    return end_for("lead_unheard", code,
+                   fmt::format("lead was stopped for {} s; the ranks' agents have ended them, as "
+                               "they must when they do not hear lead",
+                               stopped),
+                   now);
+  }
+  if (!is_preemption_near_) end_.cause = Cause::kNodeFailure;
+  end_for("lead_unheard", code,
+          fmt::format("the agent of rank {} on {} did not hear lead and has ended the rank: the "
+                      "network between their nodes was cut",
+                      rank, host_of(rank)),
+          now);
 }
 
 void Attempt::begin_ending(Clock::time_point now, int step_signal) {

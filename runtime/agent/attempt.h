@@ -80,6 +80,7 @@ struct RankEnd {
       {};  ///< it ended before anybody told it to; nothing: its agent does not say
   std::optional<int> of =
       {};  ///< the rank that it holds for the cause; -1: another, it cannot tell which
+  bool is_unheard = false;  ///< its agent ended it because the agent no longer heard lead
 };
 
 struct FailedRank {
@@ -93,7 +94,7 @@ struct FailedRank {
 struct AttemptEnd {
   int code = 0;
   std::string reason;  ///< ok, rank_failed, launch_failed, launcher_lost, join_timeout, signalled,
-                       ///< hang, time_limit, node_failure, not_fit
+                       ///< hang, time_limit, node_failure, not_fit, idle_gpus, lead_unheard
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for people
   bool is_cancelled = false;
@@ -179,8 +180,9 @@ class Attempt {
   void on_output(Clock::time_point now) { hang_watch_.on_output(now); }
   /// Any message of the rank's.
   void on_heard(int rank, Clock::time_point now);
-  /// This process was stopped for so long.
-  void on_asleep(Clock::duration time);
+  /// Notes that lead itself was stopped for this time. Call before handling messages that arrived
+  /// meanwhile.
+  void on_asleep(Clock::duration time, Clock::time_point now);
   /// The USR1 was a warning of the time limit.
   void on_limit_near() { is_limit_near_ = true; }
   /// And the job is to be requeued before it: ends when a checkpoint is saved, or within time_left.
@@ -222,6 +224,9 @@ class Attempt {
   /// A further end may explain the one that the attempt ends for: then it takes its place.
   void reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now);
   void announce();
+  /// Ends the attempt because an agent no longer heard lead and ended its program. No rank is to
+  /// blame: lead was stopped, or the network was cut.
+  void end_unheard(int rank, Clock::time_point now);
   /// step_signal: what was sent to the step and may still be on its way to other ranks; 0 for
   /// nothing.
   void begin_ending(Clock::time_point now, int step_signal = 0);
@@ -307,6 +312,11 @@ class Attempt {
   Stopped stopped_;                      ///< the last rank whose agent said so
   std::optional<AutopsyBoard> autopsy_;  ///< while the agents look, and afterwards
   Clock::time_point autopsy_until_{};
+  struct Sleep {
+    Clock::duration time{};
+    Clock::time_point end{};
+  };
+  std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
   bool is_out_of_memory_ = false;
   bool is_given_up_ = false;
   bool has_said_done_ = false;  ///< the program's word that there is nothing left to do

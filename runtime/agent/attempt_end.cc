@@ -146,6 +146,7 @@ Cause Attempt::cause() const {
   if (end_.is_cancelled) return Cause::kNone;
   if (end_.reason == "hang") return Cause::kHang;
   if (end_.reason == "time_limit") return Cause::kTimeout;
+  if (end_.reason == "lead_unheard" && is_preemption_near_) return Cause::kPreemption;
   if (end_.reason == "rank_failed") {
     // A program that was told to save, and leaves with a code of its own: that is how it ends
     // before its time is up.

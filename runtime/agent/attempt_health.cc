@@ -91,7 +91,8 @@ void Attempt::on_heard(int rank, Clock::time_point now) {
   if (const auto found = ranks_.find(rank); found != ranks_.end()) found->second.heard = now;
 }
 
-void Attempt::on_asleep(Clock::duration time) {
+void Attempt::on_asleep(Clock::duration time, Clock::time_point now) {
+  last_sleep_ = {time, now};
   hang_watch_.on_asleep(time);
   for (auto& [number, rank] : ranks_) rank.heard += time;
 }

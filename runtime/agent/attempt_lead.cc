@@ -190,6 +190,8 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   void answer(const std::vector<Store::Answer>& answers);
   void on_hello(int rank, PeerId peer, const Json& message);
   void tick();
+  /// Tells the attempt when this process was stopped since the last call.
+  void note_sleep(Clock::time_point now);
   void write_samples(Clock::time_point now, bool is_last);
   [[nodiscard]] milliseconds next_wait() const;
 
@@ -436,6 +438,7 @@ void Lead::on_lost(PeerId peer, std::string_view why) {
   rank_of_peer_.erase(found);
   peer_of_rank_.erase(rank);
   store_.drop(rank);
+  note_sleep(Clock::now());
   attempt_->on_lost(rank, why, Clock::now());
 }
 
@@ -444,6 +447,7 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
   if (found == rank_of_peer_.end()) return;
   const int rank = found->second;
   const auto now = Clock::now();
+  note_sleep(now);
   attempt_->on_heard(rank, now);
   const auto message = parse_json<Json>(payload);
   if (!message.is_object()) return;
@@ -485,6 +489,7 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
     RankEnd end{code, signal, text(message, "error").substr(0, 4096)};
     if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
       end.is_own = own->get<bool>();
+    end.is_unheard = is_true(message, "unheard");
     if (message.contains("of"))
       end.of =
           static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "of", -1), -1, 1 << 24));
@@ -536,13 +541,17 @@ void Lead::answer(const std::vector<Store::Answer>& answers) {
   }
 }
 
-void Lead::tick() {
-  const auto now = Clock::now();
+void Lead::note_sleep(Clock::time_point now) {
   if (now - last_tick_ > kAsleep) {
-    attempt_->on_asleep(now - last_tick_);
+    attempt_->on_asleep(now - last_tick_, now);
     idle_gpus_.on_asleep(now - last_tick_);
   }
   last_tick_ = now;
+}
+
+void Lead::tick() {
+  const auto now = Clock::now();
+  note_sleep(now);
   gate_->tick(now);
   answer(store_.expire(now));
   if (step_) step_->tick();

@@ -105,6 +105,7 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   if (!lead_.is_made() && !error.empty()) say(error);
   Json record{
       {"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}, {"own", !is_told_}};
+  if (!own_reason_.empty()) record["unheard"] = true;
   if (told_failure_ && !is_told_ && code != 0 && signal == 0) {
     record["of"] = told_failure_->of;
     record["error"] = told_failure_->words;

@@ -80,9 +80,7 @@ class Kind:
     submits: the fault happens while it is submitted. early: it happens when the attempt has
     started, before its ranks have joined. disk: what lies on a small disk ("run", "checkpoints").
     resources, causes: more of the spec's resources, and another retry.on. slow_ms: of the plain
-    program's last steps, so that the job still runs when the fault is noticed. is_open: it goes
-    wrong at times, for a reason that bench/results/faults.md tells and nobody has mended yet; every
-    campaign has it, the faults of each test run do not. is_long: it takes
+    program's last steps, so that the job still runs when the fault is noticed. is_long: it takes
     the better part of a minute. leftover_s: for its processes to go after its end. bound_s: from
     the fault to the run's end, with a restart.
     """
@@ -100,7 +98,6 @@ class Kind:
     causes: str = ""
     slow_ms: int = 0
     is_long: bool = False
-    is_open: bool = False
     leftover_s: float = LEFTOVER_S
     submit: Callable[[Job, random.Random], str] | None = None
 

@@ -131,6 +131,5 @@ KINDS = (
         weight=2,
         bound_s=90,
         slow_ms=1500,
-        is_open=True,
     ),
 )

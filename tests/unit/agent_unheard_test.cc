@@ -1,0 +1,108 @@
+// Ranks that their agents end because they no longer hear lead: no rank is to blame.
+
+#include <signal.h>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+RankEnd unheard() {
+  RankEnd end{128 + SIGTERM, SIGTERM, "ended by its agent: no word from lead for 10 s", false};
+  end.is_unheard = true;
+  return end;
+}
+
+void stop_lead(Scene& scene, seconds time) {
+  scene.now += time;
+  scene.attempt.on_asleep(time, scene.now);
+}
+
+TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") {
+  Scene scene;
+  scene.all_join(4);
+  stop_lead(scene, seconds(14));
+  SUBCASE("the records of the agents are read first") {}
+  SUBCASE("a rank that left because its peer was ended is read first") {
+    scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
+    CHECK(scene.notes.said.empty());
+  }
+  SUBCASE("a rank that failed with a code, because its peer was ended, is read first") {
+    scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
+    CHECK(scene.notes.said.empty());
+  }
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, unheard(), scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  scene.attempt.on_step_end(0, "", scene.now);
+  scene.pass(seconds(1));
+  REQUIRE(scene.attempt.is_over());
+  const auto& end = scene.attempt.end();
+  CHECK(end.reason == "lead_unheard");
+  CHECK_FALSE(end.first_failed.has_value());
+  CHECK(end.code == 143);
+  CHECK(end.cause == Cause::kFailure);
+  CHECK(end.message ==
+        "lead was stopped for 14 s; the ranks' agents have ended them, as they must when they do "
+        "not hear lead");
+  CHECK(scene.notes.count("rank_failed") == 0);
+}
+
+TEST_CASE("agents that did not hear a lead that was awake: the network was cut") {
+  Scene scene;
+  scene.all_join(4);
+  scene.pass(seconds(10));
+  scene.attempt.on_exit(2, unheard(), scene.now);
+  scene.attempt.on_exit(3, unheard(), scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
+  CHECK_FALSE(scene.attempt.end().first_failed.has_value());
+  CHECK(scene.attempt.end().message ==
+        "the agent of rank 2 on n2 did not hear lead and has ended the rank: the network between "
+        "their nodes was cut");
+}
+
+TEST_CASE("a rank that failed before agents lost lead keeps the blame") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
+  REQUIRE(scene.notes.said.size() == 1);
+  stop_lead(scene, seconds(14));
+  scene.attempt.on_exit(0, unheard(), scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  scene.pass(seconds(3));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().reason == "rank_failed");
+  CHECK(scene.attempt.end().first_failed->rank == 3);
+}
+
+TEST_CASE("a rank that fails of itself while lead is stopped is named shortly after lead wakes") {
+  Scene scene;
+  scene.all_join(4);
+  stop_lead(scene, seconds(5));
+  scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
+  CHECK(scene.notes.said.empty());
+  scene.pass(Attempt::kCulpritWait);
+  REQUIRE(scene.notes.said.size() == 1);
+  CHECK(scene.notes.said[0] == "rank 3 on n2 was killed by SIGSEGV; the other 3 ranks are ended");
+}
+
+TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
+  scene.attempt.on_exit(1, unheard(), scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  scene.pass(seconds(3));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().cause == Cause::kPreemption);
+}
+
+}  // namespace
+}  // namespace dlrun::agent
