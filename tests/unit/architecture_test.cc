@@ -226,7 +226,10 @@ TEST_CASE("every test that PAINS.md names is there") {
       REQUIRE(colon != std::string::npos);
       std::ifstream file(tests / test.substr(0, colon));
       const std::string text{std::istreambuf_iterator<char>(file), {}};
-      CHECK(text.find(test.substr(colon + 2)) != std::string::npos);
+      // A long name is two literals that the compiler joins.
+      static const std::regex kSeam(R"("\s*\n\s*")");
+      const std::string joined = std::regex_replace(text, kSeam, "");
+      CHECK(joined.find(test.substr(colon + 2)) != std::string::npos);
       ++named;
     }
   }
