@@ -18,6 +18,7 @@
 #include "runtime/agent/attempt_lead.h"
 #include "runtime/agent/bad_node_memory.h"
 #include "runtime/agent/controller.h"
+#include "runtime/agent/descendants.h"
 #include "runtime/agent/events.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
@@ -42,7 +43,8 @@ constexpr off_t kLogTailBytes = 64 << 10;
 constexpr seconds kVerdictLimit{
     330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
 constexpr seconds kAskAgain{2};
-constexpr seconds kDiskPatience{60};  ///< for a full disk to have room again
+constexpr milliseconds kLauncherEnd{1000};  ///< from SIGKILL to the end of srun's helper process
+constexpr seconds kDiskPatience{60};        ///< for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 constexpr seconds kSlurmWasFaster{
     5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
@@ -171,6 +173,7 @@ class RunLead {
   /// A later attempt has begun elsewhere, while this one waited for Slurm's word: where a node is
   /// cut off with its lead, Slurm starts the job again on others. Says so.
   [[nodiscard]] bool is_superseded() const;
+  [[nodiscard]] bool has_later_attempt() const;
   /// The run's folder may be full, or away, for a moment.
   [[nodiscard]] Result<> begin_next_attempt();
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
@@ -178,6 +181,10 @@ class RunLead {
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
   /// The nodes that Slurm holds for bad, waited for while a node of the step is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
+  /// Ends what srun has left behind while the controller cannot be reached. srun's helper process
+  /// cancels the step as soon as it reaches the controller again; by then the job may run on other
+  /// nodes, where its new step has the same number.
+  void end_cut_off_launcher() const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Makes the command one for these nodes alone, of which as many are taken as an attempt has.
   void step_on(std::vector<std::string> nodes);
@@ -261,9 +268,12 @@ int RunLead::lead() {
   }
 }
 
+bool RunLead::has_later_attempt() const {
+  return read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt;
+}
+
 bool RunLead::is_superseded() const {
-  const auto now = read_attempt(run_.directory);
-  const bool is_another = now && *now != run_.attempt;
+  const bool is_another = has_later_attempt();
   if (is_another)
     say(fmt::format("attempt {} of this run is superseded by a later one; this one ends",
                     run_.attempt));
@@ -322,6 +332,8 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   const bool is_preempted =
       plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
   const bool is_slurms = is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout);
+  if (has_later_attempt())
+    return plan;  // Slurm has started the run elsewhere: the record is theirs
   plan.next = is_slurms
                   ? Next::kSlurm
                   : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
@@ -369,14 +381,20 @@ std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
        ;) {
     const auto bad = controller_->bad_nodes(suspects);
     if (bad && !bad->empty()) return *bad;
-    if (Clock::now() >= until ||
-        read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt)
-      return {};
+    if (!bad && end.is_whole_node_silent) end_cut_off_launcher();
+    if (Clock::now() >= until || has_later_attempt()) return {};
     if (const auto signal = signal_within(outputs_.signal_fd, kAskAgain)) {
       end.is_cancelled = true;
       end.code = 128 + *signal;
       return {};
     }
+  }
+}
+
+void RunLead::end_cut_off_launcher() const {
+  for (const pid_t pid : descendants(bystander_)) {
+    ::kill(pid, SIGKILL);
+    std::ignore = ends_within(pid, kLauncherEnd);
   }
 }
 

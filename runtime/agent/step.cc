@@ -42,6 +42,7 @@ class SrunStep final : public Step {
   Result<> start(const std::vector<std::string>& argv, const Env& env) {
     auto pipe = make_output_pipe();
     if (!pipe) return tl::unexpected<Error>(std::move(pipe.error()));
+    adopt_orphans();  // srun's helper process can outlive srun
     const Program program{
         .argv = argv, .env = env, .err = pipe->write_end.get(), .restores_file_limit = true};
     const auto pid = start_program(program);
