@@ -41,7 +41,7 @@ class RunSummaries {
   std::string text_;  ///< the text of the file
   /// Maps a run's path to the rest of its line in text_, which starts with the stamp.
   std::unordered_map<std::string_view, std::string_view> known_;
-  std::map<std::string, std::string> kept_;  ///< the same for added rows
+  std::map<std::string, std::string> kept_;  ///< added rows: path -> line from the stamp on
 };
 
 }  // namespace dlrun
