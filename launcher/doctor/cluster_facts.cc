@@ -20,8 +20,8 @@ namespace {
 /// after about ten.
 constexpr std::chrono::seconds kPatience{15};
 
-/// Returns the NAME=value words of one line. Only fields that are not used here can have values
-/// with blanks.
+/// Returns the NAME=value words of one line. Only fields that are not used here can
+/// have values with blanks.
 [[nodiscard]] std::map<std::string_view, std::string_view> words_of(std::string_view line) {
   std::map<std::string_view, std::string_view> words;
   for (std::string_view word : split(line, ' ')) {

@@ -61,8 +61,8 @@ struct ClusterFacts {
 /// Parses the output of sinfo -h -e -o kSinfoFormat and adds it to the partitions that it names.
 inline constexpr std::string_view kSinfoFormat = "%R|%D|%c|%m|%G|%T";
 void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text);
-/// Parses the output of srun --mpi=list. pmix_versions gets the plugin's versions if srun prints
-/// them.
+/// Parses the output of srun --mpi=list. pmix_versions gets the plugin's versions
+/// if srun prints them.
 void read_mpi_list(ClusterFacts& facts, std::string_view text);
 /// Adds the GPUs of a gres text: "gpu:a100:4(S:0-1),shard:2" -> 4, a100.
 void add_gres(PartitionFacts& partition, std::string_view gres);

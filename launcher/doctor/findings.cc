@@ -61,8 +61,8 @@ namespace {
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
 }
 
-/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11 is the last
-/// one.
+/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11
+/// is the last one.
 [[nodiscard]] bool serves_our_rest(std::string_view version) {
   const auto year = parse_int(version.substr(0, version.find('.')));
   return !year || *year <= 23;

@@ -1,6 +1,6 @@
 #pragma once
-// Classifies failures of Slurm's commands by their messages, since these commands exit with 1 for
-// any failure.
+// Classifies failures of Slurm's commands by their messages, since these commands exit with
+// 1 for any failure.
 
 #include <string>
 #include <string_view>
@@ -24,8 +24,8 @@ namespace dlrun {
 /// purged or never existed.
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 
-/// Returns the Error for a Slurm command that failed: kUnavailable or kRefused, with Slurm's own
-/// words.
+/// Returns the Error for a Slurm command that failed: kUnavailable or kRefused,
+/// with Slurm's own words.
 [[nodiscard]] Error slurm_error(std::string_view program, std::string_view err, int exit_code);
 
 }  // namespace dlrun

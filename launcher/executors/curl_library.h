@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// The functions of libcurl that dlrun uses, with libcurl's own types. The library is never
-/// unloaded.
+/// The functions of libcurl that dlrun uses, with libcurl's own types. The
+/// library is never unloaded.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&::curl_easy_init) easy_init = nullptr;

@@ -117,9 +117,9 @@ class UnfinishedFile {
          std::string_view::npos;
 }
 
-/// Removes what killed downloads have left. A locked file is still being written, by a downloader
-/// that could not lock the folder; for example a member of a group, if another member owns
-/// .dlrun-downloads.
+/// Removes what killed downloads have left. A locked file is still being written, by a
+/// downloader that could not lock the folder; for example a member of a group, if
+/// another member owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -288,8 +288,8 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, &tell_progress);
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
-  // As numbers: libcurl 7.85 deprecated the names, and older versions do not have their
-  // replacements.
+  // Uses numbers: libcurl 7.85 deprecated the names, and older versions do
+  // not have their replacements.
   constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
   constexpr auto kRedirProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
   set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));

@@ -26,8 +26,8 @@ namespace dlrun {
 [[nodiscard]] Result<bool> is_downloaded(const std::filesystem::path& folder,
                                          const Download& download);
 
-/// Returns true if all files were verified before and have not changed since. Fast: one stat per
-/// file.
+/// Returns true if all files were verified before and have not changed since. Fast:
+/// one stat per file.
 [[nodiscard]] bool are_verified(const std::filesystem::path& folder,
                                 std::span<const Download> downloads);
 
@@ -51,16 +51,16 @@ struct DownloadOptions {
 /// has a lock of its own, which shows that it is still being written.
 class Downloader {
  public:
-  /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns false, and
-  /// with kIo.
+  /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns
+  /// false, and with kIo.
   [[nodiscard]] static Result<Downloader> in(const std::filesystem::path& folder,
                                              DownloadOptions options);
   Downloader(Downloader&&) noexcept;
   Downloader& operator=(Downloader&&) noexcept;
   ~Downloader();
 
-  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted if go_on
-  /// returns false.
+  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted
+  /// if go_on returns false.
   [[nodiscard]] Result<bool> has(const Download& download);
 
   /// Fetches a file that does not exist yet. Returns the number of bytes. Resumes a lost connection

@@ -61,8 +61,8 @@ class Executor {
   /// After kUnavailable, kTimeout and kInterrupted the job may have been accepted; find() tells.
   [[nodiscard]] virtual Result<JobId> submit(const SubmitRequest& request) = 0;
 
-  /// Asks whether submit() would succeed. Returns the executor's answer, such as the expected
-  /// start.
+  /// Asks whether submit() would succeed. Returns the executor's answer, such
+  /// as the expected start.
   [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
 
   /// Finds the job whose comment is `comment`, or starts with it followed by a space. Returns
@@ -70,8 +70,8 @@ class Executor {
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 
-  /// Queries jobs. Accepts an answer that another process of the user got at most max_age ago; 0:
-  /// always asks.
+  /// Queries jobs. Accepts an answer that another process of the user got at most max_age
+  /// ago; 0: always asks.
   [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs,
                                           std::chrono::milliseconds max_age);
 

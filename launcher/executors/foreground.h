@@ -16,11 +16,11 @@
 
 namespace dlrun {
 
-/// What the caller does on SIGINT, SIGTERM and SIGHUP while the child lives.
+/// The caller's reaction to SIGINT, SIGTERM and SIGHUP while the child lives.
 enum class OnSignal {
   kTerminate,  ///< sends SIGTERM to the child for each signal, SIGKILL from the third on
-  /// Sends SIGTERM for each signal and never SIGKILL, so that the child can release resources
-  /// elsewhere.
+  /// Sends SIGTERM for each signal and never SIGKILL, so that the child
+  /// can release resources elsewhere.
   kEnd,
 };
 
@@ -63,8 +63,8 @@ class ForegroundProcess {
 /// the process uniquely. Returns nullopt if the process does not exist or is a zombie.
 [[nodiscard]] std::optional<std::uint64_t> process_start_ticks(pid_t pid);
 
-/// Returns HOST:PID:START, the id of a job that runs on this machine; nullopt if the process does
-/// not exist.
+/// Returns HOST:PID:START, the id of a job that runs on this machine; nullopt if the
+/// process does not exist.
 [[nodiscard]] std::optional<std::string> local_job_id(pid_t pid);
 
 /// Returns the host in such an id.

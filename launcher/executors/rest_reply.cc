@@ -103,7 +103,7 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   report.nodes = text_at(job, "nodes");
   report.start = local_time(number_at(job, "start_time").value_or(0));
   report.comment = text_at(job, "comment");
-  const auto status = number_at(job, "exit_code");  // as waitpid() reports it
+  const auto status = number_at(job, "exit_code");  // in waitpid()'s form
   if (report.phase == JobPhase::kEnded && status && *status >= 0 && *status <= 0xffff) {
     report.exit_code = static_cast<int>(*status >> 8);
     report.signal = static_cast<int>(*status & 0x7f);

@@ -19,8 +19,8 @@ namespace dlrun {
 /// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
-/// Returns the versions of the API that can submit jobs, from the server's own description:
-/// {"v0.0.37", "v0.0.38"}.
+/// Returns the versions of the API that can submit jobs, from the server's
+/// own description: {"v0.0.37", "v0.0.38"}.
 [[nodiscard]] std::vector<std::string> rest_versions(std::string_view openapi);
 
 /// Returns Slurm's release, from the meta part of any response; empty if there is none.

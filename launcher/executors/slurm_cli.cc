@@ -1,5 +1,5 @@
-// Drives Slurm through its commands. Each call is one short process with a timeout; no call is
-// retried here.
+// Drives Slurm through its commands. Each call is one short process with a timeout; no
+// call is retried here.
 
 #include <unistd.h>
 
@@ -213,8 +213,8 @@ class SlurmCli final : public Executor {
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
-      // The queue keeps an ended job for some minutes, but without its exit code; accounting may
-      // have it.
+      // The queue keeps an ended job for some minutes, but without its exit code;
+      // accounting may have it.
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }

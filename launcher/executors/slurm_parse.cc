@@ -16,8 +16,8 @@ bool looks_like_job_id(std::string_view text) {
          text.find_first_not_of("0123456789_+[]-,%") == std::string_view::npos;
 }
 
-/// Splits the line into count fields; the last one holds the rest. Returns nullopt if there are
-/// fewer.
+/// Splits the line into count fields; the last one holds the rest. Returns nullopt
+/// if there are fewer.
 std::optional<std::vector<std::string_view>> fields(std::string_view line, std::size_t count) {
   std::vector<std::string_view> result;
   while (result.size() + 1 < count) {

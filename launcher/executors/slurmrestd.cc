@@ -253,8 +253,8 @@ class Slurmrestd final : public Executor {
             fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
   }
 
-  /// Returns the user's jobs in the queue, so that one query serves every process that watches one
-  /// of them.
+  /// Returns the user's jobs in the queue, so that one query serves every process that
+  /// watches one of them.
   Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       const auto reports = rest_jobs(text, ::getuid());

@@ -1,7 +1,7 @@
 #pragma once
-// Adds to the job's environment what sbatch reads from the submitting process (umask, resource
-// limits, priority, folder) and what slurmd and srun expect there. Needed if a job is submitted
-// without sbatch.
+// Adds to the job's environment what sbatch reads from the submitting process (umask,
+// resource limits, priority, folder) and what slurmd and srun expect there. Needed if a job
+// is submitted without sbatch.
 
 #include <string>
 

@@ -121,8 +121,8 @@ void VerifiedFiles::write(int fd) const {
         fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
-  // A record that others could write was ignored when read; after this write it must be
-  // trustworthy.
+  // A record that others could write was ignored when read; after this write
+  // it must be trustworthy.
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
       ::fchmod(fd, 0644) != 0)
     return;

@@ -35,8 +35,8 @@ class VerifiedFiles {
   /// Records that the file in its present state has the checksum.
   void note(const Download& download);
 
-  /// Writes the record in place to fd, which also holds its lock. Ignores errors; they only cost
-  /// time later.
+  /// Writes the record in place to fd, which also holds its lock. Ignores errors; they
+  /// only cost time later.
   void write(int fd) const;
 
  private:

@@ -1,5 +1,5 @@
-// launch.agent: false. Does the rank agent's work in plain shell, so that the nodes need nothing of
-// dlrun.
+// launch.agent: false. Does the rank agent's work in plain shell, so that the nodes
+// need nothing of dlrun.
 
 #include "launcher/plan/plain_script.h"
 

@@ -17,8 +17,8 @@
 
 namespace dlrun {
 
-/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes". No value: a
-/// flag.
+/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes".
+/// No value: a flag.
 struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
@@ -33,8 +33,8 @@ struct PlannedVariable {
   std::string key;
 };
 
-/// Words of the program's command line that belong together: the user's command, or a flag and its
-/// value.
+/// Words of the program's command line that belong together: the user's command, or a
+/// flag and its value.
 struct PlannedWords {
   std::vector<std::string> words;
   std::string key;
@@ -59,8 +59,8 @@ struct Prologue {
   std::string setup_node;            ///< the user's shell lines that run on every node
 };
 
-/// The resources asked for, from which GPU-hours are computed. A number that is left to Slurm is
-/// absent.
+/// The resources asked for, from which GPU-hours are computed. A number that is left
+/// to Slurm is absent.
 struct Requested {
   std::optional<std::int64_t> nodes, tasks, gpus, cpus;
   std::optional<std::int64_t> time_seconds;
@@ -93,7 +93,7 @@ struct LaunchPlan {
   std::string runs_dir, agent;
   /// sbatch's options in the script's order; salloc takes them, too.
   std::vector<PlannedOption> directives;
-  std::vector<PlannedDependency> after;  ///< as given; submit looks up the jobs of runs
+  std::vector<PlannedDependency> after;  ///< from the spec; submit looks up the jobs of runs
   bool output_given = false;  ///< the user set resources.output, so submit does not change it
   std::optional<std::string> clusters;  ///< -M of every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
@@ -146,12 +146,12 @@ struct PlanInputs {
                                          const SiteProfile& site,
                                          const std::filesystem::path& current_dir);
 
-/// Returns the file of bad nodes that all runs of a runs folder share, unless health.known_bad.file
-/// names another.
+/// Returns the file of bad nodes that all runs of a runs folder share,
+/// unless health.known_bad.file names another.
 [[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
-/// Returns the folder in which the job's commands start, absolute: slurm.chdir, else the spec's
-/// folder.
+/// Returns the folder in which the job's commands start, absolute: slurm.chdir,
+/// else the spec's folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
 /// Returns warnings about files of this machine that the job will miss: mount sources, the virtual

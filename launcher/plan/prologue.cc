@@ -1,5 +1,5 @@
-// Renders the batch shell's work before the step: modules, conda, venv, variables, the user's
-// lines.
+// Renders the batch shell's work before the step: modules, conda, venv,
+// variables, the user's lines.
 
 #include "common/quoting.h"
 #include "launcher/plan/render.h"

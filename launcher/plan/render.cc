@@ -17,8 +17,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestCommandLine = 100;
-/// The start of the line in which an array's script finds its points. No other script has such a
-/// line.
+/// The start of the line in which an array's script finds its points. No other script
+/// has such a line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options that apply to a batch job but not to an allocation.
@@ -224,8 +224,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return head.take();
 }
 
-/// Renders a comment that names the runs that the job waits for, since their jobs cannot be in the
-/// script.
+/// Renders a comment that names the runs that the job waits for, since their jobs cannot
+/// be in the script.
 [[nodiscard]] std::string waits_text(const LaunchPlan& plan) {
   std::vector<std::string> runs;
   for (const PlannedDependency& one : plan.after) {
@@ -320,13 +320,13 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 
 namespace {
 
-/// Calls srun with all CPUs that the allocation has on its first node, read from a list such as
-/// "16(x3),8".
+/// Calls srun with all CPUs that the allocation has on its first node, read from a
+/// list such as "16(x3),8".
 constexpr const char* kSrunOnFirstNode =
     "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
 
-/// Returns srun's options for a single task that sees the node as all of the job's tasks together
-/// would.
+/// Returns srun's options for a single task that sees the node as all of the
+/// job's tasks together would.
 [[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
   // With a terminal, Ctrl-C goes to the program. Without one, srun by default
   // ends only after two within a second; --quit-on-interrupt makes one suffice.
@@ -335,9 +335,9 @@ constexpr const char* kSrunOnFirstNode =
 }
 
 /// Renders an interactive session. `step` starts a shell or command in the job's environment.
-/// `words` are srun's words for a step within it, and `container` the options that put that step
-/// into the container. `batch` holds lines of bash that precede the plan's `entry.words`, if it has
-/// any.
+/// `words` are srun's words for a step within it, and `container` the options that put that
+/// step into the container. `batch` holds lines of bash that precede the plan's `entry.words`,
+/// if it has any.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                   const std::vector<std::string>& words,
                                   const std::vector<PlannedOption>& container,
@@ -373,7 +373,7 @@ constexpr const char* kSrunOnFirstNode =
   }
   // The CPUs are those of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
-  if (enters) {  // not exec: the script may have to remove a container
+  if (enters) {  // no exec, since the script may have to remove a container
     result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan),
                                  shell_quote_all(last));
   } else {

@@ -1,6 +1,6 @@
 #pragma once
-// Renders a plan as text: the batch script that people read and edit, and the script of an
-// interactive shell.
+// Renders a plan as text: the batch script that people read and edit, and the script
+// of an interactive shell.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// The program and the subcommand that the last line of a rendered script executes; the agent's
-/// options follow.
+/// The program and the subcommand that the last line of a rendered script executes;
+/// the agent's options follow.
 inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the job script described in runtime/ENVIRONMENT.md. The result is deterministic, passes
@@ -34,8 +34,8 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Renders the part of the script before the step: modules, conda, venv, variables and setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
 
-/// Returns sbatch's directives as words for salloc ("--nodes=2"), without those that only a batch
-/// job has.
+/// Returns sbatch's directives as words for salloc ("--nodes=2"), without those that only
+/// a batch job has.
 [[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
 
 struct Interactive {
@@ -43,9 +43,9 @@ struct Interactive {
   std::string script;             ///< the text that script_path must hold, readable on the nodes
 };
 
-/// Renders a shell (or command) on the first node of a new allocation, inside the job's environment
-/// and container. has_terminal: srun gives it a pseudo-terminal, which a command in a pipe must not
-/// have.
+/// Renders a shell (or command) on the first node of a new allocation, inside the job's
+/// environment and container. has_terminal: srun gives it a pseudo-terminal, which a command in a
+/// pipe must not have.
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan,
                                              const std::vector<std::string>& command,
                                              const std::string& script_path,

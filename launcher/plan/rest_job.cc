@@ -25,7 +25,7 @@ enum class Kind {
   kExclusive,
   kNoKill,  ///< "set": 22.05 rejects `true`, which the API documents
   kNice,    ///< without a value 100
-  kSignal,  ///< not with B: or R:, which 22.05 cannot parse
+  kSignal,  ///< a signal; 22.05 cannot parse B: or R: before it
   kOwn,     ///< concerns sbatch itself; nothing to send
   kRefused,
 };

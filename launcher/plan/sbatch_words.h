@@ -32,8 +32,8 @@ struct SbatchOption {
                                                         std::string_view long_name,
                                                         std::string_view short_name);
 
-/// Returns the first line with an option that takes no value: in full, abbreviated, or among other
-/// letters ("-HW").
+/// Returns the first line with an option that takes no value: in full, abbreviated, or
+/// among other letters ("-HW").
 [[nodiscard]] std::optional<std::size_t> sbatch_flag(std::string_view script,
                                                      std::string_view long_name,
                                                      std::string_view short_name);

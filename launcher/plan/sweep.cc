@@ -104,8 +104,8 @@ class SweepPlanner {
   Diagnostics errors_;
 };
 
-/// Assigns points to arrays: points with the same #SBATCH lines share an array, up to max_tasks
-/// points each.
+/// Assigns points to arrays: points with the same #SBATCH lines share an array, up
+/// to max_tasks points each.
 class Arrays {
  public:
   explicit Arrays(std::size_t max_tasks) : max_tasks_(std::max<std::size_t>(max_tasks, 1)) {}
@@ -166,8 +166,8 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* of_point = planner.load(points[i], i);
     if (of_point == nullptr) continue;
-    // The same for all points. The caller may have resolved the runs in it since the spec was
-    // loaded.
+    // All points wait for the same jobs. The caller may have resolved the runs in `after` since the
+    // spec was loaded.
     of_point->spec.after = loaded.spec.after;
     const auto plan = planner.plan(*of_point, points[i], i);
     if (!plan) continue;

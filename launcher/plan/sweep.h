@@ -26,7 +26,7 @@ struct PlannedPoint {
 struct PlannedArray {
   std::string script;  ///< the text for sbatch: each task starts the script of its point
   std::size_t tasks = 0;
-  Requested requested;  ///< of one task
+  Requested requested;  ///< the resources of one task
 };
 
 struct SweepPlan {

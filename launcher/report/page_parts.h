@@ -30,8 +30,8 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// Returns a tile; an empty text if value is empty.
 [[nodiscard]] std::string tile(std::string_view name, std::string_view value);
 [[nodiscard]] std::string list_html(const Pairs& pairs);
-/// Returns a text of several lines that is hidden until the title is clicked; empty if there is no
-/// text.
+/// Returns a text of several lines that is hidden until the title is clicked; empty if
+/// there is no text.
 [[nodiscard]] std::string folded(std::string_view title, const std::string& text);
 /// Returns the last lines that the program printed; empty if there are none.
 [[nodiscard]] std::string last_words_html(const RunReport& report);

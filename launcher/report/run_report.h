@@ -33,8 +33,8 @@ struct RunReport {
   std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
 };
 
-/// Reads the run's files. Missing files are left out; files that cannot be read are added to
-/// `problems`.
+/// Reads the run's files. Missing files are left out; files that cannot be read
+/// are added to `problems`.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
 /// Returns the effective spec as paths and values, without the comments about their origins.

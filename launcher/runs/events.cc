@@ -28,7 +28,8 @@ constexpr std::size_t kMostRestarts = 10'000;
 constexpr std::size_t kMostMissing = 100'000;
 constexpr std::size_t kMostResults = 256;
 constexpr std::size_t kLongestText = 4096;
-/// Of an unbroken sequence of progress lines, this many are parsed at its beginning and at its end.
+/// The number of progress lines that are parsed at the beginning, and at the end, of an unbroken
+/// sequence of them.
 constexpr std::size_t kProgressRead = 64;
 
 std::string short_text(const Json& json, const char* key) {

@@ -56,9 +56,9 @@ struct RunRecord {
   std::vector<std::int64_t> missing;  ///< ranks that did not report in time
   std::optional<Progress> progress;
   std::string result;                       ///< a JSON object; empty if the program reported none
-  std::optional<RankFailure> first_failed;  ///< of the latest attempt
-  std::vector<RankFailure> failed;          ///< of the latest attempt, in order
-  std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
+  std::optional<RankFailure> first_failed;  ///< in the latest attempt
+  std::vector<RankFailure> failed;          ///< in the latest attempt, in order of time
+  std::optional<Autopsy> autopsy;           ///< the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
   std::string attempt_reason;  ///< why the latest attempt ended; empty while it runs
@@ -68,8 +68,8 @@ struct RunRecord {
   std::string last_time;          ///< time of the last event
   std::size_t damaged_lines = 0;  ///< lines with a wrong checksum; they are ignored
   bool has_torn_tail = false;
-  /// Bytes in the middle that were not read, because the file is larger than any that the leader
-  /// makes.
+  /// Bytes in the middle that were not read, because the file is larger than any
+  /// that the leader makes.
   std::int64_t left_out_bytes = 0;
   std::size_t results = 0;  ///< `result` events after the first
 };

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
 constexpr std::size_t kReadBytes = 8U << 20U;
-/// Of records and metrics larger than this, only some points of the curves are parsed.
+/// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
 /// This many frequent events are always parsed: a program may report some values only at first.
 constexpr std::size_t kFirstPasses = 64;
@@ -35,8 +35,8 @@ constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestText = 4096;
 constexpr double kPaceSeconds = 60;
 
-/// Drops every second point, except the last one, when there are too many. The curve keeps its
-/// shape.
+/// Drops every second point, except the last one, when there are too many. The
+/// curve keeps its shape.
 template <typename Point>
 void keep_bounded(std::vector<Point>& points) {
   if (points.size() < kPointsLimit) return;

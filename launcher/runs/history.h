@@ -1,6 +1,6 @@
 #pragma once
-// A run's record in the order of time, for `top` and `report`, read from events.jsonl (see
-// runtime/ENVIRONMENT.md).
+// A run's record in the order of time, for `top` and `report`, read
+// from events.jsonl (see runtime/ENVIRONMENT.md).
 
 #include <sys/types.h>
 
@@ -18,8 +18,8 @@
 
 namespace dlrun {
 
-/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text is not a
-/// timestamp.
+/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text
+/// is not a timestamp.
 [[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
 
 /// The spread of a value over the ranks.
@@ -112,7 +112,7 @@ class RunHistory {
   off_t offset_ = 0;
   ino_t inode_ = 0;
   RecordParts parts_;       ///< the parts to read of the file as it was when reading began
-  std::size_t stride_ = 1;  ///< of this many frequent events one is parsed
+  std::size_t stride_ = 1;  ///< one of this many frequent events is parsed
   std::size_t passes_seen_ = 0;
   std::string tail_;
 };

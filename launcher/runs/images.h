@@ -57,8 +57,8 @@ class ImageStore {
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_file() const;
-  /// Adds a complete file: renames it to its digest (computed if `digest` is empty) and records the
-  /// name.
+  /// Adds a complete file: renames it to its digest (computed if `digest` is empty)
+  /// and records the name.
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
   /// Records that the name has this digest. The digest's file must exist.

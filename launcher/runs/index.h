@@ -27,8 +27,8 @@ class RunIndex {
   /// Fails with kNotFound if HOME is needed and not set.
   [[nodiscard]] static Result<RunIndex> of_user(const Env& env);
 
-  /// Adds an entry. Fails with kRefused if the id exists already, and with kInvalid for a run of
-  /// another user.
+  /// Adds an entry. Fails with kRefused if the id exists already, and with kInvalid for a
+  /// run of another user.
   [[nodiscard]] Result<> add(const IndexEntry& entry) const;
 
   struct Listing {

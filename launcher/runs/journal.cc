@@ -53,7 +53,7 @@ std::filesystem::path lock_of(const std::filesystem::path& run) {
 
 SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
   auto path = lock_of(run);
-  // Not O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
+  // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (fd.is_open()) std::ignore = ::flock(fd.get(), LOCK_EX | LOCK_NB);
   return {std::move(path), std::move(fd)};
@@ -118,8 +118,8 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
   if (!array) return array;
   if (*array && (*array)->task)
     return fail(Errc::kInvalid, "{}: is damaged: an array is no task", run.string());
-  Submission submission =
-      *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
+  // An array that was not submitted counts as an intent without a token.
+  Submission submission = *array ? std::move(**array) : Submission{};
   submission.task = task;
   if (foreign) submission.foreign = std::move(foreign);
   if (!submission.job.id.empty()) submission.job.id = fmt::format("{}_{}", submission.job.id, task);
@@ -201,8 +201,8 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
 
 namespace {
 
-/// Returns the array's job from the claim of one of its tasks; nullopt if no task has claimed its
-/// run.
+/// Returns the array's job from the claim of one of its tasks; nullopt if no task
+/// has claimed its run.
 std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
                                   const Submission& submission) {
   std::error_code error;

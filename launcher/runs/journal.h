@@ -29,8 +29,8 @@ struct Submission {
   std::string message;  ///< kRefused: the reason
   /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
   std::string output;
-  /// Set for a sweep's point: the other members are then its array's, except job.id, which is the
-  /// task's.
+  /// Set for a sweep's point: the other members are then its array's, except job.id,
+  /// which is the task's.
   std::optional<std::int64_t> task;
   std::optional<Owner> foreign;  ///< another user who wrote the journal; nullopt: the caller
 };
@@ -53,8 +53,8 @@ struct Submission {
 /// while its sbatch lives.
 class SubmissionLock {
  public:
-  /// Takes the lock, or a lock without effect if the file system has none or somebody else holds
-  /// it.
+  /// Takes the lock, or a lock without effect if the file system has none or
+  /// somebody else holds it.
   [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
   /// Takes the lock. Fails with kRefused if somebody else holds it.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);

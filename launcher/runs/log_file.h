@@ -35,8 +35,8 @@ namespace dlrun {
                                                                const std::string& job,
                                                                const std::string& user);
 
-/// Reads what is appended to a file. The file need not exist yet, and may be cut (by a requeue) or
-/// replaced.
+/// Reads what is appended to a file. The file need not exist yet, and may be cut (by
+/// a requeue) or replaced.
 class LogReader {
  public:
   /// facts: of the run that the log belongs to. A foreign run may name a private file of the caller

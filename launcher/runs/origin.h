@@ -1,6 +1,6 @@
 #pragma once
-// The name of a run whose script was submitted by hand. The leader records it, since such a run has
-// no submission.json.
+// The name of a run whose script was submitted by hand. The leader records it, since such a
+// run has no submission.json.
 
 #include <filesystem>
 #include <string>

@@ -17,9 +17,9 @@ namespace dlrun {
 enum class RankMark {
   kNone,
   kSilent,  ///< its agent has not reported for a while
-  kSlow,    ///< the others wait for it
-  kIdle,    ///< it uses far less of its processors or GPUs than the others
-  kLarge,   ///< it has far more memory than the others
+  kSlow,    ///< makes the others wait
+  kIdle,    ///< uses far less of its processors or GPUs than the others
+  kLarge,   ///< has far more memory than the others
 };
 /// Returns "silent", "slow", "idle", "large" or "".
 [[nodiscard]] std::string_view word(RankMark mark);

@@ -34,8 +34,8 @@ struct RunDirectory {
 /// Returns the name in an id; the whole id if it does not have an id's form.
 [[nodiscard]] std::string name_of_id(std::string_view id);
 
-/// Returns true if path looks like a run: a directory with a submission, a claim, events or a sweep
-/// in it.
+/// Returns true if path looks like a run: a directory with a submission, a claim, events or
+/// a sweep in it.
 [[nodiscard]] bool is_run_directory(const std::filesystem::path& path);
 
 }  // namespace dlrun

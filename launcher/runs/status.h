@@ -1,6 +1,6 @@
 #pragma once
-// Determines a run's state: from its own record first, then from Slurm's answer, and never by
-// guessing.
+// Determines a run's state: from its own record first, then from Slurm's answer,
+// and never by guessing.
 
 #include <chrono>
 #include <filesystem>
@@ -66,8 +66,8 @@ struct SweepCounts {
 struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for people: the reason, or what is happening
-  /// The state is an earlier one: the controller is unreachable, or is not asked since the run is
-  /// foreign.
+  /// The state is an earlier one: the controller is unreachable, or is not asked since
+  /// the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
@@ -84,9 +84,9 @@ struct RunStatus {
 /// Returns the counts as text: "6 points: 4 completed, 1 failed, 1 running".
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
-/// Returns the state of a sweep: running while a point is running, or while some points are pending
-/// and others not; completed if all points are; failed if a point has failed and none is running or
-/// pending.
+/// Returns the state of a sweep: running while a point is running, or while some points are
+/// pending and others not; completed if all points are; failed if a point has failed and none
+/// is running or pending.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
 /// Returns the state that follows from the facts.
@@ -104,8 +104,8 @@ struct RunStatus {
 /// Asks about runs. One query serves all runs of a call.
 class RunInspector {
  public:
-  /// servers: the slurmrestd servers that may be asked. A run that names another server is not
-  /// asked about.
+  /// servers: the slurmrestd servers that may be asked. A run that names another server
+  /// is not asked about.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
   /// Reads the run's files, settles an open submission, and asks the executor unless the files say

@@ -45,8 +45,8 @@ struct SweepRecord {
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 
-/// The results by which points are compared unless the user names one: the first of these that a
-/// point has.
+/// The results by which points are compared unless the user names one: the first of these
+/// that a point has.
 inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
                                                            "loss"};
 /// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
@@ -63,8 +63,8 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// with kNotFound if there is no such point.
 [[nodiscard]] Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number);
 
-/// Returns the point's own directory and the runs that it was resubmitted as, in order. Never
-/// empty.
+/// Returns the point's own directory and the runs that it was resubmitted as,
+/// in order. Never empty.
 [[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
 /// Returns the run that counts for a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);

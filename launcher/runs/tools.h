@@ -13,8 +13,8 @@
 
 namespace dlrun {
 
-/// The tools that dlrun was built with. Their hashes are known at build time, so rendering computes
-/// none.
+/// The tools that dlrun was built with. Their hashes are known at build time,
+/// so rendering computes none.
 struct ToolSet {
   struct File {
     /// Path below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so.

@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "RO
   return {};
 }
 
-/// Returns the errno that prevents a search of the folder; 0 if it can be searched or does not
-/// exist.
+/// Returns the errno that prevents a search of the folder; 0 if it can be searched
+/// or does not exist.
 int why_closed(const std::filesystem::path& folder) {
   return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
 }

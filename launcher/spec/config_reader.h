@@ -34,9 +34,9 @@ struct ConfigFile {
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& diagnostics);
 
-/// Returns the built-in text of FOLDER/NAME.yaml if that file is in effect: no directory has the
-/// file, or the first one that has it holds the same bytes. Such a text needs no checks. Returns
-/// nullopt otherwise.
+/// Returns the built-in text of FOLDER/NAME.yaml if that file is in effect: no directory
+/// has the file, or the first one that has it holds the same bytes. Such a text needs no
+/// checks. Returns nullopt otherwise.
 [[nodiscard]] std::optional<std::string_view> built_in_config(
     std::string_view folder, std::string_view name, const std::vector<std::filesystem::path>& dirs);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Values that follow from several keys of a spec, or from the site, where no single key states
-// them.
+// Values that follow from several keys of a spec, or from the site, where no
+// single key states them.
 
 #include <cstdint>
 #include <optional>
@@ -20,9 +20,9 @@ namespace dlrun {
 /// gpus_per_node, else 1. Returns nullopt if ntasks is given and the nodes do not divide it evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
-/// Returns the ranks that a preset's own launcher starts on each node: launch.nproc_per_node, else
-/// gpus_per_task, else the node's GPUs, else 1. Returns nullopt if only the whole job's GPUs are
-/// known.
+/// Returns the ranks that a preset's own launcher starts on each node:
+/// launch.nproc_per_node, else gpus_per_task, else the node's GPUs, else 1. Returns nullopt
+/// if only the whole job's GPUs are known.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
 /// The retry.max that applies if another key of retry is given and retry.max is not.

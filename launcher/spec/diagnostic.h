@@ -1,6 +1,6 @@
 #pragma once
-// Problems of a spec and their text in the form that compilers use: file:line:column, the line, a
-// caret.
+// Problems of a spec and their text in the form that compilers use: file:line:column,
+// the line, a caret.
 
 #include <span>
 #include <string>

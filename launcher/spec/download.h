@@ -8,10 +8,10 @@
 
 namespace dlrun {
 
-/// Returns the download with a file name (by default the url's last part) and a lowercase checksum.
-/// Fails with kInvalid on a missing or malformed field. Fails with kRefused if the url holds a user
-/// or a password, since the record of every run shows the url; that message does not repeat the
-/// url.
+/// Returns the download with a file name (by default the url's last part) and a lowercase
+/// checksum. Fails with kInvalid on a missing or malformed field. Fails with kRefused if the url
+/// holds a user or a password, since the record of every run shows the url; that message does
+/// not repeat the url.
 [[nodiscard]] Result<Download> checked_download(Download download);
 
 /// Shown instead of a line that holds a password.

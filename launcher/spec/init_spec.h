@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Answers for a first spec. For an absent one the site's value is used, or a value that works on
-/// every cluster.
+/// Answers for a first spec. For an absent one the site's value is used, or a value that
+/// works on every cluster.
 struct InitAnswers {
   std::optional<std::string> name, partition, account, time, mem, image, runtime, conda, venv,
       preset;
@@ -23,17 +23,17 @@ struct InitAnswers {
   std::vector<std::string> modules, command;
 };
 
-/// Fills in missing answers from the site: the partition's GPUs, and its time limit if that is
-/// below an hour (else one hour). Converts an image's registry name to the form that the runtime
-/// takes.
+/// Fills in missing answers from the site: the partition's GPUs, and its time limit if
+/// that is below an hour (else one hour). Converts an image's registry name to the form
+/// that the runtime takes.
 [[nodiscard]] InitAnswers complete(InitAnswers answers, const SiteProfile& site);
 
 /// Returns the runtime for the image: the one asked for, else the site's, which may be "none".
 [[nodiscard]] std::string runtime_of(const InitAnswers& answers, const SiteProfile& site);
 
-/// Returns the spec's text: the answers with short remarks, and as comments the keys that users
-/// usually want next. The text loads without errors or warnings if the answers are within the
-/// site's limits.
+/// Returns the spec's text: the answers with short remarks, and as comments the keys that
+/// users usually want next. The text loads without errors or warnings if the answers are
+/// within the site's limits.
 [[nodiscard]] std::string init_spec(const InitAnswers& completed, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -13,9 +13,9 @@ namespace dlrun {
 /// Returns why the job's script cannot set this variable; empty if it can.
 [[nodiscard]] std::string_view why_not_variable(std::string_view name);
 
-/// Reads one item of `row`'s list. Every function fails with kInvalid, or with kRefused if the item
-/// holds a password, in which case its line must not be shown. `before` holds the items read so
-/// far.
+/// Reads one item of `row`'s list. Every function fails with kInvalid, or with kRefused if
+/// the item holds a password, in which case its line must not be shown. `before` holds the
+/// items read so far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

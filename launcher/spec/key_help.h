@@ -1,6 +1,6 @@
 #pragma once
-// Describes a row of the key table in words, for `dlrun explain`, the key reference and the man
-// page.
+// Describes a row of the key table in words, for `dlrun explain`, the key reference
+// and the man page.
 
 #include <string>
 #include <string_view>
@@ -24,8 +24,8 @@ struct KeyHelp {
 /// Returns the keys at and below a section; all keys for "".
 [[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
 
-/// Returns the error for an unknown key: "there is no key 'resources.node'; did you mean
-/// 'resources.nodes'?"
+/// Returns the error for an unknown key: "there is no key 'resources.node';
+/// did you mean 'resources.nodes'?"
 [[nodiscard]] std::string no_such_key(std::string_view path);
 
 }  // namespace dlrun

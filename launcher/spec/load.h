@@ -36,12 +36,12 @@ struct LoadRequest {
 
 /// A file that contributes to a spec.
 struct SpecFile {
-  std::string name;  ///< as diagnostics and origins show it
+  std::string name;  ///< the name in diagnostics and origins
   std::string text;
 };
 
 struct LoadedSpec {
-  std::string file;  ///< as the user named it
+  std::string file;  ///< the name that the user gave
   JobSpec spec;
   SiteProfile site;
   Preset preset;
@@ -70,8 +70,8 @@ struct LoadedSpec {
 [[nodiscard]] std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point,
                                                     const Env& env);
 
-/// Returns true if the key's value selects the sources of other values, as launch.preset and
-/// resources.partition do.
+/// Returns true if the key's value selects the sources of other values, as
+/// launch.preset and resources.partition do.
 [[nodiscard]] bool has_own_layers(std::string_view key);
 
 /// Returns the folders that may hold a user's sites/ and presets/: $DLRUN_CONFIG, then
@@ -93,8 +93,8 @@ struct EffectiveValue {
 [[nodiscard]] std::vector<std::string> spec_config_names(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
-/// Returns every value that was set as YAML, each with its origin as a comment: the run's
-/// resolved.yaml.
+/// Returns every value that was set as YAML, each with its origin as a
+/// comment: the run's resolved.yaml.
 [[nodiscard]] std::string resolved_yaml(const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -39,8 +39,8 @@ struct TemplateField {
 /// Returns all fields.
 [[nodiscard]] std::span<const TemplateField> template_fields();
 
-/// Returns the fields that text names, in order. Fails with kInvalid on an unknown field and on an
-/// unpaired brace.
+/// Returns the fields that text names, in order. Fails with kInvalid on an unknown field and
+/// on an unpaired brace.
 [[nodiscard]] Result<std::vector<std::string_view>> fields_of(std::string_view text);
 
 /// Returns the field as sh; empty if only the agent knows it.

@@ -15,7 +15,7 @@ namespace dlrun {
 struct PartitionProfile {
   std::string help;
   std::optional<std::int64_t> gpus_per_node, cpus_per_node, max_nodes;
-  std::vector<std::string> gpu_types;  ///< as Slurm names them: a100, 1g.5gb
+  std::vector<std::string> gpu_types;  ///< in Slurm's names: a100, 1g.5gb
   std::optional<std::int64_t> mem_per_node_mib;
   std::optional<std::int64_t> max_time_seconds;  ///< the longest time limit
 };
@@ -25,8 +25,8 @@ struct SiteProfile {
   std::string source;  ///< the file's path, or "built-in sites/NAME.yaml"
   std::string help;
   std::string docs;  ///< the address of the cluster's documentation
-  /// POSIX extended regular expressions. Each must match the whole of Slurm's ClusterName; case is
-  /// ignored.
+  /// POSIX extended regular expressions. Each must match the whole of Slurm's
+  /// ClusterName; case is ignored.
   std::vector<std::string> cluster_names;
   std::string gpu_style = "gpus";          ///< "gpus": --gpus-per-node; "gres": --gres=gpu:N
   std::string container_runtime = "none";  ///< the value of `container.runtime: auto`

@@ -1,6 +1,6 @@
 #pragma once
-// Chooses the site of a job and reads its file: configs/sites/*.yaml, which a user's sites/*.yaml
-// shadow.
+// Chooses the site of a job and reads its file: configs/sites/*.yaml, which
+// a user's sites/*.yaml shadow.
 
 #include <filesystem>
 #include <functional>

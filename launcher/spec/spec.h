@@ -1,7 +1,7 @@
 #pragma once
-// The experiment as plain data: exp.yaml after its text, --set, the site and the environment are
-// merged. Every field has one row in launcher/spec/spec_keys.cc, which alone defines its key, type
-// and range.
+// The experiment as plain data: exp.yaml after its text, --set, the site and the environment
+// are merged. Every field has one row in launcher/spec/spec_keys.cc, which alone defines its
+// key, type and range.
 
 #include <cstdint>
 #include <map>
@@ -119,7 +119,7 @@ struct CheckpointSpec {
   std::optional<std::string> signal_before;
 };
 
-/// When a failed run starts again.
+/// The conditions for restarting a failed run.
 struct RetrySpec {
   std::optional<std::int64_t> max;
   std::vector<std::string> on;  ///< causes of failure

@@ -19,7 +19,7 @@ namespace dlrun {
 /// A text that holds values of a spec.
 struct SpecSource {
   Origin::Kind kind = Origin::Kind::kFile;
-  std::string name;      ///< as diagnostics show it
+  std::string name;      ///< the name in diagnostics
   std::string text;      ///< for the source lines that diagnostics show
   std::string base_dir;  ///< the folder for relative paths; absolute
   int column_shift = 0;  ///< columns that precede the document in the first line of text
@@ -36,13 +36,13 @@ class SpecBuilder {
   void apply(const YamlDocument& document, const SpecSource& source) {
     apply_at(document, document.root, "", source);
   }
-  /// Applies the subtree at id as the value of a section, a key, or an entry of a free map
-  /// ("environment.vars.X").
+  /// Applies the subtree at id as the value of a section, a key, or an entry of
+  /// a free map ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);
 
-  /// Ignores weaker layers' values for keys that exclude a key already set, so that they cause no
-  /// contradiction.
+  /// Ignores weaker layers' values for keys that exclude a key already set, so that
+  /// they cause no contradiction.
   void keep_out_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }

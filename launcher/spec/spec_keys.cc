@@ -163,8 +163,8 @@ constexpr KeyRow kKeys[] = {
   {.path = "submit.url", FIELD(submit.url), .help = "Where slurmrestd listens: unix:/PATH, http://127.0.0.1:PORT or https://HOST[:PORT].", .example = "unix:/run/slurmrestd/socket"},
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath, .help = "A file of mode 0600 with the token that `scontrol token` prints; a socket needs none.", .example = "~/.config/dlrun/token"},
 
-  // Reserved keys of parts that do not exist yet: refused by name, so that they are not reported as
-  // spelling errors.
+  // Reserved keys of parts that do not exist yet: refused by name, so that they are not
+  // reported as spelling errors.
   {.path = "notify.webhook", .help = "Where to send notifications."},
   {.path = "notify.on", .help = "What to notify of."},
   {.path = "track.mlflow", .help = "An MLflow server."},

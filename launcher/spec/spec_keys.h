@@ -56,7 +56,7 @@ struct KeyRow {
   /// container.*, the trainer's for train.* and checkpoint.*.
   std::string_view option = {};
   std::string_view help = {};
-  /// What applies if the key is not given, if that is more than "nothing".
+  /// The value that applies if the key is not given, if there is one.
   std::string_view fallback = {};
   std::string_view example = {};  ///< one line of YAML; every supported key has one
   [[nodiscard]] bool is_supported() const { return field.index() != 0; }
@@ -78,9 +78,9 @@ struct KeyRow {
 /// Returns the names that may stand directly in a section.
 [[nodiscard]] std::vector<std::string_view> names_in_section(std::string_view section);
 
-/// Returns the field's value as an option's text: "2-4", "a100:4", "0.001"; words of a list are
-/// joined by commas. Returns nullopt if it is not set or if it has no such text (maps, mounts,
-/// ...).
+/// Returns the field's value as an option's text: "2-4", "a100:4", "0.001"; words of a
+/// list are joined by commas. Returns nullopt if it is not set or if it has no such
+/// text (maps, mounts, ...).
 [[nodiscard]] std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec);
 
 }  // namespace dlrun

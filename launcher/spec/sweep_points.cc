@@ -10,9 +10,9 @@
 namespace dlrun {
 namespace {
 
-/// Draws random numbers that are the same with every standard library. The standard defines the
-/// sequence of std::mt19937_64 but not the algorithms of the distributions, so these are
-/// implemented here.
+/// Draws random numbers that are the same with every standard library. The standard
+/// defines the sequence of std::mt19937_64 but not the algorithms of the distributions, so
+/// these are implemented here.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}

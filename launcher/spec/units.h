@@ -1,6 +1,6 @@
 #pragma once
-// Parses and formats values with a syntax of their own: time limits, memory, GPUs, node counts,
-// checkpoint intervals.
+// Parses and formats values with a syntax of their own: time limits, memory, GPUs,
+// node counts, checkpoint intervals.
 
 #include <cstdint>
 #include <optional>
