@@ -25,6 +25,7 @@ struct PartitionFacts {
   std::optional<std::int64_t> max_nodes, max_time_seconds, default_time_seconds;
 };
 
+/// The answers of one cluster, and facts about the login node.
 struct ClusterFacts {
   /// The output of scontrol show config; "(null)" and "N/A" become empty.
   std::map<std::string, std::string, std::less<>> config;

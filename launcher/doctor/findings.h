@@ -8,6 +8,7 @@
 
 namespace dlrun {
 
+/// One fact about the cluster, and its consequence.
 struct Finding {
   enum class Kind { kFine, kNote, kMissing };
   Kind kind = Kind::kFine;

@@ -32,12 +32,14 @@ struct JobReport {
   int signal = 0;                ///< the signal that ended the script, 0: none
 };
 
+/// The answer to a query about several jobs.
 struct QueryAnswer {
   std::vector<JobReport> reports;  ///< jobs that are no longer known are left out
   /// Why accounting could not be asked about the missing jobs; empty if it could.
   std::string accounting;
 };
 
+/// A job to submit.
 struct SubmitRequest {
   std::filesystem::path script;  ///< absolute; used by submit()
   std::string script_text;  ///< the script's text; used by check() and test(), which need no file

@@ -25,6 +25,7 @@ struct HttpResponse {
   std::string body;
 };
 
+/// A client for one server. Not thread-safe.
 class HttpClient {
  public:
   /// Makes a client for the server. Fails with kNotFound if libcurl is not installed.

@@ -13,6 +13,7 @@
 
 namespace dlrun {
 
+/// Answers to queries, one file each, locked with flock while a process asks.
 class QueueCache {
  public:
   /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is

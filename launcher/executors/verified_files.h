@@ -17,6 +17,7 @@ namespace dlrun {
 
 inline constexpr const char* kVerifiedFiles = ".dlrun-downloads";
 
+/// The record of one folder, in memory. Not thread-safe; the folder's lock excludes other writers.
 class VerifiedFiles {
  public:
   /// Reads the record of the folder. The folder need not exist.

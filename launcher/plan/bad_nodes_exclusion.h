@@ -11,6 +11,7 @@
 
 namespace dlrun {
 
+/// The bad nodes to exclude, and those that stay.
 struct BadNodesExclusion {
   std::vector<BadNode> excluded;
   std::vector<BadNode> kept;  ///< bad nodes that --nodelist names: the user wants them

@@ -125,6 +125,7 @@ struct LaunchPlan {
   [[nodiscard]] std::vector<std::string> program_argv() const;
 };
 
+/// The inputs of make_plan() that are not in the spec.
 struct PlanInputs {
   std::string runs_dir;            ///< absolute
   std::string agent_path;          ///< absolute, as the nodes see it

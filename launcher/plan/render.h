@@ -38,6 +38,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// a batch job has.
 [[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
 
+/// An interactive session: the command that starts it, and its script.
 struct Interactive {
   std::vector<std::string> argv;  ///< salloc ... srun --overlap --pty ... bash SCRIPT
   std::string script;             ///< the text that script_path must hold, readable on the nodes

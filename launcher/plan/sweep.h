@@ -13,6 +13,7 @@
 
 namespace dlrun {
 
+/// A planned point of a sweep.
 struct PlannedPoint {
   SweepPoint values;
   std::string script;    ///< the point's own job, which can be submitted by itself
@@ -29,6 +30,7 @@ struct PlannedArray {
   Requested requested;  ///< the resources of one task
 };
 
+/// A planned sweep.
 struct SweepPlan {
   std::vector<std::string> keys;     ///< all keys that points set, in the order of the spec
   std::vector<PlannedPoint> points;  ///< in the sweep's order

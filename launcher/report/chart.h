@@ -30,6 +30,7 @@ struct ChartBand {
 
 enum class ChartUnit { kPlain, kBytes, kPercent };
 
+/// One figure.
 struct Chart {
   std::string title;
   std::string unit;  ///< in words, beside the title; "logarithmic" is added if the axis is

@@ -14,6 +14,7 @@
 
 namespace dlrun {
 
+/// Everything that the pages show of one run.
 struct RunReport {
   IndexEntry run;
   RunStatus status;

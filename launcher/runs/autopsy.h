@@ -10,6 +10,7 @@
 
 namespace dlrun {
 
+/// Ranks whose main threads stood in the same place.
 struct AutopsyGroup {
   std::string ranks;                ///< "0-2, 4-7"
   std::string hosts;                ///< at most four

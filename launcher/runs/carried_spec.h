@@ -25,6 +25,7 @@ struct CarriedSpec {
 /// or it is incomplete.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
+/// A fault in the lines that carry the spec.
 struct CarriedFault {
   std::size_t line = 0;  ///< the line in the script, from 1
   std::string what;      ///< "its 'folder' or 'runs' is missing"

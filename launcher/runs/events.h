@@ -15,6 +15,7 @@
 
 namespace dlrun {
 
+/// The end of a rank that failed.
 struct RankFailure {
   std::int64_t rank = -1;  ///< -1: unknown
   std::string host;
@@ -23,12 +24,14 @@ struct RankFailure {
   std::string error;
 };
 
+/// The latest values that the program has reported.
 struct Progress {
   std::string time;
   std::optional<std::int64_t> epoch, epochs, step, steps;
   std::optional<double> loss, accuracy, samples_per_s;
 };
 
+/// One `warning` event.
 struct RunWarning {
   std::string message, host;
   std::optional<std::int64_t> rank;

@@ -27,6 +27,7 @@ struct Spread {
   double least = 0, mean = 0, most = 0;
 };
 
+/// One `progress` event.
 struct ProgressPoint {
   double t = 0;  ///< seconds since 1970
   std::int64_t attempt = 0;
@@ -58,6 +59,7 @@ struct NotedEvent {
   bool is_bad = false;
 };
 
+/// One attempt. Times are in seconds since 1970.
 struct AttemptHistory {
   std::int64_t number = 0;
   double claimed = 0;

@@ -25,6 +25,7 @@ namespace dlrun {
 /// Returns true for 64 lowercase hexadecimal digits, the form of the files' names.
 [[nodiscard]] bool is_image_digest(std::string_view text);
 
+/// An image in the store.
 struct StoredImage {
   std::string image;  ///< the name as enroot writes it: docker://...
   /// Hexadecimal: the registry's manifest digest, or the file's own if the registry gave none.
@@ -34,6 +35,7 @@ struct StoredImage {
   std::uintmax_t bytes = 0;
 };
 
+/// The images in one folder.
 class ImageStore {
  public:
   explicit ImageStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -12,6 +12,7 @@
 
 namespace dlrun {
 
+/// One run in the index.
 struct IndexEntry {
   std::string id, name;
   std::filesystem::path path;

@@ -16,6 +16,7 @@
 
 namespace dlrun {
 
+/// The contents of submission.json.
 struct Submission {
   enum class State { kIntent, kSubmitted, kRefused };
   std::string token;  ///< 32 hexadecimal digits

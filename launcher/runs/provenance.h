@@ -13,6 +13,7 @@
 
 namespace dlrun {
 
+/// The state of the git repository around the source.
 struct GitState {
   /// patch: the difference of tracked files to commit, including binary files; empty
   /// if there is none.

@@ -24,6 +24,9 @@ enum class RankMark {
 /// Returns "silent", "slow", "idle", "large" or "".
 [[nodiscard]] std::string_view word(RankMark mark);
 
+/// One rank. cpu: busy cores. gpu_percent: 0 to 100. work_ms: milliseconds of the rank's own work
+/// on a step. lag: steps behind half of the ranks. age_s: seconds since its agent's last heartbeat.
+/// Absent values are unknown.
 struct RankSample {
   std::int64_t rank = 0;
   std::string node;

@@ -10,6 +10,7 @@
 
 namespace dlrun {
 
+/// A run and its directory.
 struct RunDirectory {
   std::string id;  ///< NAME-YYYYMMDD-HHMMSS-xxxx, the directory's name
   std::string name;

@@ -63,6 +63,7 @@ struct SweepCounts {
   std::size_t not_submitted = 0, unknown = 0;  ///< failed includes timeout and refused
 };
 
+/// A run's state, and the facts that it follows from.
 struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for people: the reason, or what is happening

@@ -21,6 +21,7 @@
 
 namespace dlrun {
 
+/// The contents of sweep.json.
 struct SweepRecord {
   struct Point {
     std::size_t array = 0, task = 0;

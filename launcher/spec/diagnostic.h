@@ -9,6 +9,7 @@
 
 namespace dlrun {
 
+/// An error or a warning about a spec.
 struct Diagnostic {
   enum class Severity { kError, kWarning };
   Severity severity = Severity::kError;

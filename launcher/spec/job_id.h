@@ -16,6 +16,7 @@ namespace dlrun {
 /// The cluster name of jobs that dlrun runs on this machine without Slurm.
 inline constexpr std::string_view kLocalCluster = "local";
 
+/// A job of a cluster, or of this machine.
 struct JobId {
   std::string cluster;  ///< empty: the default cluster; kLocalCluster: this machine
   std::string id;       ///< Slurm's id ("42", "42_7"); HOST:PID:START for a local job

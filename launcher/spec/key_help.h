@@ -9,6 +9,7 @@
 
 namespace dlrun {
 
+/// The description of a key.
 struct KeyHelp {
   std::string type;   ///< "whole number", "list of mounts"
   std::string range;  ///< "1 to 1000000", "one of: cpu cuda"; empty: no limits

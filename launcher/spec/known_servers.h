@@ -12,6 +12,7 @@
 
 namespace dlrun {
 
+/// The configured slurmrestd servers.
 class KnownServers {
  public:
   /// Knows no server.

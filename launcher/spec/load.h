@@ -40,6 +40,7 @@ struct SpecFile {
   std::string text;
 };
 
+/// A spec that was loaded without errors, with its site and its preset.
 struct LoadedSpec {
   std::string file;  ///< the name that the user gave
   JobSpec spec;

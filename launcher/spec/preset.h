@@ -12,6 +12,7 @@
 
 namespace dlrun {
 
+/// The contents of a preset's file.
 struct Preset {
   std::string name;
   std::string source;  ///< the file's path, or "built-in presets/NAME.yaml"

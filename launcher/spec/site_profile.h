@@ -20,6 +20,7 @@ struct PartitionProfile {
   std::optional<std::int64_t> max_time_seconds;  ///< the longest time limit
 };
 
+/// The facts about one cluster.
 struct SiteProfile {
   std::string name;
   std::string source;  ///< the file's path, or "built-in sites/NAME.yaml"

@@ -46,6 +46,7 @@ using Field = std::variant<
     Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
     Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
+/// One key of exp.yaml.
 struct KeyRow {
   std::string_view path = {};
   Field field = {};
