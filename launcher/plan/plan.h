@@ -71,6 +71,7 @@ struct PlannedDependency {
   std::string type;  ///< Slurm's word: afterok, afterany, afternotok
   std::string run;   ///< a Slurm job id, or the name of a run
   std::string key;
+  /// Returns true if `run` is a Slurm job id.
   [[nodiscard]] bool is_job_id() const;
 };
 
@@ -122,6 +123,7 @@ struct LaunchPlan {
   std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: the tasks of one node
   Requested requested;
 
+  /// Returns all words of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
 };
 

@@ -23,7 +23,7 @@ inline constexpr std::string_view kRestVersion = "v0.0.38";
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
                                                       const std::optional<std::string>& value);
 
-/// What sbatch would be given. Views: the caller keeps the texts alive.
+/// The inputs that sbatch would get. The members are views: the caller keeps the texts alive.
 struct RestJobInputs {
   std::string_view script;       ///< the text of the script
   std::string_view script_name;  ///< sbatch's default for the job's name

@@ -25,10 +25,13 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// Returns the class of the style sheet for a state: good, bad or warn.
 [[nodiscard]] std::string_view class_of(RunState state);
 
+/// Returns the start of a page, up to its first heading.
 [[nodiscard]] std::string head(std::string_view title);
+/// Returns the end of a page, with dlrun's version. `made`: the present time, in UTC.
 [[nodiscard]] std::string foot(const std::string& made);
 /// Returns a tile; an empty text if value is empty.
 [[nodiscard]] std::string tile(std::string_view name, std::string_view value);
+/// Returns a list of names and values.
 [[nodiscard]] std::string list_html(const Pairs& pairs);
 /// Returns a text of several lines that is hidden until the title is clicked; empty if
 /// there is no text.

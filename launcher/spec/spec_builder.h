@@ -111,7 +111,9 @@ class SpecBuilder {
 [[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
                                                 const Env& env);
 
+/// Returns true for letters, digits and '_' that do not start with a digit.
 [[nodiscard]] bool is_variable_name(std::string_view name);
+/// Returns true for 1 to 64 letters, digits, '.', '_' and '-' that start with neither '-' nor '.'.
 [[nodiscard]] bool is_slug(std::string_view text);
 
 }  // namespace dlrun
