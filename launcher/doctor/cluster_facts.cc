@@ -16,11 +16,12 @@
 namespace dlrun {
 namespace {
 
-/// A busy controller answers within seconds, and Slurm's own tools give one up after about ten.
+/// The timeout of a query. A busy controller answers within seconds, and Slurm's own tools give up
+/// after about ten.
 constexpr std::chrono::seconds kPatience{15};
 
-/// NAME=value words of one line. Values hold no blanks but in a few fields that nobody here asks
-/// for.
+/// Returns the NAME=value words of one line. Only fields that are not used here can
+/// have values with blanks.
 [[nodiscard]] std::map<std::string_view, std::string_view> words_of(std::string_view line) {
   std::map<std::string_view, std::string_view> words;
   for (std::string_view word : split(line, ' ')) {
@@ -31,7 +32,7 @@ constexpr std::chrono::seconds kPatience{15};
   return words;
 }
 
-/// "64", "64+" (and more on other nodes), "4(S:0-1)".
+/// Parses the number at the start of "64", "64+" (some nodes have more) or "4(S:0-1)".
 [[nodiscard]] std::optional<std::int64_t> leading_number(std::string_view text) {
   return parse_int(text.substr(0, text.find_first_not_of("0123456789")));
 }
@@ -45,7 +46,7 @@ void raise(std::optional<std::int64_t>& most, const std::optional<std::int64_t>&
   if (value) most = std::max(most.value_or(0), *value);
 }
 
-/// A node in such a state takes no jobs.
+/// Returns true if a node in this state takes no jobs.
 [[nodiscard]] bool is_out(std::string_view state) {
   constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
                                                  "inval", "future", "not_resp"};
@@ -91,7 +92,7 @@ class Doctor {
     return argv;
   }
 
-  /// What the program prints, on both of its outputs.
+  /// Returns what the program prints on both of its outputs.
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const {
     Command command;
     const std::string question = join(argv, " ");
@@ -115,7 +116,9 @@ class Doctor {
     return std::nullopt;
   }
 
-  /// The last word of the first line of `PROGRAM ARGUMENT`: its version.
+  /// Returns the version in the first line of `PROGRAM ARGUMENT`: the first word that starts with a
+  /// digit, else the whole line. Returns "?" if the program does not answer, and an empty text if
+  /// it is not installed.
   [[nodiscard]] std::string version_of(const std::string& program,
                                        const std::string& argument) const {
     if (!find_program(program, env_)) return {};
@@ -250,8 +253,7 @@ void read_mpi_list(ClusterFacts& facts, std::string_view text) {
       }
       continue;
     }
-    // Older versions put "srun: " before each plugin's name, and a heading ends with a colon or
-    // dots.
+    // Older versions print "srun: " before each plugin's name. Headings end with a colon or dots.
     if (line.starts_with("srun: ")) line.remove_prefix(6);
     const std::string_view name = trim(line);
     const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {

@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-/// --gpus-per-node and its like are cons_tres's; any other plugin knows GPUs by --gres alone.
+/// Returns true if Slurm has --gpus-per-node and similar options. Only the plugin cons_tres has
+/// them; others know GPUs by --gres alone.
 [[nodiscard]] bool knows_gpu_options(const ClusterFacts& facts) {
   return facts.setting("SelectType").ends_with("cons_tres");
 }
@@ -30,7 +31,7 @@ namespace {
   return facts.apptainer.empty() ? "none" : "apptainer";
 }
 
-/// A POSIX extended expression that only this text matches.
+/// Returns a POSIX extended regular expression that matches only this text.
 [[nodiscard]] std::string literal(std::string_view name) {
   std::string expression;
   for (char c : name) {
@@ -51,7 +52,7 @@ namespace {
   if (!types.empty()) parts.push_back(fmt::format("gpu_types: [{}]", join(types, ", ")));
   if (partition.cpus_per_node)
     parts.push_back(fmt::format("cpus_per_node: {}", *partition.cpus_per_node));
-  // One mebibyte is what a node says where its configuration says nothing.
+  // A node whose configuration states no memory reports one mebibyte.
   if (partition.mem_per_node_mib.value_or(1) > 1)
     parts.push_back(fmt::format("mem_per_node: {}M", *partition.mem_per_node_mib));
   if (partition.max_nodes) parts.push_back(fmt::format("max_nodes: {}", *partition.max_nodes));
@@ -60,8 +61,8 @@ namespace {
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
 }
 
-/// A slurmrestd of this Slurm version has the API that submit.via: slurmrestd speaks. 23.11 was the
-/// last.
+/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11
+/// is the last one.
 [[nodiscard]] bool serves_our_rest(std::string_view version) {
   const auto year = parse_int(version.substr(0, version.find('.')));
   return !year || *year <= 23;

@@ -1,5 +1,5 @@
 #pragma once
-// What a cluster's facts mean for dlrun, and the site file that they make.
+// Interprets a cluster's facts for dlrun, and drafts a site file from them.
 
 #include <string>
 #include <vector>
@@ -8,22 +8,24 @@
 
 namespace dlrun {
 
+/// One fact about the cluster, and its consequence.
 struct Finding {
   enum class Kind { kFine, kNote, kMissing };
   Kind kind = Kind::kFine;
   std::string what;   ///< "accounting"
   std::string is;     ///< "accounting_storage/none"
-  std::string means;  ///< for dlrun
+  std::string means;  ///< the consequence for dlrun
 };
 
-/// In the order in which one wants to read them.
+/// Returns the findings, the most interesting first.
 [[nodiscard]] std::vector<Finding> findings(const ClusterFacts& facts);
 
-/// The name of the draft: the cluster's, as far as it can be one.
+/// Returns the draft's name: the cluster's name, with characters that a site's
+/// name cannot have replaced.
 [[nodiscard]] std::string draft_name(const ClusterFacts& facts);
 
-/// A site file with a comment for what could not be known. It reads without a remark, whatever the
-/// facts are.
+/// Returns a site file. Comments mark the keys whose values are unknown. The file can be read
+/// without errors or warnings, whatever the facts are.
 [[nodiscard]] std::string site_draft(const ClusterFacts& facts);
 
 }  // namespace dlrun

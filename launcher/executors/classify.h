@@ -1,5 +1,6 @@
 #pragma once
-// Slurm's commands end with 1 whatever went wrong; what it was is only in their words.
+// Classifies failures of Slurm's commands by their messages, since these commands exit with
+// 1 for any failure.
 
 #include <string>
 #include <string_view>
@@ -8,22 +9,23 @@
 
 namespace dlrun {
 
-/// Slurm's messages without the program's name and "error:", joined into one line, printable.
+/// Returns Slurm's messages as one printable line, without the program's name and "error:".
 [[nodiscard]] std::string slurm_words(std::string_view err);
 
-/// True when the words say that nobody answered (controller, database, munge), not that somebody
-/// said no.
+/// Returns true if the messages say that no daemon answered (controller, database, munge), as
+/// opposed to a refusal.
 [[nodiscard]] bool says_unreachable(std::string_view err);
 
-/// True when the words say that the controller takes no more requests for now: they may be made
-/// again.
+/// Returns true if the messages say that the controller accepts no more requests for now; the
+/// request may be retried.
 [[nodiscard]] bool says_busy(std::string_view err);
 
-/// True when the words say that the job id means nothing to the controller: it was purged, or never
-/// was.
+/// Returns true if the messages say that the controller does not know the job id: the job was
+/// purged or never existed.
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 
-/// The Error for a Slurm command that failed: kUnavailable or kRefused, with its own words.
+/// Returns the Error for a Slurm command that failed: kUnavailable or kRefused,
+/// with Slurm's own words.
 [[nodiscard]] Error slurm_error(std::string_view program, std::string_view err, int exit_code);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// libcurl, loaded when it is asked for: dlrun starts without its forty libraries, and runs where it
-// is missing.
+// Loads libcurl at run time, when it is first needed. dlrun so starts without loading libcurl's
+// forty libraries, and runs on machines without libcurl.
 
 #include <string_view>
 
@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// The functions of libcurl that are used, by its own types. Loaded once and kept: the library is
-/// not unloaded.
+/// The functions of libcurl that dlrun uses, with libcurl's own types. The
+/// library is never unloaded.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&::curl_easy_init) easy_init = nullptr;
@@ -23,8 +23,9 @@ struct CurlLibrary {
   decltype(&::curl_slist_append) slist_append = nullptr;
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 
-  /// what: who needs it, up to its name: "slurmrestd is asked through". instead: how it goes
-  /// without. kNotFound where it is not installed.
+  /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if it
+  /// cannot be set up. `what` is the start of the error message, up to libcurl's name ("slurmrestd
+  /// is asked through"); `instead` says how to do without it.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
 };
 

@@ -1,3 +1,5 @@
+// A download is written to .NAME.RANDOM.part, checked, synced and renamed. flock on
+// .dlrun-downloads serialises the downloaders of a folder; VerifiedFiles remembers verified files.
 #include "launcher/executors/downloader.h"
 
 #include <fcntl.h>
@@ -31,7 +33,7 @@ constexpr std::string_view kUnfinished = ".part";
 constexpr std::size_t kRandomBytes = 6;
 constexpr milliseconds kLockPause{100}, kToldEvery{100};
 constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
-/// Before a download whose connection is lost goes on.
+/// Pauses before a download resumes after a lost connection.
 constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
 
 [[nodiscard]] bool is_lost(CURLcode code) {
@@ -39,7 +41,7 @@ constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{
          code == CURLE_PARTIAL_FILE;
 }
 
-/// So that somebody is asked now and then, and not for every block.
+/// Limits how often a callback is called, since it would otherwise run for every block.
 class Pace {
  public:
   [[nodiscard]] bool is_due() {
@@ -53,14 +55,16 @@ class Pace {
   std::chrono::steady_clock::time_point last_ = {};
 };
 
-/// A file that is being written beside its final name; removed unless it is adopted.
+/// A file that is written beside its final path under a temporary name. The destructor removes it
+/// unless adopt() succeeded.
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
     path_ = final_.parent_path() / fmt::format(".{}.{}{}", final_.filename().string(),
                                                random_hex(kRandomBytes), kUnfinished);
     fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (fd_.is_open()) (void)::flock(fd_.get(), LOCK_EX | LOCK_NB);  // seen by remove_unfinished
+    // remove_unfinished() tests this lock.
+    if (fd_.is_open()) (void)::flock(fd_.get(), LOCK_EX | LOCK_NB);
   }
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
@@ -76,14 +80,16 @@ class UnfinishedFile {
     return {};
   }
 
-  /// On disk under its final name. Fails with kRefused where something bears that name by now.
+  /// Stores the file on disk and renames it to its final path. Fails with kRefused if that path
+  /// exists by now.
   [[nodiscard]] Result<> adopt() {
     if (::fsync(fd_.get()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
-    const UniqueFd still_locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));  // until it has its name
-    // close() reports what NFS could not store.
+    // A second descriptor keeps the lock until the rename.
+    const UniqueFd still_locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+    // On NFS, close() reports data that could not be stored.
     if (::close(fd_.release()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
     int renamed = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE);
-    // A network file system may know rename alone.
+    // A network file system may support plain rename() only.
     if (renamed != 0 && (errno == EINVAL || errno == ENOSYS) && ::access(final_.c_str(), F_OK) != 0)
       renamed = ::rename(path_.c_str(), final_.c_str());
     if (renamed != 0) {
@@ -101,7 +107,7 @@ class UnfinishedFile {
   bool is_adopted_ = false;
 };
 
-/// ".NAME.0123456789ab.part", as UnfinishedFile names them.
+/// Returns true for a name that UnfinishedFile gives: ".NAME.0123456789ab.part".
 [[nodiscard]] bool is_unfinished(std::string_view name) {
   constexpr std::size_t kEnd = 1 + 2 * kRandomBytes;
   if (!name.starts_with('.') || !name.ends_with(kUnfinished)) return false;
@@ -111,40 +117,40 @@ class UnfinishedFile {
          std::string_view::npos;
 }
 
-/// What downloads that were killed have left. What is locked is still being written, by somebody
-/// who could not have the folder's lock: one of a group, say, in whose folder another one's
-/// .dlrun-downloads may not be written.
+/// Removes what killed downloads have left. A locked file is still being written, by a
+/// downloader that could not lock the folder; for example a member of a group, if
+/// another member owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (!is_unfinished(entry.path().filename().string())) continue;
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    UniqueFd fd(
-        ::open(entry.path().c_str(), O_RDWR | kFlags));  // NFS locks only what may be written
+    // NFS locks only files that are open for writing.
+    UniqueFd fd(::open(entry.path().c_str(), O_RDWR | kFlags));
     if (!fd.is_open()) fd.reset(::open(entry.path().c_str(), O_RDONLY | kFlags));
     if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
   }
 }
 
-/// One file on its way: what libcurl's callbacks see.
+/// The state of one transfer, which libcurl's callbacks use.
 struct Transfer {
   const CurlLibrary& curl;
   CURL* handle = nullptr;
   const Download& download;
   const DownloadOptions& options;
   UnfinishedFile& file;
-  bool can_resume = true;   ///< as far as is known: that the server can send the rest alone
-  bool is_resumed = false;  ///< the bytes are of more than one answer
+  bool can_resume = true;   ///< false once the server has refused to send only the rest
+  bool is_resumed = false;  ///< the bytes come from several responses
   Sha256 hash = {};
   std::int64_t bytes = 0;
   std::optional<std::int64_t> total = {};
-  std::optional<Error> error = {};  ///< of our own: a disk, or a size
+  std::optional<Error> error = {};  ///< found by dlrun itself: a full disk, a wrong size
   bool is_stopped = false;
   Pace pace = {};
 
   [[nodiscard]] Result<> take(std::string_view piece) {
     if (!total) {
-      curl_off_t length = -1;  // of this answer, which may be the file's rest
+      curl_off_t length = -1;  // the length of this response, which may be the rest of the file
       curl.easy_getinfo(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
       if (length >= 0) total = bytes + length;
     }
@@ -202,7 +208,7 @@ struct Downloader::State {
   fs::path folder;
   DownloadOptions options;
   VerifiedFiles verified;
-  UniqueFd lock;  ///< of .dlrun-downloads; not open where it cannot be had
+  UniqueFd lock;  ///< the lock on .dlrun-downloads; not open if it cannot be had
   std::optional<CurlLibrary> curl;
   CURL* handle = nullptr;
   std::array<char, CURL_ERROR_SIZE> words{};
@@ -229,11 +235,11 @@ Result<> Downloader::State::take_lock() {
   const fs::path path = folder / kVerifiedFiles;
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0644));
-  // Another one's of a group is still the lock of those who may download into the folder; not of
-  // those who only read it.
+  // Another member of a group may own the file. Whoever may write to the folder still locks it;
+  // whoever may only read the folder does not.
   if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
     lock.reset(::open(path.c_str(), O_RDONLY | kFlags));
-  if (!lock.is_open()) return {};  // a folder of others, which may have all that is asked for
+  if (!lock.is_open()) return {};  // a folder of other users, which may have all the files already
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) {
@@ -282,8 +288,8 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, &tell_progress);
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
-  // By numbers: the names are deprecated since 7.85, and what replaces them older libraries do not
-  // know.
+  // Uses numbers: libcurl 7.85 deprecated the names, and older versions do
+  // not have their replacements.
   constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
   constexpr auto kRedirProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
   set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
@@ -299,8 +305,8 @@ CURLcode Downloader::State::perform(Transfer& transfer) {
   return curl->easy_perform(handle);
 }
 
-/// Goes on where the connection was lost; from the start where the server cannot send the rest
-/// alone.
+/// Performs the transfer, and resumes it after a lost connection. Starts again from the first byte
+/// if the server cannot send only the rest.
 Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
   constexpr long kNoSuchRange = 416;
   CURLcode code = perform(transfer);
@@ -322,7 +328,7 @@ Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
   return code;
 }
 
-/// The file's bytes, which are those that the spec means.
+/// Fetches the file and checks its size and checksum.
 Result<> Downloader::State::fetch_right(Transfer& transfer) {
   const Download& download = transfer.download;
   const auto code = perform_to_end(transfer);
@@ -344,8 +350,8 @@ long Downloader::State::number(CURLINFO what) const {
   return value;
 }
 
-/// What libcurl's end means. The url is the spec's; where it was redirected to may hold what nobody
-/// is to see.
+/// Converts libcurl's result to an error. Messages name the spec's url, never the url of a
+/// redirection, which may hold a secret.
 Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const {
   const std::string url = printable(transfer.download.url);
   const long status = number(CURLINFO_RESPONSE_CODE);
@@ -376,18 +382,19 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const
       if (transfer.bytes == 0 && status == 0)
         return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
       if (!said.starts_with("Operation too slow"))
-        break;  // no connection to where it leads, or goes on
+        break;  // no connection to a redirection's target, or none for resuming
       return fail(Errc::kIo,
                   "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
                   kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
     case CURLE_UNSUPPORTED_PROTOCOL:
-      if (!said.starts_with("Protocol")) break;  // an answer that is not HTTP
+      if (!said.starts_with("Protocol")) break;  // the response is not HTTP
       return fail(Errc::kIo, "{}: leads to something other than {}, which is not followed", url,
                   transfer.download.url.starts_with("https://") ? "https" : "http and https");
     default:
       break;
   }
-  if (said.starts_with("Unsupported proxy"))  // and which, with its password
+  // libcurl's message would show the proxy with its password.
+  if (said.starts_with("Unsupported proxy"))
     return fail(
         Errc::kIo,
         "{}: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows", url);
@@ -410,7 +417,7 @@ Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions option
   }
   auto state = std::make_unique<State>(folder, std::move(options));
   DLRUN_TRY(state->take_lock());
-  state->verified = VerifiedFiles(folder);  // as it is now that nobody else writes it
+  state->verified = VerifiedFiles(folder);  // read again under the lock
   return Downloader(std::move(state));
 }
 
@@ -435,14 +442,14 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
     return tl::unexpected(s.judge(transfer, code).error());
   Result<> fetched = s.fetch_right(transfer);
   if (!fetched && fetched.error().code == Errc::kInvalid && transfer.is_resumed) {
-    // The pieces may be of two files, or not begin where they were to.
+    // The pieces may come from different versions of the file, or not join exactly.
     transfer.can_resume = false;
     if (auto done = transfer.start_over(); !done) return within(path.string(), done.error());
     fetched = s.fetch_right(transfer);
   }
   DLRUN_TRY(fetched);
   if (auto adopted = file.adopt(); !adopted && adopted.error().code == Errc::kRefused) {
-    // Somebody who has no part in the lock was faster.
+    // Another downloader, one without the lock, was faster.
     const auto here = has(download);
     if (!here) return tl::unexpected(here.error());
     if (!*here)

@@ -1,11 +1,11 @@
 #pragma once
-// Files from the network into a folder, each whole and with the checksum that it must have, or not
-// at all. Nodes of a cluster have no network as a rule: this is a login node's work, before a job
-// is queued.
+// Downloads files into a folder. A file appears there only when it is complete and has the expected
+// checksum. Runs on a login node before a job is queued, because the nodes of a cluster usually
+// have no network.
 //
-// The folder gets a file .dlrun-downloads: the lock of those who download into it, and a line for
-// each file that was verified, "SHA256 SIZE CTIME NAME", so that a file of many gigabytes is hashed
-// once and not at every submission.
+// The folder gets a file .dlrun-downloads. Downloaders lock it, and it has a line for each verified
+// file, "SHA256 SIZE CTIME NAME", so that a file of many gigabytes is hashed once and not at every
+// submission.
 
 #include <chrono>
 #include <cstdint>
@@ -20,51 +20,55 @@
 
 namespace dlrun {
 
-/// Whether folder has the file. Fails with kInvalid, and both checksums, where what bears its name
-/// is another one; with kIo where it cannot be read. Reads the whole file unless it was verified
-/// before and is unchanged.
+/// Returns true if the folder has the file, false if there is no file of that name. Fails with
+/// kInvalid if that file has another checksum (the message shows both), and with kIo if it cannot
+/// be read. Reads the whole file unless it was verified before and has not changed since.
 [[nodiscard]] Result<bool> is_downloaded(const std::filesystem::path& folder,
                                          const Download& download);
 
-/// Whether all of them were verified before and have not changed since: the cheap answer, a stat
-/// each.
+/// Returns true if all files were verified before and have not changed since. Fast:
+/// one stat per file.
 [[nodiscard]] bool are_verified(const std::filesystem::path& folder,
                                 std::span<const Download> downloads);
 
 struct DownloadProgress {
-  std::int64_t bytes = 0;             ///< of the file, so far: fetched, or read to check it
-  std::optional<std::int64_t> total;  ///< where the spec or the server says it
-  bool is_waiting = false;            ///< for another dlrun that downloads into the folder
+  std::int64_t bytes = 0;             ///< bytes of the file that were fetched, or read to check it
+  std::optional<std::int64_t> total;  ///< known if the spec or the server gives it
+  bool is_waiting = false;            ///< waits for another dlrun that downloads into the folder
 };
 
 struct DownloadOptions {
-  /// A server that sends next to nothing for so long has stalled.
+  /// A server that sends almost nothing for this long has stalled.
   std::chrono::seconds stall{60};
-  /// Called about every 100 ms; false: stop.
+  /// Called about every 100 ms. Returns false to stop.
   std::function<bool(const DownloadProgress&)> go_on = [](const DownloadProgress&) { return true; };
 };
 
-/// One at a time for a folder: another one, of any dlrun on any node, waits. Where the file system
-/// has no locks, or NFS none for those who may not write .dlrun-downloads, two may fetch the same
-/// file: the renames make that right, only slower, and what is being written is locked, too, so
-/// that nobody takes it for a killed one's.
+/// Downloads files into one folder. Holds the folder's lock, so that other downloaders of the
+/// folder wait, on any node. Without the lock two downloaders may fetch the same file. That happens
+/// if the file system has no locks, or if NFS refuses one to users who cannot write
+/// .dlrun-downloads. It costs time only: files get their names by rename, and each unfinished file
+/// has a lock of its own, which shows that it is still being written.
 class Downloader {
  public:
-  /// Makes the folder. Waits for the lock; fails with kInterrupted when go_on says so, kIo.
+  /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns
+  /// false, and with kIo.
   [[nodiscard]] static Result<Downloader> in(const std::filesystem::path& folder,
                                              DownloadOptions options);
   Downloader(Downloader&&) noexcept;
   Downloader& operator=(Downloader&&) noexcept;
   ~Downloader();
 
-  /// As is_downloaded, and remembers it. Fails with kInterrupted when go_on says so.
+  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted
+  /// if go_on returns false.
   [[nodiscard]] Result<bool> has(const Download& download);
 
-  /// Fetches a file that is not there; returns its bytes. A connection that is lost is taken up
-  /// where it broke, three times; pieces that do not make the file are fetched whole. Follows
-  /// redirections, from https to https alone. After a failure nothing of the file is left: kInvalid
-  /// where the bytes have another checksum or number, kNotFound where the server has no such file
-  /// or libcurl is not installed, kInterrupted, else kIo.
+  /// Fetches a file that does not exist yet. Returns the number of bytes. Resumes a lost connection
+  /// up to three times; if the resumed pieces do not have the right checksum, fetches the whole
+  /// file again. Follows redirections, but from https only to https. A failure leaves nothing of
+  /// the file. Fails with kInvalid if the bytes have another checksum or number, with kNotFound if
+  /// the server does not have the file or libcurl is not installed, with kInterrupted if go_on
+  /// returns false, else with kIo.
   [[nodiscard]] Result<std::int64_t> fetch(const Download& download);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The seam between deciding and acting: whoever starts a job, asks about it and ends it.
+// The interface between deciding and acting: an Executor starts a job, queries it and ends it.
 
 #include <chrono>
 #include <filesystem>
@@ -19,28 +19,30 @@ namespace dlrun {
 
 enum class JobPhase { kPending, kRunning, kEnded };
 
-/// What an executor says of one job.
+/// An executor's report on one job.
 struct JobReport {
   JobId job;
   JobPhase phase = JobPhase::kPending;
   std::string state;   ///< the executor's own word: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
-  std::string reason;  ///< why it is pending, or ended so; empty where there is none
+  std::string reason;  ///< why the job is pending or ended; empty if there is no reason
   std::string nodes;   ///< compressed node list; empty while pending
-  std::string start;   ///< when it started or is expected to; empty where unknown
+  std::string start;   ///< the start time or the expected one; empty if unknown
   std::string comment;
-  std::optional<int> exit_code;  ///< the batch script's, once ended and where it is known
-  int signal = 0;                ///< the signal that ended the script, 0 for none
+  std::optional<int> exit_code;  ///< the batch script's, after the end, if it is known
+  int signal = 0;                ///< the signal that ended the script, 0: none
 };
 
+/// The answer to a query about several jobs.
 struct QueryAnswer {
-  std::vector<JobReport> reports;  ///< jobs that nobody knows any more are left out
-  std::string
-      accounting;  ///< why accounting could not be asked for the missing ones; empty where it could
+  std::vector<JobReport> reports;  ///< jobs that are no longer known are left out
+  /// Why accounting could not be asked about the missing jobs; empty if it could.
+  std::string accounting;
 };
 
+/// A job to submit.
 struct SubmitRequest {
-  std::filesystem::path script;  ///< absolute; what submit() needs
-  std::string script_text;  ///< what check() and test() need: nothing has to be on disk for them
+  std::filesystem::path script;  ///< absolute; used by submit()
+  std::string script_text;  ///< the script's text; used by check() and test(), which need no file
   std::vector<std::string> options;  ///< words of sbatch's command line, before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment
@@ -54,33 +56,35 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
 
-  /// What can be known to be in the way before anything is recorded or sent. Starts nothing.
+  /// Checks what can be checked before anything is recorded or sent. Starts nothing.
   [[nodiscard]] virtual Result<> check(const SubmitRequest& request) = 0;
 
-  /// Starts a job. kRefused: it was not taken, in the executor's own words. kUnavailable, kTimeout,
-  /// kInterrupted: it is not known whether the job was taken; find() tells.
+  /// Starts a job. Fails with kRefused and the executor's own words if the job was not accepted.
+  /// After kUnavailable, kTimeout and kInterrupted the job may have been accepted; find() tells.
   [[nodiscard]] virtual Result<JobId> submit(const SubmitRequest& request) = 0;
 
-  /// Would submit() be taken? What the executor says about it: the expected start, for one.
+  /// Asks whether submit() would succeed. Returns the executor's answer, such
+  /// as the expected start.
   [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
 
-  /// The job whose comment is, or begins with the word, `comment`, if there is one. kUnavailable
-  /// when that cannot be known now.
+  /// Finds the job whose comment is `comment`, or starts with it followed by a space. Returns
+  /// nullopt if there is none. Fails with kUnavailable if that cannot be found out now.
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 
-  /// An answer that another of the user's processes got at most max_age ago will do; 0: ask now.
+  /// Queries jobs. Accepts an answer that another process of the user got at most max_age
+  /// ago; 0: always asks.
   [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs,
                                           std::chrono::milliseconds max_age);
 
-  /// Asks for the job's end; does not wait for it. token: the run's, as it was submitted; a job on
-  /// this machine is ended only where its process was started with that token.
+  /// Requests the job's end and does not wait for it. `token` is the run's token from its
+  /// submission: a job on this machine is ended only if its process was started with that token.
   [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
 
  private:
-  // The three above call these once the cluster's name and the ids have passed check_job(). Ids
-  // come from files, and here they become words of a command line, parts of a URL, or the target of
-  // a signal.
+  // find(), query() and cancel() call these after check_job() or is_cluster_name() has accepted the
+  // ids and names. Ids come from files; here they become words of a command line, parts of a URL,
+  // or the target of a signal.
   [[nodiscard]] virtual Result<std::optional<JobId>> do_find(std::string_view comment,
                                                              const std::string& cluster) = 0;
   [[nodiscard]] virtual Result<QueryAnswer> do_query(std::span<const JobId> jobs,
@@ -88,13 +92,13 @@ class Executor {
   [[nodiscard]] virtual Result<> do_cancel(const JobId& job, std::string_view token) = 0;
 };
 
-/// Drives Slurm through its own commands; env is the submitter's, not scrubbed.
+/// Makes an executor that calls Slurm's commands. env is the submitter's environment, not scrubbed.
 [[nodiscard]] std::unique_ptr<Executor> make_slurm_cli(const Env& env);
 
-/// Drives Slurm through a slurmrestd; env is the submitter's.
+/// Makes an executor that calls a slurmrestd. env is the submitter's environment.
 [[nodiscard]] std::unique_ptr<Executor> make_slurmrestd(const Env& env, RestServer server);
 
-/// Jobs on this machine.
+/// Makes an executor for jobs on this machine.
 [[nodiscard]] std::unique_ptr<Executor> make_local(const Env& env);
 
 }  // namespace dlrun

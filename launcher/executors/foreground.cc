@@ -1,3 +1,5 @@
+// The child blocks on a pipe between fork and exec until release(). wait() installs signal handlers
+// that pass signals on, and reaps the child.
 #include "launcher/executors/foreground.h"
 
 #include <fcntl.h>
@@ -16,8 +18,8 @@
 namespace dlrun {
 namespace {
 
-// Written by the handler, read by wait(): the only process-wide state here, since a handler can
-// reach nothing else.
+// Written by the handler, read by wait(). The only process-wide state in this file, because a
+// signal handler has no other access to data.
 volatile sig_atomic_t g_child = -1;
 volatile sig_atomic_t g_kills = 0;
 volatile sig_atomic_t g_count = 0;
@@ -34,7 +36,7 @@ extern "C" void on_foreground_signal(int signal) {
 
 constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// What exec would do: a handler becomes the default action, "ignored" (nohup) stays.
+/// Resets a signal as exec would: a handler becomes the default action, "ignored" (nohup) stays.
 void reset_handler(int signal) {
   struct sigaction action {};
   if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
@@ -43,14 +45,14 @@ void reset_handler(int signal) {
   ::sigaction(signal, &action, nullptr);
 }
 
-/// Installs the handler for as long as it lives.
+/// Installs the handler; the destructor restores the previous ones.
 class Handlers {
  public:
   Handlers() {
     struct sigaction action {};
     action.sa_handler = on_foreground_signal;
     sigemptyset(&action.sa_mask);
-    action.sa_flags = 0;  // no SA_RESTART: waitpid returns with EINTR
+    action.sa_flags = 0;  // no SA_RESTART: waitpid() returns with EINTR
     for (std::size_t i = 0; i < kSignals.size(); ++i)
       ::sigaction(kSignals[i], &action, &before_[i]);
   }
@@ -95,7 +97,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
   UniqueFd read_end(gate[0]);
   UniqueFd write_end(gate[1]);
 
-  // All that allocates happens before the fork.
+  // Allocates everything before the fork.
   std::vector<char*> arguments;
   for (const auto& word : argv) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -106,8 +108,8 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
   const std::string folder = directory.string();
   const pid_t parent = ::getpid();
 
-  // Our handlers must not run in the child between fork and exec: signals wait until it has the
-  // default actions.
+  // Blocks signals until the child has the default actions, so that the handlers of this process
+  // never run in the child.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -135,7 +137,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
 
 void ForegroundProcess::release() {
   if (gate_.is_open()) {
-    // A failure means that the child is gone already; wait() reports it.
+    // A failure means that the child is gone already, which wait() reports.
     [[maybe_unused]] const ssize_t written = ::write(gate_.get(), "g", 1);
     gate_.reset();
   }
@@ -167,14 +169,14 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
 }
 
 std::optional<std::uint64_t> process_start_ticks(pid_t pid) {
-  // read_file wants regular files with a size; /proc has none.
+  // /proc files have no size, which read_file() requires.
   const UniqueFd fd(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_open()) return std::nullopt;
   std::array<char, 1024> buffer{};
   const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
   if (got <= 0) return std::nullopt;
   std::string_view text(buffer.data(), static_cast<std::size_t>(got));
-  // The second field is the program's name in parentheses and may hold anything.
+  // The second field is the program's name in parentheses, which may hold any character.
   const auto close = text.rfind(')');
   if (close == std::string_view::npos || close + 2 >= text.size()) return std::nullopt;
   const auto fields = split(trim(text.substr(close + 2)), ' ');

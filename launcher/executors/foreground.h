@@ -1,5 +1,5 @@
 #pragma once
-// A child on the caller's own terminal: salloc, or the leader of a run on this machine.
+// Runs a child on the caller's own terminal: salloc, or the leader of a run on this machine.
 
 #include <sys/types.h>
 
@@ -16,24 +16,27 @@
 
 namespace dlrun {
 
-/// What the caller does with SIGINT, SIGTERM and SIGHUP while the child lives.
+/// The caller's reaction to SIGINT, SIGTERM and SIGHUP while the child lives.
 enum class OnSignal {
-  kTerminate,  ///< pass SIGTERM on to the child, once for each signal; SIGKILL on the third
-  kEnd,  ///< pass SIGTERM on for each signal, never more: the child frees what it holds elsewhere
+  kTerminate,  ///< sends SIGTERM to the child for each signal, SIGKILL from the third on
+  /// Sends SIGTERM for each signal and never SIGKILL, so that the child
+  /// can release resources elsewhere.
+  kEnd,
 };
 
 struct ForegroundEnd {
-  int exit_code = 0;    ///< 128 + signal when a signal ended the child
-  int signal = 0;       ///< the signal that ended the child, 0 for none
-  int interrupted = 0;  ///< the first signal that reached the caller meanwhile, 0 for none
+  int exit_code = 0;    ///< 128 + signal if a signal ended the child
+  int signal = 0;       ///< the signal that ended the child, 0: none
+  int interrupted = 0;  ///< the first signal that the caller got meanwhile, 0: none
 };
 
-/// One child in the caller's process group, with its standard streams. Held at its start until
-/// release(), so that it can be recorded before it does anything. Not thread-safe; one at a time in
-/// a process. When the caller dies, the child gets SIGTERM; a child never released ends by itself.
-/// The destructor ends (SIGTERM) and reaps a child that still lives.
+/// A child in the caller's process group with the caller's standard streams. The child waits at its
+/// start until release(), so that it can be recorded before it does anything. Not thread-safe; only
+/// one per process at a time. If the caller dies, the child gets SIGTERM, or exits by itself if it
+/// was never released. The destructor ends (SIGTERM) and reaps a child that still lives.
 class ForegroundProcess {
  public:
+  /// Starts the child. Fails with kNotFound if argv[0] is not in PATH, and with kIo.
   [[nodiscard]] static Result<ForegroundProcess> start(const std::vector<std::string>& argv,
                                                        const Env& env,
                                                        const std::filesystem::path& directory,
@@ -43,7 +46,9 @@ class ForegroundProcess {
   ~ForegroundProcess();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Lets the child run argv. wait() does this too.
   void release();
+  /// Waits for the child's end, handling signals as on_signal says.
   [[nodiscard]] Result<ForegroundEnd> wait();
 
  private:
@@ -54,18 +59,18 @@ class ForegroundProcess {
   OnSignal on_signal_ = OnSignal::kEnd;
 };
 
-/// When the process started, in the kernel's ticks since boot: with the pid it names a process for
-/// good. Nothing when there is no such process or it is a zombie.
+/// Returns the process's start in clock ticks since boot, which together with the pid identifies
+/// the process uniquely. Returns nullopt if the process does not exist or is a zombie.
 [[nodiscard]] std::optional<std::uint64_t> process_start_ticks(pid_t pid);
 
-/// HOST:PID:START, the id of a job that runs on this machine.
+/// Returns HOST:PID:START, the id of a job that runs on this machine; nullopt if the
+/// process does not exist.
 [[nodiscard]] std::optional<std::string> local_job_id(pid_t pid);
 
-/// The host of such an id.
+/// Returns the host in such an id.
 [[nodiscard]] std::string_view host_of_local_job(std::string_view id);
 
-/// The process of that id ran on this machine and is no more: no other process ever has its pid and
-/// start.
+/// Returns true if the process ran on this machine and no longer exists.
 [[nodiscard]] bool is_gone_from_here(std::string_view id);
 
 }  // namespace dlrun

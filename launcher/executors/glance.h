@@ -1,5 +1,6 @@
 #pragma once
-// One quick look at a job that was just submitted, for what people are told; nothing depends on it.
+// Queries a job once right after its submission, to inform the user. Nothing else
+// depends on the answer.
 
 #include <chrono>
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace dlrun {
 
-/// What squeue says of the job; nothing where it does not answer in time or knows no such job. env
-/// is the submitter's.
+/// Returns squeue's report on the job; nullopt if squeue does not answer in time or does not know
+/// the job. env is the submitter's environment.
 [[nodiscard]] std::optional<JobReport> glance_at(const Env& env, const JobId& job,
                                                  std::chrono::milliseconds at_most);
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kLargestAnswer = 256U << 20U;
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-/// Before a request is sent again whose connection was lost. (slurmrestd 22.05 resets one in some
-/// thousands.)
+/// Pauses before a request is sent again after a lost connection. (slurmrestd 22.05 resets one
+/// connection in some thousands.)
 constexpr std::array kPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                              std::chrono::milliseconds{1000}};
 
@@ -68,8 +68,8 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   };
   for (const auto& header : request.headers) add_header(header);
   add_header("Accept: application/json");
-  add_header(
-      "Expect:");  // slurmrestd does not answer "100-continue", for which curl would wait a second
+  // slurmrestd does not answer "100-continue", for which curl would wait a second.
+  add_header("Expect:");
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
   state_->words.front() = '\0';
@@ -81,11 +81,11 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   set(CURLOPT_URL, url.c_str());
   if (!state_->address.socket.empty())
     set(CURLOPT_UNIX_SOCKET_PATH, state_->address.socket.c_str());
-  // The token must reach nobody but the server that was named.
+  // The token must reach only the configured server: no redirection, no proxy for http://.
   set(CURLOPT_FOLLOWLOCATION, 0L);
   if (state_->address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
-  // On a connection that it has used before libcurl sends a request again by itself when that ends
-  // without an answer: a job would be submitted twice.
+  // On a reused connection that ends without a response, libcurl sends the request again by itself.
+  // That would submit a job twice.
   set(CURLOPT_FRESH_CONNECT, 1L);
   set(CURLOPT_FORBID_REUSE, 1L);
   set(CURLOPT_NOSIGNAL, 1L);

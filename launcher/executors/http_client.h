@@ -1,7 +1,6 @@
 #pragma once
-// One HTTP request after another to one server, through libcurl, which is loaded when the first
-// client is made: dlrun starts without it, and runs where it is missing as long as nobody asks for
-// slurmrestd.
+// Sends HTTP requests to one server, one after the other, through libcurl. The first client loads
+// libcurl, so dlrun starts without it, and runs without it as long as nobody uses slurmrestd.
 
 #include <chrono>
 #include <memory>
@@ -17,7 +16,7 @@ struct HttpRequest {
   std::string method = "GET";
   std::string path;                  ///< "/slurm/v0.0.38/ping"
   std::vector<std::string> headers;  ///< "NAME: value"
-  std::string body;                  ///< JSON; empty: none
+  std::string body;                  ///< JSON; empty: no body
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -26,18 +25,19 @@ struct HttpResponse {
   std::string body;
 };
 
+/// A client for one server. Not thread-safe.
 class HttpClient {
  public:
-  /// kNotFound where libcurl is not installed.
+  /// Makes a client for the server. Fails with kNotFound if libcurl is not installed.
   [[nodiscard]] static Result<HttpClient> to(const RestAddress& address);
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;
   ~HttpClient();
 
-  /// Any status is an answer. Follows no redirection. Fails with kUnavailable when no whole answer
-  /// came, within the timeout or within 256 MiB: whether the server acted on the request is then
-  /// not known. A GET, which may arrive twice, is sent up to three times more where the connection
-  /// is lost; nothing else is.
+  /// Sends a request and returns the response, whatever its status. Does not follow redirections.
+  /// Fails with kUnavailable if no complete response of at most 256 MiB arrived within the timeout;
+  /// the server may still have acted on the request. Retries a GET, which is idempotent, up to
+  /// three times if the connection is lost, and no other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

@@ -20,7 +20,7 @@ Result<std::vector<std::string>> nodes_that_exist(const Env& env, const std::str
   if (!finished) return tl::unexpected(finished.error());
   if (finished->exit_code != 0)
     return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished->err)));
-  std::set<std::string> there;  // a node is listed once for each of its partitions
+  std::set<std::string> there;  // a set, because sinfo lists a node once per partition
   for (const std::string_view line : split(finished->out, '\n')) there.emplace(trim(line));
   std::vector<std::string> found;
   for (const std::string& node : nodes) {

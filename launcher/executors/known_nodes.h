@@ -1,5 +1,5 @@
 #pragma once
-// Which nodes a cluster has.
+// Finds out which nodes a cluster has.
 
 #include <span>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace dlrun {
 
-/// Returns those of nodes that the cluster has, as sinfo says. cluster: -M; empty for the default
-/// one. sbatch refuses a job that excludes a node which the cluster does not have (any more). Fails
-/// with kNotFound without sinfo, and with kUnavailable where it does not answer.
+/// Returns those of `nodes` that the cluster has, according to sinfo; sbatch refuses a job that
+/// excludes a node that does not exist (any more). `cluster`: -M; empty for the default cluster.
+/// Fails with kNotFound if sinfo is not installed, and with kUnavailable if it does not answer.
 [[nodiscard]] Result<std::vector<std::string>> nodes_that_exist(const Env& env,
                                                                 const std::string& cluster,
                                                                 std::span<const std::string> nodes);

@@ -1,5 +1,5 @@
 // Jobs on this machine, without Slurm. `dlrun run` starts the leader in the foreground
-// (foreground.h); from any other process the job is known by host, pid and start time.
+// (foreground.h). Other processes identify the job by host, pid and start time.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-/// The process of a pid for as long as it is held, whoever gets the pid later. Kernels before 5.3
-/// have none: then fd is closed and the pid itself is used.
+/// Returns a pidfd, which refers to this process even after its pid is reused. Kernels before 5.3
+/// have no pidfds; the descriptor is then not open and the caller uses the pid.
 UniqueFd hold_process(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -31,8 +31,8 @@ int send_signal(const UniqueFd& process, pid_t pid, int signal) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0));
 }
 
-/// Whether the process was started by this user, with the run's token in its environment. What the
-/// process has made of its environment since does not count.
+/// Returns true if this user started the process with the run's token in its environment. Reads the
+/// environment of the start; later changes by the process do not count.
 bool carries_token(pid_t pid, std::string_view token) {
   constexpr std::size_t kMostBytes = 16U << 20U;
   const UniqueFd folder(
@@ -95,8 +95,7 @@ class Local final : public Executor {
       return fail(Errc::kNotFound, "the job runs on {}: cancel it there", local->host);
     }
     const UniqueFd process = hold_process(local->pid);
-    // The pid may be another process's by now: only the one with the recorded start time is the
-    // job's.
+    // Another process may have the pid by now; only one with the recorded start time is the job's.
     if (local_job_id(local->pid) != job.id)
       return fail(Errc::kNotFound, "its process {} is gone", local->pid);
     if (!carries_token(local->pid, token)) {

@@ -19,12 +19,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Longer than squeue is given: who holds the lock is stopped, or gone from a machine that hangs.
+/// Longer than squeue's timeout: after this time the lock's holder is assumed to be stopped.
 constexpr milliseconds kLockPatience{35'000};
 constexpr milliseconds kLockPause{20};
 constexpr std::size_t kLargestAnswer = 16U << 20U;
 
-/// A folder of ours that nobody else can enter.
+/// Returns true for a folder of this user that nobody else can enter.
 [[nodiscard]] bool is_private(const std::filesystem::path& folder) {
   struct stat info {};
   return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
@@ -52,8 +52,8 @@ struct Kept {
   std::string text;
 };
 
-/// First line: time, "answer" or "error", the text's size, the question. Whatever is not whole
-/// counts as nothing.
+/// Reads a stored answer. Its first line holds the time, "answer" or "error", the text's size and
+/// the question. Returns nullopt if the file is incomplete.
 [[nodiscard]] std::optional<Kept> read_kept(const std::filesystem::path& path,
                                             const std::string& question) {
   const auto content = read_file(path, kLargestAnswer);
@@ -73,7 +73,7 @@ void keep(int fd, const Kept& kept, const std::string& question) {
   const std::string content =
       fmt::format("{}\t{}\t{}\t{}\n{}", kept.time_ms, kept.is_answer ? "answer" : "error",
                   kept.text.size(), question, kept.text);
-  // A full disk costs the others a question of their own.
+  // Ignores write errors: after a full disk the other processes query by themselves.
   if (content.size() <= kLargestAnswer && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What squeue last said about a user's jobs, shared by all of the user's dlrun processes on this
-// machine: a hundred watchers put one question to the controller, not a hundred.
+// Shares squeue's last answer about a user's jobs among all of the user's dlrun processes on this
+// machine, so that a hundred watchers send the controller one query instead of a hundred.
 
 #include <chrono>
 #include <filesystem>
@@ -13,11 +13,12 @@
 
 namespace dlrun {
 
+/// Answers to queries, one file each, locked with flock while a process asks.
 class QueueCache {
  public:
-  /// In $XDG_RUNTIME_DIR, else in a private folder under /tmp: this machine's, never a network file
-  /// system. Nothing where such a folder cannot be had or is somebody else's; then every process
-  /// asks for itself.
+  /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is
+  /// on a network file system. Returns nullopt if the folder cannot be created or belongs to
+  /// somebody else; every process then queries by itself.
   [[nodiscard]] static std::optional<QueueCache> of_user(const Env& env);
 
   explicit QueueCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -25,10 +26,10 @@ class QueueCache {
   using Suffices = std::function<bool(const std::string& text)>;
   using Ask = std::function<Result<std::string>()>;
 
-  /// The answer to question that somebody got at most max_age ago, if it suffices; else ask()'s,
-  /// which is kept for others together with the moment it was asked. While one process asks, others
-  /// wait for its answer, for a bounded time. kUnavailable is kept, too: a controller that does not
-  /// answer one need not be asked by all.
+  /// Returns a cached answer to `question` that is at most max_age old and that `suffices` accepts;
+  /// otherwise calls ask() and stores its answer with the time of the call. While one process asks,
+  /// others wait for its answer, for a bounded time. Stores kUnavailable, too, so that an
+  /// unreachable controller is not asked by every process.
   [[nodiscard]] Result<std::string> get(const std::string& question,
                                         std::chrono::milliseconds max_age, const Suffices& suffices,
                                         const Ask& ask);

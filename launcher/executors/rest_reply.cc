@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A cluster with 50,000 jobs says some 400 values of each. http_client.cc bounds the bytes.
+/// Sized for a cluster with 50,000 jobs of about 400 values each. http_client.cc limits the bytes.
 constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
 
 constexpr std::array<const char*, 12> kFields = {
@@ -50,7 +50,8 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 constexpr std::int64_t kMostTasks = 100'000;
 constexpr std::int64_t kLastTask = 1U << 31U;
 
-/// "0-3,7,9-15:2%4": the tasks. Of a list that Slurm has cut off with "..." those that stand there.
+/// Returns the tasks in a list such as "0-3,7,9-15:2%4". Returns only the listed tasks if Slurm has
+/// cut off the list with "...".
 [[nodiscard]] std::vector<std::int64_t> tasks_of(std::string_view list) {
   std::vector<std::int64_t> tasks;
   for (const auto part : split(list.substr(0, list.find('%')), ',')) {
@@ -69,8 +70,8 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   return tasks;
 }
 
-/// 42, a task's 42_7; one record stands for all tasks of an array that wait, or that ended before
-/// they began.
+/// Returns the ids of a record: 42, or a task's 42_7. One record stands for all tasks of an array
+/// that are pending, or that ended before they started.
 [[nodiscard]] std::vector<std::string> ids_of(const Json& job) {
   const auto id = number_at(job, "job_id").value_or(0),
              array = number_at(job, "array_job_id").value_or(0);
@@ -102,7 +103,7 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   report.nodes = text_at(job, "nodes");
   report.start = local_time(number_at(job, "start_time").value_or(0));
   report.comment = text_at(job, "comment");
-  const auto status = number_at(job, "exit_code");  // as waitpid() has it
+  const auto status = number_at(job, "exit_code");  // in waitpid()'s form
   if (report.phase == JobPhase::kEnded && status && *status >= 0 && *status <= 0xffff) {
     report.exit_code = static_cast<int>(*status >> 8);
     report.signal = static_cast<int>(*status & 0x7f);

@@ -1,5 +1,5 @@
 #pragma once
-// What slurmrestd answers, read tolerantly. Pure.
+// Parses slurmrestd's responses, tolerating differences between versions. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -12,35 +12,35 @@
 
 namespace dlrun {
 
-/// Slurm's own words about what went wrong: "Invalid partition name specified (2000)"; what the
-/// body says where it is no such answer. Empty: it holds no error.
+/// Returns Slurm's error messages, such as "Invalid partition name specified (2000)"; for another
+/// kind of body, the start of the body. Returns an empty text if there is no error.
 [[nodiscard]] std::string rest_errors(std::string_view body);
 
-/// True when the errors say that the job id means nothing to the controller.
+/// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
-/// The versions of the API that can submit jobs, from the server's own description: {"v0.0.37",
-/// "v0.0.38"}.
+/// Returns the versions of the API that can submit jobs, from the server's
+/// own description: {"v0.0.37", "v0.0.38"}.
 [[nodiscard]] std::vector<std::string> rest_versions(std::string_view openapi);
 
-/// Slurm's release, from the meta part of any answer; empty where there is none.
+/// Returns Slurm's release, from the meta part of any response; empty if there is none.
 [[nodiscard]] std::string rest_release(std::string_view body);
 
-/// True when a ping's answer names a controller that is up.
+/// Returns true if a ping's response names a controller that is up.
 [[nodiscard]] bool rest_has_controller(std::string_view body);
 
-/// The id of a job that was submitted.
+/// Returns the id of a submitted job.
 [[nodiscard]] std::optional<std::string> rest_job_id(std::string_view body);
 
-/// The jobs of one user in an answer to GET jobs or GET job/ID; of an array every task. kInternal
-/// when it is no such answer.
+/// Returns one user's jobs from a response to GET jobs or GET job/ID; every task of an array
+/// separately. Fails with kInternal for any other response.
 [[nodiscard]] Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid);
 
-/// The same answer with that user's jobs and the fields that rest_jobs() reads alone: a cluster's
-/// whole queue is large.
+/// Reduces such a response to the user's jobs and to the fields that rest_jobs() reads, because the
+/// queue of a whole cluster is large.
 [[nodiscard]] std::string rest_jobs_of(std::string_view body, std::int64_t uid);
 
-/// When a JSON Web Token expires, seconds since 1970; nothing where it does not say.
+/// Returns when a JSON Web Token expires, in seconds since 1970; nullopt if the token does not say.
 [[nodiscard]] std::optional<std::int64_t> token_expiry(std::string_view token);
 
 }  // namespace dlrun

@@ -44,7 +44,7 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   }
   std::string_view token = trim(text);
   if (token.starts_with("SLURM_JWT=")) token.remove_prefix(10);
-  // Such characters alone: anything else would end or split the header that carries it.
+  // Any other character could end or split the HTTP header that carries the token.
   constexpr std::string_view kAllowed =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/";
   if (token.empty() || token.size() > kLongest ||

@@ -1,6 +1,6 @@
 #pragma once
-// The JSON Web Token that proves to slurmrestd who asks. It stays in this process: no argv, no
-// environment, no record, no message.
+// Reads the JSON Web Token that identifies the caller to slurmrestd. The token stays in this
+// process: it is never in a command line, an environment, a record or a message.
 
 #include <filesystem>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// The token in a file, as `scontrol token` prints it ("SLURM_JWT=...") or bare. Fails with
-/// kNotFound, and with kInvalid for a file that is not the user's own (or root's), that others can
-/// read or write, that holds no token, or one that has expired.
+/// Returns the token in a file, either as `scontrol token` prints it ("SLURM_JWT=...") or bare.
+/// Fails with kNotFound. Fails with kInvalid if the file belongs neither to the user nor to root,
+/// if others can read or write it, or if it holds no token or an expired one.
 [[nodiscard]] Result<std::string> read_token(const std::filesystem::path& path);
 
 }  // namespace dlrun

@@ -10,14 +10,13 @@ namespace {
 
 const std::vector<std::string_view>& denied() {
   static const std::vector<std::string_view> patterns = {
-      // Slurm's own: what an outer job exports, defaults that override the script, and the user's
-      // form of times, which
-      // could be relative ("12:30"), and wrong at midnight.
+      // Slurm's own: the variables of an outer job, defaults that override the script, and the
+      // user's time format, which could be relative ("12:30") and so be ambiguous at midnight.
       "SLURM_*", "SBATCH_*", "SALLOC_*", "SRUN_*", "SQUEUE_*", "SACCT_*", "SINFO_*",
-      // How an outer job's ranks find each other.
+      // Variables with which an outer job's ranks find each other.
       "PMI*", "OMPI_*", "PYXIS_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
       "NODE_RANK", "MASTER_*", "HOROVOD_*",
-      // The same of an outer dlrun job; DLRUN_RUNS and DLRUN_SITE are the user's and stay.
+      // Variables of an outer dlrun job. DLRUN_RUNS and DLRUN_SITE are the user's and stay.
       "DLRUN_RUN", "DLRUN_TOKEN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD", "DLRUN_SECRET",
       "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_RANK", "DLRUN_LOCAL_WORLD_SIZE",
       "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_ADDR", "DLRUN_MASTER_PORT",

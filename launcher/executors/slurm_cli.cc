@@ -1,5 +1,5 @@
-// Slurm through its own commands. Each call is one short process with a bounded time; nothing is
-// retried here.
+// Drives Slurm through its commands. Each call is one short process with a timeout; no
+// call is retried here.
 
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// sbatch itself waits and tries again while a controller restarts; past this it is taken as lost.
+/// sbatch itself retries while a controller restarts. After this time it counts as lost.
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
 
@@ -30,7 +30,8 @@ class SlurmCli final : public Executor {
  public:
   explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {}
 
-  Result<> check(const SubmitRequest&) override { return {}; }  // sbatch does, and tells
+  /// Checks nothing: sbatch checks the request itself.
+  Result<> check(const SubmitRequest&) override { return {}; }
 
   Result<JobId> submit(const SubmitRequest& request) override {
     std::vector<std::string> argv = {"sbatch", "--parsable"};
@@ -72,8 +73,8 @@ class SlurmCli final : public Executor {
     for (const auto& report : parse_squeue(queue->out, cluster)) {
       if (is_comment_of(report.comment, comment)) return whole_job(report.job);
     }
-    // Ended and purged already? Only accounting can tell, and many clusters have none or keep no
-    // comments.
+    // The job may have ended and been purged. Only accounting can tell, and many clusters have none
+    // or keep no comments.
     std::vector<std::string> past = {"sacct", "-P",
                                      "-n",    "-X",
                                      "-u",    std::to_string(::getuid()),
@@ -114,18 +115,18 @@ class SlurmCli final : public Executor {
   }
 
  private:
-  /// What sbatch said of an array: a task's id without the task.
+  /// Converts the id of an array's task to the array's id, which is what sbatch reported.
   static JobId whole_job(JobId job) {
     job.id = job.id.substr(0, job.id.find('_'));
     return job;
   }
 
-  /// "42" of an array's task "42_7", of a job's part "42+1", and of itself.
+  /// Returns "42" for an array's task "42_7", for a job's component "42+1", and for "42" itself.
   static std::string whole_id(const std::string& id) {
     return id.substr(0, id.find_first_of("_+"));
   }
 
-  /// Jobs to ask for: of all tasks of an array, the array once.
+  /// Returns the jobs to ask for: an array once, not each of its tasks.
   static std::vector<std::string> whole_jobs(const std::vector<std::string>& ids) {
     std::vector<std::string> whole;
     for (const std::string& id : ids) whole.push_back(id.substr(0, id.find('_')));
@@ -163,8 +164,8 @@ class SlurmCli final : public Executor {
     return done;
   }
 
-  /// squeue's lines for what selects the jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that it no
-  /// longer knows are no error.
+  /// Returns squeue's lines for a selection of jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that
+  /// squeue no longer knows are not an error.
   Result<std::string> queue(const std::string& cluster, std::vector<std::string> selection) {
     std::vector<std::string> argv = {
         "squeue", "-h", "-r", "-t", "all", "-o", std::string(kSqueueFormat)};
@@ -177,7 +178,8 @@ class SlurmCli final : public Executor {
     return tl::unexpected(slurm_error("squeue", done->err, done->exit_code));
   }
 
-  /// One question about all of the user's jobs serves everybody who watches one of them.
+  /// Returns the lines of all of the user's jobs, so that one query serves every process that
+  /// watches one of them.
   Result<std::string> shared_queue(const std::string& cluster, const std::vector<std::string>& ids,
                                    std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
@@ -201,23 +203,23 @@ class SlurmCli final : public Executor {
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(*text, cluster)) {
-      if (unanswered.erase(whole_id(report.job.id)) !=
-          0) {  // asked for as a whole, where its first part speaks for it
+      // A whole job was asked for; its first part stands for it.
+      if (unanswered.erase(whole_id(report.job.id)) != 0) {
         report.job = {cluster, whole_id(report.job.id)};
         answer.reports.push_back(std::move(report));
         continue;
       }
-      if (unanswered.erase(report.job.id) == 0) {  // another job of the user's, or a whole array
+      if (unanswered.erase(report.job.id) == 0) {  // another job of the user, or a whole array
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
-      // The queue keeps an ended job for some minutes but has no exit code: accounting may.
+      // The queue keeps an ended job for some minutes, but without its exit code;
+      // accounting may have it.
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }
     for (const JobReport& report : whole_arrays) {
-      // The tasks of an array that were cancelled before they started have one record together,
-      // without a task.
+      // Tasks that were cancelled before they started share one record, with the array's id.
       for (auto task = unanswered.lower_bound(report.job.id + "_");
            task != unanswered.end() && task->starts_with(report.job.id + "_");
            task = unanswered.erase(task)) {

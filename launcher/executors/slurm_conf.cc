@@ -25,7 +25,7 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 
 namespace {
 
-/// "NAME = value", as slurm.conf and scontrol have it; the last one counts.
+/// Returns the value of "NAME = value" in slurm.conf or in scontrol's output; the last one counts.
 std::string value_in(std::string_view slurm_conf, std::string_view key) {
   std::string name;
   for (auto line : split(slurm_conf, '\n')) {
@@ -42,7 +42,7 @@ std::string value_in(std::string_view slurm_conf, std::string_view key) {
   return name;
 }
 
-/// The slurm.conf that Slurm's commands would read; empty where there is none.
+/// Returns the text of the slurm.conf that Slurm's commands would read; empty if there is none.
 std::string slurm_conf(const Env& env) {
   if (const auto set = env.get("SLURM_CONF"); set && !set->empty())
     return read_file(*set, kConfLimit).value_or("");

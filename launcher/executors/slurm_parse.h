@@ -1,6 +1,6 @@
 #pragma once
-// What Slurm's commands print, read tolerantly: fields of other versions are passed over, lines
-// that do not fit as well.
+// Parses the output of Slurm's commands. Tolerates other versions: skips unknown fields and lines
+// that do not fit.
 
 #include <cstdint>
 #include <optional>
@@ -13,37 +13,43 @@
 
 namespace dlrun {
 
-/// The formats that the parsers below read. The comment is last: it may hold a '|'.
+/// The output formats for the parsers below. The comment is the last field, because it
+/// may hold a '|'.
 inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
 inline constexpr std::string_view kSacctFormat =
     "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
 
-/// sbatch --parsable: "42" or "42;cluster". Lines that a job_submit plugin printed before are
-/// passed over.
+/// Parses the output of sbatch --parsable: "42" or "42;cluster". Skips lines that a job_submit
+/// plugin printed before.
 [[nodiscard]] Result<JobId> parse_sbatch(std::string_view out);
 
-/// squeue -h -o kSqueueFormat; with -M a line "CLUSTER: name" goes before each cluster's jobs.
+/// Parses the output of squeue -h -o kSqueueFormat. With -M, a line "CLUSTER: name"
+/// precedes each cluster's jobs.
 [[nodiscard]] std::vector<JobReport> parse_squeue(std::string_view out, const std::string& cluster);
 
-/// sacct -P -n -X -o kSacctFormat. Of a requeued job's several records the last counts.
+/// Parses the output of sacct -P -n -X -o kSacctFormat. A requeued job has several records; the
+/// last one counts.
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
-/// Of `scontrol --details show job` how many CPUs the job has on a node.
+/// Returns the number of CPUs that a job has on a node, from `scontrol --details show job`.
 [[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out,
                                                              std::string_view node);
 
-/// Slurm's reason, and of a dependency that can never hold which: "DependencyNeverSatisfied:
-/// afterok:12" of "afterany:3(unfulfilled),afterok:12(failed)".
+/// Adds to Slurm's reason the dependencies that can never be fulfilled: with
+/// "afterany:3(unfulfilled),afterok:12(failed)" it becomes "DependencyNeverSatisfied: afterok:12".
+/// Returns any other reason unchanged.
 [[nodiscard]] std::string with_dependency(std::string reason, const std::string& dependency);
 
-/// The names of `sbatch --help`: "  -A, --account=name   charge ..." and "      --[no-]thing".
+/// Returns the option names in `sbatch --help`, from lines such as
+/// "-A, --account=name" and "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
-/// True when a job's comment is ours, or ours with the user's own behind it.
+/// Returns true if a job's comment is `ours`, or `ours` followed by a space and the user's comment.
 [[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view ours);
 
-/// Slurm's state word without what follows it ("CANCELLED by 1000", "PENDING+").
+/// Returns Slurm's state without the text after it ("CANCELLED by 1000", "PENDING+").
 [[nodiscard]] std::string state_word(std::string_view text);
+/// Returns the phase of a state; kRunning for an unknown state.
 [[nodiscard]] JobPhase phase_of(std::string_view state_word);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
-// Slurm through slurmrestd. Every call is one or two requests with a bounded time; what changes
-// something is never sent again here.
+// Drives Slurm through slurmrestd. Every call is one or two requests with a timeout; requests that
+// change something are never retried here.
 
 #include <pwd.h>
 #include <sys/stat.h>
@@ -28,11 +28,12 @@ namespace {
 
 using std::chrono::seconds;
 
-/// slurmrestd itself waits for a controller that restarts; past this the answer is taken as lost.
+/// slurmrestd itself waits while a controller restarts. After this time the answer counts as lost.
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
 constexpr std::size_t kLargestScript = 64U << 20U;
-/// So many jobs are asked for one by one; more in one list of the whole queue, which is larger.
+/// Up to this number, jobs are queried one by one; beyond it, one request for the whole queue is
+/// cheaper, although its answer is larger.
 constexpr std::size_t kFewJobs = 4;
 
 [[nodiscard]] bool is_json(std::string_view body) {
@@ -124,7 +125,7 @@ class Slurmrestd final : public Executor {
  private:
   enum class AcceptUnknownJob { kNo, kYes };
 
-  /// A task's id without the task: what its array was submitted as.
+  /// Returns the array's id for the id of a task.
   static std::string whole(const std::string& id) { return id.substr(0, id.find('_')); }
 
   static std::string path(std::string_view what) {
@@ -133,7 +134,8 @@ class Slurmrestd final : public Executor {
 
   Result<std::string> body_of(const SubmitRequest& request, std::string_view script) const {
     Env env = request.env;
-    env.unset("SLURM_JWT");  // whoever has it is the user, on every cluster that knows the key
+    // Whoever has the token can act as the user on every cluster that knows its key.
+    env.unset("SLURM_JWT");
     add_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
                       directory = request.directory.string();
@@ -141,8 +143,8 @@ class Slurmrestd final : public Executor {
                      directory, env});
   }
 
-  /// The server speaks our version, knows who asks, and reaches a controller. Returns Slurm's
-  /// release.
+  /// Checks that the server supports kRestVersion, accepts the caller, and reaches a controller.
+  /// Returns Slurm's release.
   Result<std::string> ready() {
     HttpRequest request;
     request.path = "/openapi/v3";
@@ -213,7 +215,7 @@ class Slurmrestd final : public Executor {
     return answer;
   }
 
-  /// What an answer that is not the one hoped for means.
+  /// Converts an unexpected response to an error.
   [[nodiscard]] Error error_of(const HttpResponse& answer) const {
     const std::string words = rest_errors(answer.body);
     const std::string said =
@@ -232,13 +234,13 @@ class Slurmrestd final : public Executor {
     if (answer.status == 404 && !is_json(answer.body))
       return {Errc::kRefused, fmt::format("slurmrestd at {} has no version {} of its API ({})",
                                           server_.url, kRestVersion, said)};
-    // A proxy's own words, or none at all: nobody knows what became of the request.
+    // A proxy's own page, or no text at all: the fate of the request is unknown.
     if (!is_json(answer.body) || (answer.status >= 502 && answer.status <= 504))
       return {Errc::kUnavailable,
               fmt::format("slurmrestd at {} did not answer ({})", server_.url, said)};
     if (says_unreachable(words) || words.find("config is unable to load") != std::string::npos) {
-      // It asks the controller in the caller's name, and has the same words for a token that is
-      // refused there.
+      // slurmrestd asks the controller in the caller's name, and reports a token that the
+      // controller refuses in the same words.
       const std::string also =
           server_.token_file.empty()
               ? std::string()
@@ -251,7 +253,8 @@ class Slurmrestd final : public Executor {
             fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
   }
 
-  /// One question about the queue serves everybody who watches a job of it.
+  /// Returns the user's jobs in the queue, so that one query serves every process that
+  /// watches one of them.
   Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       const auto reports = rest_jobs(text, ::getuid());

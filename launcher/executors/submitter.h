@@ -1,7 +1,7 @@
 #pragma once
-// What sbatch reads off the submitting process and puts into the job's environment, where slurmd
-// and srun look for it: umask, resource limits, priority, where it was called. Whoever submits
-// without sbatch has to do the same.
+// Adds to the job's environment what sbatch reads from the submitting process (umask,
+// resource limits, priority, folder) and what slurmd and srun expect there. Needed if a job
+// is submitted without sbatch.
 
 #include <string>
 
@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// Adds SLURM_SUBMIT_DIR, SLURM_SUBMIT_HOST, SLURM_PRIO_PROCESS, SLURM_UMASK and the SLURM_RLIMIT_*
-/// that slurm.conf's PropagateResourceLimits and PropagateResourceLimitsExcept let through; all of
-/// them where there is no slurm.conf.
+/// Adds SLURM_SUBMIT_DIR, SLURM_SUBMIT_HOST, SLURM_PRIO_PROCESS, SLURM_UMASK, and SLURM_RLIMIT_*
+/// for the limits that slurm.conf propagates (PropagateResourceLimits,
+/// PropagateResourceLimitsExcept); for all limits if there is no slurm.conf.
 void add_submitter(Env& job, const std::string& directory, const Env& own);
 
 }  // namespace dlrun

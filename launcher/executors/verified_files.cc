@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLimit = 4U << 20U;
 constexpr std::int64_t kNanoseconds = 1'000'000'000;
 
-/// "SHA256 SIZE CTIME NAME": four parts, of which the last may hold blanks.
+/// Splits "SHA256 SIZE CTIME NAME" into four parts; the name may hold blanks.
 [[nodiscard]] std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> fields;
   for (int i = 0; i < 3; ++i) {
@@ -32,9 +32,8 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
-/// The lines of the record; nothing where anybody but the caller could have written them. A line
-/// says that a checksum was found right: another user's word for it would let a file pass that is
-/// not the spec's.
+/// Returns the record's text; empty if anybody but the caller could have written it. Another user's
+/// claim that a checksum was right would let a wrong file pass.
 [[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
   struct stat status {};
   const auto file = open_untrusted(path, Links::kRefuse);
@@ -85,8 +84,8 @@ bool VerifiedFiles::knows(const Download& download) const {
 Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (knows(download)) return true;
   const auto path = folder_ / download.file;
-  const auto stamp =
-      stamp_of(download.file);  // before it is read: a change while it is read is seen later
+  // Taken before the file is read, so that a change during the reading is noticed later.
+  const auto stamp = stamp_of(download.file);
   if (!stamp) return tl::unexpected(stamp.error());
   if (!*stamp) return false;
   constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
@@ -122,7 +121,8 @@ void VerifiedFiles::write(int fd) const {
         fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
-  // Of a record that others could write, nothing was believed; what is written now may be.
+  // A record that others could write was ignored when read; after this write
+  // it must be trustworthy.
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
       ::fchmod(fd, 0644) != 0)
     return;

@@ -1,7 +1,7 @@
 #pragma once
-// Which files of a folder have which SHA-256, remembered: .dlrun-downloads (see downloader.h). A
-// line that is damaged, or whose file has changed since, counts for nothing, and the file is read
-// again.
+// The record .dlrun-downloads (see downloader.h): which files of a folder were found to have which
+// SHA-256. A damaged line is ignored, and so is the line of a file that has changed since; the file
+// is then read again.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,30 +17,31 @@ namespace dlrun {
 
 inline constexpr const char* kVerifiedFiles = ".dlrun-downloads";
 
+/// The record of one folder, in memory. Not thread-safe; the folder's lock excludes other writers.
 class VerifiedFiles {
  public:
-  /// What is remembered of folder, which need not be there.
+  /// Reads the record of the folder. The folder need not exist.
   explicit VerifiedFiles(std::filesystem::path folder);
 
-  /// Whether the file has the checksum, without reading it.
+  /// Returns true if the record says that the file has the checksum. Does not read the file.
   [[nodiscard]] bool knows(const Download& download) const;
 
-  /// Called with the bytes of a file that were read, and its size; false: stop.
+  /// Called with the bytes that were read and the file's size. Returns false to stop.
   using GoOn = std::function<bool(std::int64_t, std::int64_t)>;
 
-  /// As is_downloaded; a file that has the checksum is noted. Fails with kInterrupted when go_on
-  /// says so.
+  /// Does the same as is_downloaded(), and records a file that has the checksum. Fails with
+  /// kInterrupted if go_on returns false.
   [[nodiscard]] Result<bool> check(const Download& download, const GoOn& go_on);
 
-  /// The file, as it is now, has the checksum.
+  /// Records that the file in its present state has the checksum.
   void note(const Download& download);
 
-  /// Onto the file that fd is, in place, since fd is its lock, too. One that cannot be written
-  /// costs time later.
+  /// Writes the record in place to fd, which also holds its lock. Ignores errors; they
+  /// only cost time later.
   void write(int fd) const;
 
  private:
-  /// A file as stat has it. ctime: no program can set it back, as it can mtime.
+  /// A file's state from stat. Uses ctime because programs can set back mtime, but not ctime.
   struct Stamp {
     std::int64_t size = 0, ctime_ns = 0;
     friend bool operator==(const Stamp&, const Stamp&) = default;
@@ -49,7 +50,7 @@ class VerifiedFiles {
     std::string sha256;
     Stamp stamp;
   };
-  /// Nothing where there is no such file.
+  /// Returns the file's state; nullopt if it does not exist.
   [[nodiscard]] Result<std::optional<Stamp>> stamp_of(const std::string& name) const;
 
   std::filesystem::path folder_;

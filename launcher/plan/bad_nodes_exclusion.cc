@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// The nodes that an option of the script names. A file of names ("--exclude=./bad") cannot be
-/// extended here.
+/// Returns the nodes that an option of the script names. Fails with kInvalid for a file of names
+/// ("--exclude=./bad"), which cannot be extended.
 Result<std::vector<std::string>> nodes_of_option(std::string_view script,
                                                  std::string_view long_name,
                                                  std::string_view short_name) {

@@ -1,5 +1,6 @@
 #pragma once
-// health.known_bad at submission: which remembered nodes a job must not get, as sbatch's --exclude.
+// Decides at submission which remembered bad nodes (health.known_bad) a job must not get, and makes
+// sbatch's --exclude from them.
 
 #include <string>
 #include <string_view>
@@ -10,17 +11,20 @@
 
 namespace dlrun {
 
+/// The bad nodes to exclude, and those that stay.
 struct BadNodesExclusion {
   std::vector<BadNode> excluded;
-  std::vector<BadNode> kept;  ///< bad, but named by --nodelist: the user wants them
-  std::string value;  ///< for --exclude: the script's own nodes and the excluded ones; empty where
-                      ///< none is excluded
+  std::vector<BadNode> kept;  ///< bad nodes that --nodelist names: the user wants them
+  /// The value of --exclude: the nodes that the script excludes itself, and `excluded`. Empty if
+  /// `excluded` is empty.
+  std::string value;
 };
 
-/// Decides from what is remembered. script: its #SBATCH lines say --exclude and --nodelist, which
-/// sbatch's command line would replace and not extend. cluster: the job's; a node that was
-/// remembered on another cluster is passed over, one of which the cluster is unknown is not. Fails
-/// with kInvalid where the script's own lists cannot be read.
+/// Decides from the remembered nodes. `script`: its #SBATCH lines may hold --exclude and
+/// --nodelist. The result includes the former, since sbatch's command line replaces it and does not
+/// add to it. `cluster`: the job's cluster. A node that was remembered on another cluster is
+/// ignored; a node whose cluster is unknown is excluded. Fails with kInvalid if the script's node
+/// lists cannot be parsed.
 [[nodiscard]] Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                                           std::string_view cluster,
                                                           std::string_view script);

@@ -13,8 +13,8 @@
 namespace dlrun {
 namespace {
 
-/// The script that the command's interpreter or launcher is given (`python -u train.py`), empty
-/// where it is given none.
+/// Returns the script that the command passes to its interpreter or launcher (`python -u
+/// train.py`); empty if there is none.
 [[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -23,15 +23,15 @@ namespace {
   return {};
 }
 
-/// What lies below a folder, relative to it; nothing where the path does not.
+/// Returns path relative to folder; nullopt if path is not in folder.
 [[nodiscard]] std::optional<std::string> below(const std::string& path, const std::string& folder) {
   const std::string relative = std::filesystem::path(path).lexically_relative(folder).string();
   if (relative.empty() || relative == ".." || relative.starts_with("../")) return std::nullopt;
   return relative;
 }
 
-/// What is wrong with a relative script that runs in a container, empty where nothing is known to
-/// be: it may be in the image.
+/// Returns what is wrong with a relative script that runs in a container; empty if no problem is
+/// known, since the image may hold the script.
 [[nodiscard]] std::string script_in_container(const LoadedSpec& loaded, const std::string& script) {
   const ContainerSpec& container = loaded.spec.container;
   std::error_code error;
@@ -89,7 +89,7 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   const auto check = [&](const std::string& key, const std::string& path, std::string_view what) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
-    // A path that cannot be looked at may well be there for the job.
+    // A path that this user cannot look at may exist for the job.
     if (error && error != std::errc::no_such_file_or_directory &&
         error != std::errc::not_a_directory)
       return;
@@ -121,7 +121,7 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
   for (const std::string& path : spec.environment.modules_use)
     check("environment.modules.use", path, "the folder");
-  // What is downloaded has its folder made.
+  // dlrun makes the folder itself if there are downloads.
   if (loaded.preset.is_trainer && spec.train.downloads.empty())
     check("train.data.path", spec.train.data_path.value_or(""), "the folder");
   if (!spec.container.image && !spec.launch.command.empty()) {

@@ -1,5 +1,5 @@
-// launch.agent: false. What the agent would do for a rank, in plain shell: nothing of dlrun is
-// needed on the nodes.
+// launch.agent: false. Does the rank agent's work in plain shell, so that the nodes
+// need nothing of dlrun.
 
 #include "launcher/plan/plain_script.h"
 
@@ -11,7 +11,7 @@
 namespace dlrun {
 namespace {
 
-/// Rank 0 runs on the first node, as the batch shell does.
+/// Chooses a port on the first node, where both rank 0 and the batch shell run.
 constexpr std::string_view kMasterPort =
     R"sh(# A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
 # this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does. The locks lie in a folder of
@@ -34,7 +34,8 @@ fi
 export DLRUN_MASTER_PORT=$dlrun_port
 )sh";
 
-/// The agent's DLRUN_* variables, of Slurm's, for one task. POSIX: an image may have no bash.
+/// Derives the agent's DLRUN_* variables from Slurm's variables, for one task. POSIX sh, because an
+/// image may have no bash.
 constexpr std::string_view kWorld =
     R"sh(dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
 for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
@@ -49,7 +50,7 @@ export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SL
 export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 )sh";
 
-/// A template as a word of sh, in double quotes; its fields have been checked.
+/// Converts a template to a word of sh in double quotes. The template's fields are valid.
 std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
   std::string word = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {

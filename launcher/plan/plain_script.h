@@ -1,5 +1,5 @@
 #pragma once
-// The parts of a script that does without the agent. Private to rendering.
+// The parts of a script that runs without the agent (launch.agent: false). Private to rendering.
 
 #include <string>
 
@@ -7,10 +7,11 @@
 
 namespace dlrun {
 
-/// Chooses rank 0's port and writes what each task does, as the shell variable `task`.
+/// Returns the lines that choose rank 0's port, and that set the shell variable `dlrun_task` to the
+/// commands of each task.
 [[nodiscard]] std::string plain_rank_text(const LaunchPlan& plan);
 
-/// The script's last line: it becomes the step.
+/// Returns the script's last line, which executes the step.
 [[nodiscard]] std::string plain_last_line(const LaunchPlan& plan);
 
 }  // namespace dlrun

@@ -1,3 +1,5 @@
+// Planner fills a LaunchPlan step by step: counts, environment, rank agent, program, leader,
+// sbatch's directives, srun's options. Every check reports the spec's key that it is about.
 #include "launcher/plan/plan.h"
 
 #include <algorithm>
@@ -17,11 +19,11 @@
 namespace dlrun {
 namespace {
 
-/// Those of the agent's variables that the image must not replace: what lead gives to the ranks.
+/// The agent's variables that the leader passes to the ranks. The image must not replace them.
 constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT",
                                                           "DLRUN_LEAD", "DLRUN_SECRET"};
 
-/// The key of variables by which an image is told about GPUs.
+/// The key of variables that tell an image's start-up hooks about GPUs.
 constexpr std::string_view kOfGpus = "container: GPUs";
 
 [[nodiscard]] std::string folder_of(const std::string& path) {
@@ -47,7 +49,7 @@ class Planner {
     plan_.folder = start_folder(loaded);
     plan_.snapshot = spec_.code_snapshot.value_or(false);
     plan_.runs_dir = inputs.runs_dir;
-    // On this machine the agent is at hand; it is the nodes that are to need nothing.
+    // Local runs always use the agent. launch.agent: false is for nodes without dlrun.
     if (inputs.target == Target::kLocal || spec_.launch.agent.value_or(true))
       plan_.agent = inputs.agent_path;
     plan_.trusted = preset_.trusted;
@@ -177,7 +179,7 @@ class Planner {
                          [&](const auto& variable) { return variable.name == name; });
     };
     if (runtime_ != "none" && gpus_per_node(spec_).value_or(1) > 0) {
-      // Images without NVIDIA's own variables see no GPU.
+      // Images without NVIDIA's own variables would see no GPU.
       add("NVIDIA_VISIBLE_DEVICES", "all", std::string(kOfGpus));
       if (runtime_ == "apptainer") {
         add("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", std::string(kOfGpus));
@@ -185,7 +187,7 @@ class Planner {
         p.image_of_gpus = spec_.container.image.value_or("");
       }
     } else if (runtime_ == "pyxis" || runtime_ == "enroot") {
-      // An image that asks for GPUs by itself does not start on a node without NVIDIA's tool.
+      // An image that asks for GPUs by itself would fail to start on a node without NVIDIA's tool.
       add("NVIDIA_VISIBLE_DEVICES", "void", std::string(kOfGpus));
     }
     if (spec_.container.save)
@@ -247,7 +249,7 @@ class Planner {
     }
   }
 
-  /// An image rarely holds the host's libmpi.
+  /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
   [[nodiscard]] bool may_use_mpi() const {
     return runtime_ == "none" && spec_.launch.mpi != "none";
   }
@@ -257,7 +259,7 @@ class Planner {
     if (asked != "auto") return asked;
     if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
     if (plan_.requested.nodes == 1)
-      return "auto";  // shm, as long as nobody gives the script more nodes
+      return "auto";  // shm, unless somebody gives the script more nodes
     return may_use_mpi() ? "mpi" : "gloo";
   }
 
@@ -266,7 +268,7 @@ class Planner {
     return chosen == "mpi" || (chosen == "auto" && may_use_mpi());
   }
 
-  /// The leader's words about hanging and starting again, and what Slurm must allow for it.
+  /// Sets the leader's options for hangs and restarts, and notes what Slurm must allow for them.
   void retry() {
     const auto add = [&](std::string_view option, std::optional<std::string> value,
                          std::string_view key) {
@@ -301,7 +303,7 @@ class Planner {
     if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes");
   }
 
-  /// Tells the leader where runs remember bad nodes, and for how long.
+  /// Tells the leader in which file runs remember bad nodes, and for how long.
   void remember_bad_nodes() {
     const HealthSpec& h = spec_.health;
     if (!h.known_bad_file && !h.known_bad_for) return;
@@ -384,7 +386,7 @@ class Planner {
       add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
   }
 
-  /// What slurmrestd would drop or misread is refused, not sent.
+  /// Refuses directives that slurmrestd would drop or misread.
   void check_server() {
     for (const PlannedOption& directive : plan_.directives) {
       if (const auto why = rest_refusal(directive.option, directive.value))
@@ -393,8 +395,8 @@ class Planner {
     }
   }
 
-  /// Job ids stand in the script. The jobs of runs are known at submission only; sbatch's own words
-  /// then name all.
+  /// Adds the dependencies. Job ids are written into the script. The jobs of runs are known only at
+  /// submission; sbatch's --dependency on the command line then lists all of them.
   void after() {
     const auto add = [&](std::string_view type, std::string_view key,
                          const std::vector<std::string>& runs) {
@@ -465,8 +467,8 @@ class Planner {
     }
     plan_.runtime = runtime_;
     plan_.entry = backend.entry(container);
-    // A session has the secrets in its environment, from where they go inside; a job's ranks get
-    // them from the agent.
+    // An interactive session finds the secrets in its environment and passes them into the
+    // container. The ranks of a job get them from the agent instead.
     for (const SecretSource& secret : plan_.secrets) container.job_names.push_back(secret.name);
     plan_.entry.session = backend.entry(container).session;
     for (ContainerOption& option : backend.step_options(container, users)) {
@@ -478,8 +480,8 @@ class Planner {
     plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
   }
 
-  /// Adds the preset's variables for PMIx to a step that has PMIx. A hook of enroot's takes any
-  /// PMIX_* variable for the sign of such a step, and fails in others.
+  /// Adds the preset's variables for PMIx, but only to a step that uses PMIx: one of enroot's hooks
+  /// treats any PMIX_* variable as the sign of such a step and fails in others.
   void step_variables() {
     if (!is_over_pmix()) return;
     const auto is_there = [this](const std::string& name) {
@@ -493,8 +495,8 @@ class Planner {
     }
   }
 
-  /// Whether srun starts the ranks over PMIx. A site's own default is taken for it where that can
-  /// do no harm.
+  /// Returns true if srun starts the ranks over PMIx. A site's own default counts as PMIx if there
+  /// is no container, where the variables do no harm.
   [[nodiscard]] bool is_over_pmix() const {
     if (inputs_.target == Target::kLocal) return false;
     if (spec_.launch.mpi) return spec_.launch.mpi->starts_with("pmix");
@@ -503,7 +505,7 @@ class Planner {
     return site_.mpi.empty() || site_.mpi.starts_with("pmix");
   }
 
-  /// The folders that dlrun mounts itself, which are their own places inside.
+  /// Checks the folders that dlrun mounts itself. Each has the same path inside the container.
   void check_own_mounts() {
     const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
                            std::string_view remedy) {
@@ -518,7 +520,8 @@ class Planner {
     check("checkpoint.dir", spec_.checkpoint.dir.value_or(""), "the folder", "");
   }
 
-  /// A task of PMI2 speaks through a descriptor that srun opened for it, and enroot closes those.
+  /// Refuses PMI2 with enroot: a task of PMI2 uses a descriptor that srun opened, and enroot closes
+  /// it.
   void check_pmi() {
     if (runtime_ != "enroot") return;
     const auto mpi =
@@ -531,7 +534,8 @@ class Planner {
           "program without MPI");
   }
 
-  /// Every node of a step saves its container, and the last one wins.
+  /// Refuses container.save on several nodes: every node would save its container, and the last one
+  /// would overwrite the others.
   void check_save() {
     if (!spec_.container.save || plan_.requested.tasks == 1 || plan_.requested.nodes == 1) return;
     error(
@@ -561,14 +565,14 @@ class Planner {
         mount(*spec_.checkpoint.dir);
     }
     for (const PlannedVariable& variable : plan_.prologue.vars) {
-      // What an image says of its own GPUs is for the image to say.
+      // The image sets its own variables about GPUs; they must not be replaced.
       if (variable.key != kOfGpus) step.env_names.push_back(variable.name);
     }
     if (is_over_pmix()) {
       for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
     }
     step.job_names = step.env_names;
-    // Without the agent the task's own shell sets them, inside.
+    // Without the agent the task's own shell, inside the container, sets these variables.
     if (!plan_.agent.empty()) {
       for (const PlannedVariable& variable : plan_.rank_env)
         step.env_names.push_back(variable.name);
@@ -588,10 +592,10 @@ class Planner {
   const std::string& specs_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
-  std::int64_t step_nodes_ =
-      0;                      ///< nodes that an attempt runs on; 0 where the spec does not fix them
-  bool is_requeued_ = false;  ///< Slurm may queue the job again
-  bool goes_on_with_fewer_ = false;  ///< a node that is lost does not end the job
+  /// Nodes that an attempt runs on; 0 if the spec does not fix their number.
+  std::int64_t step_nodes_ = 0;
+  bool is_requeued_ = false;         ///< Slurm may queue the job again
+  bool goes_on_with_fewer_ = false;  ///< losing a node does not end the job
   LaunchPlan plan_;
   std::vector<Diagnostic> errors_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// The decided job: everything a script, an interactive shell or a local run needs, as data. No
-// clock, no cluster, no files.
+// The decided job: all data that a script, an interactive shell or a local run needs. Making it
+// reads no clock, no cluster and no files.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,60 +17,65 @@
 
 namespace dlrun {
 
-/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes". No value: a
-/// flag.
+/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes".
+/// No value: a flag.
 struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
-  std::string key;  ///< empty: dlrun's own
+  std::string key;  ///< the key that it comes from; empty: dlrun's own
   [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
 };
 
-/// A variable and what gives it its value: bytes for the script, a template for the rank agent.
+/// A variable and its value (for the script) or its template (for the rank agent), with the key
+/// that it comes from.
 struct PlannedVariable {
   std::string name, value;
   std::string key;
 };
 
-/// Words of the program's argv that belong together: the user's command, or one flag and its value.
+/// Words of the program's command line that belong together: the user's command, or a
+/// flag and its value.
 struct PlannedWords {
   std::vector<std::string> words;
   std::string key;
 };
 
-/// What the batch shell does before the step.
+/// The batch shell's work before the step.
 struct Prologue {
   bool purge_modules = false;
   std::vector<std::string> use_modules, load_modules;  ///< module use, module load
-  std::string module_init;  ///< file to source for `module`; empty: searched
+  std::string module_init;  ///< file to source for `module`; empty: the script searches for it
   std::string conda_module, conda_name, venv;
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
-  /// The image whose own words about the parts of NVIDIA's driver are looked up; empty: it cannot
-  /// be read by then. Nothing: the script says nothing about them.
+  /// The image whose NVIDIA_DRIVER_CAPABILITIES the script looks up. An image that is not an
+  /// absolute path cannot be read before the job starts; the script then asks for all parts of the
+  /// driver. nullopt: the script does not set that variable.
   std::optional<std::string> image_of_gpus;
   struct Folder {
     std::string path, key;
   };
-  std::vector<Folder> made_folders;  ///< made where they are missing
+  std::vector<Folder> made_folders;  ///< created if they are missing
   std::string setup;                 ///< the user's shell lines
-  std::string setup_node;            ///< those that run on every node
+  std::string setup_node;            ///< the user's shell lines that run on every node
 };
 
-/// What was asked of Slurm, for GPU-hours; a number that the spec leaves to Slurm is absent.
+/// The resources asked for, from which GPU-hours are computed. A number that is left
+/// to Slurm is absent.
 struct Requested {
   std::optional<std::int64_t> nodes, tasks, gpus, cpus;
   std::optional<std::int64_t> time_seconds;
 };
 
-/// One thing that the job waits for.
+/// A job or a run that this job waits for.
 struct PlannedDependency {
   std::string type;  ///< Slurm's word: afterok, afterany, afternotok
   std::string run;   ///< a Slurm job id, or the name of a run
   std::string key;
+  /// Returns true if `run` is a Slurm job id.
   [[nodiscard]] bool is_job_id() const;
 };
 
-/// Where runs remember bad nodes (health.known_bad).
+/// The record of bad nodes that runs share (health.known_bad).
 struct KnownBad {
   std::string file;          ///< absolute
   std::int64_t seconds = 0;  ///< how long a node is remembered
@@ -78,78 +83,83 @@ struct KnownBad {
 
 enum class Target { kSlurm, kLocal };
 
-/// Everything dlrun decided. The script is its only rendering; plan.json is the same as data.
+/// All of dlrun's decisions about a job. render.h turns them into a script, plan_json() into data.
 struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
-  std::string folder;     ///< where the job starts: slurm.chdir, else the spec's
-  bool snapshot = false;  ///< submit and run copy the source tree, and the job starts in the copy
-  std::string runs_dir,
-      agent;  ///< absolute; no agent: launch.agent is false, and a shell does its part
-  std::vector<PlannedOption>
-      directives;                        ///< sbatch's, in the script's order; salloc takes the same
-  std::vector<PlannedDependency> after;  ///< as given; submit finds the jobs of runs
-  bool output_given = false;             ///< resources.output is the user's: submit leaves it alone
-  std::optional<std::string> clusters;   ///< -M of every query about the run
-  std::optional<RestServer> server;      ///< submit through it; nothing: through sbatch
+  std::string folder;     ///< where the job starts: slurm.chdir, else the spec's folder
+  bool snapshot = false;  ///< submit and run copy the source tree; the job starts in the copy
+  /// The runs folder and the agent's program, absolute. No agent: launch.agent is false, and the
+  /// script does the agent's work in shell.
+  std::string runs_dir, agent;
+  /// sbatch's options in the script's order; salloc takes them, too.
+  std::vector<PlannedOption> directives;
+  std::vector<PlannedDependency> after;  ///< from the spec; submit looks up the jobs of runs
+  bool output_given = false;  ///< the user set resources.output, so submit does not change it
+  std::optional<std::string> clusters;  ///< -M of every query about the run
+  std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
-  bool shares_cpus =
-      false;  ///< resources.cpus_per_task is not given: the script divides what it got
-  std::vector<PlannedVariable>
-      step_vars;                         ///< exported before the ranks' step, and for no other one
+  /// resources.cpus_per_task is not given: the script divides the allocated CPUs among the tasks.
+  bool shares_cpus = false;
+  /// Variables that are exported before the ranks' step, for that step only.
+  std::vector<PlannedVariable> step_vars;
   std::vector<PlannedOption> step;       ///< srun's options, in order
-  std::vector<PlannedOption> container;  ///< those of them that put a task into its container
-  std::string runtime;                   ///< of the container; "none": there is none
-  ContainerEntry entry;                  ///< how a task enters it where srun cannot put it there
-  std::vector<PlannedOption>
-      rank_options;  ///< of the rank agent: --nproc-per-node, --roles, --word TEMPLATE
-  std::vector<PlannedVariable>
-      rank_vars;  ///< bytes that the container's runtime would change: set by the rank agent
-  std::vector<PlannedVariable> rank_env;  ///< --env NAME=TEMPLATE of the rank agent
-  std::vector<SecretSource>
-      secrets;  ///< --secret NAME of the rank agent; the values travel in the run's own file
+  std::vector<PlannedOption> container;  ///< the options among them that enter the container
+  std::string runtime;                   ///< the container's runtime; "none": no container
+  ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
+  /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
+  std::vector<PlannedOption> rank_options;
+  /// Variables with values that the container's runtime would change; the rank agent sets them.
+  std::vector<PlannedVariable> rank_vars;
+  std::vector<PlannedVariable> rank_env;  ///< NAME and TEMPLATE of the rank agent's --env
+  /// Names for the rank agent's --secret. The values travel in the run's own file.
+  std::vector<SecretSource> secrets;
   bool trusted = false;  ///< the program is dlrun's own
   std::vector<PlannedWords> program;
   bool forward_usr1 = false;  ///< checkpoint.signal_before is given
-  std::vector<PlannedOption>
-      lead_options;  ///< of the leader: when the run starts again, when it hangs
+  /// Options of the leader: when the run starts again, when it counts as hung.
+  std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
-  std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: tasks on one node
+  std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: the tasks of one node
   Requested requested;
 
+  /// Returns all words of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
 };
 
+/// The inputs of make_plan() that are not in the spec.
 struct PlanInputs {
   std::string runs_dir;            ///< absolute
-  std::string agent_path;          ///< absolute, where the nodes will find it
+  std::string agent_path;          ///< absolute, as the nodes see it
   std::string trainer_path;        ///< absolute, beside the agent; used by the preset `trainer`
-  Target target = Target::kSlurm;  ///< kLocal: one node, no Slurm: `dlrun run`
+  Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
 };
 
-/// Decides. All checks that need more than one key are made here and in load_spec's, and all their
-/// errors are returned. kLocal refuses a container other than none.
+/// Makes the plan. Checks what load_spec does not check; the error holds all problems found. kLocal
+/// refuses a spec with a container.
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
-/// The run's plan.json: an object with every field above, ended by a newline.
+/// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
-/// --runs, $DLRUN_RUNS, the site's, else current_dir/runs; absolute, without '.' and '..'.
+/// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's, else current_dir/runs;
+/// absolute, without '.' and '..'.
 [[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
                                          const SiteProfile& site,
                                          const std::filesystem::path& current_dir);
 
-/// The file of bad nodes that the runs of a runs folder share, where health.known_bad.file names no
-/// other.
+/// Returns the file of bad nodes that all runs of a runs folder share,
+/// unless health.known_bad.file names another.
 [[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
-/// Where the job's commands start: the spec's folder, unless slurm.chdir says otherwise. Absolute.
+/// Returns the folder in which the job's commands start, absolute: slurm.chdir,
+/// else the spec's folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// What on this machine will not be there for the job: mount sources, the virtual environment, an
-/// image path, train.data.path, the program and the script that it is given. Warnings; for submit
-/// and check, since a file may exist on the nodes only.
+/// Returns warnings about files of this machine that the job will miss: mount sources, the virtual
+/// environment, the image, train.data.path, the program and its script. These are warnings because
+/// a file may exist on the nodes only. Used by submit and check.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

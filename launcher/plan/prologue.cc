@@ -1,4 +1,5 @@
-// What the batch shell does before the step: modules, conda, venv, variables, the user's lines.
+// Renders the batch shell's work before the step: modules, conda, venv,
+// variables, the user's lines.
 
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
@@ -7,8 +8,8 @@
 namespace dlrun {
 namespace {
 
-/// `module` is a shell function that a batch shell may lack: sbatch passes it on from some login
-/// shells only.
+/// Defines `module`, a shell function that a batch shell may lack: sbatch passes it on from some
+/// login shells only.
 void module_init(ScriptText& text, const Prologue& prologue) {
   if (!prologue.module_init.empty()) {
     text.line(". " + shell_quote(prologue.module_init), "site: module_init");
@@ -40,7 +41,8 @@ void modules(ScriptText& text, const Prologue& prologue) {
     text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module");
 }
 
-/// `conda activate` is a function too; only its hook defines it in a shell that is not interactive.
+/// Activates the environment. `conda activate` is a shell function; in a shell that is not
+/// interactive only conda's hook defines it.
 void conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
   text.line("dlrun_conda=$(type -P conda || true)");
@@ -55,12 +57,12 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
-/// The job's value beats the image's where NVIDIA's hook reads it, so the job has none where the
-/// image has one.
+/// Sets NVIDIA_DRIVER_CAPABILITIES only if the image does not: NVIDIA's hook would use the job's
+/// value instead of the image's.
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;
-  if (!image.starts_with('/')) {  // its words cannot be read before it is fetched
+  if (!image.starts_with('/')) {  // its variables cannot be read before it is fetched
     text.line("export NVIDIA_DRIVER_CAPABILITIES=all", "container: GPUs");
     return;
   }

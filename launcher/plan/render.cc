@@ -1,3 +1,6 @@
+// A rendered script has four parts: #SBATCH lines, strict mode with its EXIT trap, the prologue,
+// and arrays of bash (dlrun_step, dlrun_rank, dlrun_program, ...) that the last line puts together.
+// Each line shows the key that it comes from.
 #include "launcher/plan/render.h"
 
 #include <algorithm>
@@ -14,10 +17,11 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestCommandLine = 100;
-/// The start of the line by which an array's script finds its points, which no other script has.
+/// The start of the line in which an array's script finds its points. No other script
+/// has such a line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
-/// Options that a batch job has and an allocation has not.
+/// Options that apply to a batch job but not to an allocation.
 constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
                                                       "--error",
                                                       "--open-mode",
@@ -49,7 +53,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          "fi\n";
 }
 
-/// srun's options, one a line, each with the key that made it.
+/// Renders srun's options, one per line, each with its key.
 [[nodiscard]] std::string step_text(const LaunchPlan& plan) {
   ScriptText text;
   if (plan.shares_cpus) {
@@ -75,7 +79,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
-/// Its own step: one shell on each node, before the ranks.
+/// Renders the step of environment.setup_node: one shell on each node, before the ranks.
 [[nodiscard]] std::string setup_node_text(const LaunchPlan& plan) {
   if (plan.prologue.setup_node.empty()) return "";
   const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
@@ -94,7 +98,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// The words that put a command into its container, where srun's options do not.
+/// Renders the words that put a command into its container if srun's options cannot.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
   if (plan.entry.words.empty()) return "";
   ScriptText text;
@@ -104,7 +108,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
-/// A value as a template of the rank agent that expands to it.
+/// Returns a template of the rank agent that expands to value.
 [[nodiscard]] std::string literal_template(std::string_view value) {
   std::string text;
   for (const char c : value) text += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);
@@ -148,7 +152,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
-/// The agent's words that say which run it is.
+/// Returns the agent's command line up to the options that identify the run.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
@@ -156,7 +160,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return plan.lead_options.empty() ? text : text + " \"${dlrun_lead[@]}\"";
 }
 
-/// The leader's words that have a key of their own, one a line.
+/// Renders the leader's options that come from keys of the spec, one per line.
 [[nodiscard]] std::string lead_options_text(const LaunchPlan& plan) {
   if (plan.lead_options.empty()) return "";
   ScriptText text;
@@ -177,9 +181,10 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
-/// A script that ends before its last line says so, and the agent puts it on the run's record.
-/// exec, the last line, runs no EXIT trap: whoever gets there has started the ranks. Of USR1, the
-/// warning of the time limit, the script would die.
+/// Renders the start of the script: a script that ends before its last line prints that fact, and
+/// the agent writes it to the run's record. The last line is an exec and runs no EXIT trap, so a
+/// script that gets there has started the ranks. The script ignores USR1, the warning before the
+/// time limit, which would end it.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
@@ -199,11 +204,11 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text;
 }
 
-/// shellcheck's remarks that the script answers: profiles are not at hand; values are meant byte
-/// for byte; Slurm's lists have commas.
+/// Disables shellcheck's warnings that do not apply: shell profiles are not available to it;
+/// variables in values must stay unexpanded; Slurm's lists contain commas.
 constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
 
-/// "#!/bin/bash" and the #SBATCH lines.
+/// Renders "#!/bin/bash" and the #SBATCH lines.
 [[nodiscard]] Result<std::string> head_text(const std::vector<PlannedOption>& directives) {
   ScriptText head;
   head.line("#!/bin/bash");
@@ -219,7 +224,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return head.take();
 }
 
-/// The jobs of runs cannot stand in a script; whoever reads it is told that it waits for them.
+/// Renders a comment that names the runs that the job waits for, since their jobs cannot
+/// be in the script.
 [[nodiscard]] std::string waits_text(const LaunchPlan& plan) {
   std::vector<std::string> runs;
   for (const PlannedDependency& one : plan.after) {
@@ -314,21 +320,24 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 
 namespace {
 
-/// srun with all CPUs that the allocation, "16(x3),8", has on its first node.
+/// Calls srun with all CPUs that the allocation has on its first node, read from a
+/// list such as "16(x3),8".
 constexpr const char* kSrunOnFirstNode =
     "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
 
-/// srun's words, without its name, for one task that sees the node as the job's tasks would
-/// together.
+/// Returns srun's options for a single task that sees the node as all of the
+/// job's tasks together would.
 [[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
-  // With a terminal Ctrl-C is the program's; else srun would have it twice within a second.
+  // With a terminal, Ctrl-C goes to the program. Without one, srun by default
+  // ends only after two within a second; --quit-on-interrupt makes one suffice.
   return {"--overlap",    "--nodes=1",  "--ntasks=1",
           "--export=ALL", "--mpi=none", has_terminal ? "--pty" : "--quit-on-interrupt"};
 }
 
-/// step starts a shell or command in the job's environment; words: srun's of a step within it;
-/// container: its options that put it into the container; batch: lines of bash before an `enter` of
-/// the plan's, where it has one.
+/// Renders an interactive session. `step` starts a shell or command in the job's environment.
+/// `words` are srun's words for a step within it, and `container` the options that put that
+/// step into the container. `batch` holds lines of bash that precede the plan's `entry.words`,
+/// if it has any.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                   const std::vector<std::string>& words,
                                   const std::vector<PlannedOption>& container,
@@ -341,8 +350,8 @@ constexpr const char* kSrunOnFirstNode =
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
-  if (is_plain_shell) {  // the shell's own start-up file: a line that fails leaves a prompt to look
-                         // around
+  // The script is the shell's start-up file, so that a line that fails still leaves a prompt.
+  if (is_plain_shell) {
     result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
     result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
     return result;
@@ -362,9 +371,9 @@ constexpr const char* kSrunOnFirstNode =
   } else {
     last.insert(last.end(), command.begin(), command.end());
   }
-  // Of the step that this script runs in.
+  // The CPUs are those of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
-  if (enters) {  // not exec: the script may have a container to remove
+  if (enters) {  // no exec, since the script may have to remove a container
     result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan),
                                  shell_quote_all(last));
   } else {
@@ -404,7 +413,7 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
   step.insert(step.end(), words.begin(), words.end());
   step.push_back(point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none");
   std::vector<PlannedOption> container = plan.container;
-  // The ranks' own step saves its container.
+  // Only the ranks' step saves the container.
   std::erase_if(container,
                 [](const PlannedOption& option) { return option.option == "--container-save"; });
   const auto named = std::find_if(container.begin(), container.end(), [](const PlannedOption& o) {

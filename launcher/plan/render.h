@@ -1,5 +1,6 @@
 #pragma once
-// A plan as text: the batch script that people read and edit, and the interactive shell's.
+// Renders a plan as text: the batch script that people read and edit, and the script
+// of an interactive shell.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,57 +14,60 @@
 
 namespace dlrun {
 
-/// What the last line of a rendered script executes; the agent's options follow.
+/// The program and the subcommand that the last line of a rendered script executes;
+/// the agent's options follow.
 inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
-/// The whole job script, in the form of runtime/ENVIRONMENT.md: deterministic, shellcheck-clean,
-/// sbatch-able by hand. Fails with kInvalid on a directive's value that sbatch's tokenizer cannot
-/// carry, naming its key.
+/// Renders the job script described in runtime/ENVIRONMENT.md. The result is deterministic, passes
+/// shellcheck and can be submitted with sbatch by hand. Fails with kInvalid if sbatch's tokenizer
+/// cannot represent a directive's value; the message names the key.
 [[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
 
-/// The script of a job array that runs a sweep: the same #SBATCH lines, and one line that makes
-/// each task the point of its own. It grows neither with the points nor with what they set: a task
-/// starts job.sh in its point's run directory.
+/// Renders the script of a job array that runs a sweep: the same #SBATCH lines, and commands with
+/// which each task starts job.sh in the run directory of its point. The size of the script depends
+/// neither on the number of points nor on their values. Fails as render_script does.
 [[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
                                                       std::optional<std::int64_t> max_parallel);
-/// Whether a script is one of those.
+/// Returns true if the script was rendered by render_array_script().
 [[nodiscard]] bool is_array_script(std::string_view script);
 
-/// Modules, conda, venv, variables and setup lines: the part of the script before the step.
+/// Renders the part of the script before the step: modules, conda, venv, variables and setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
 
-/// sbatch's directives as argv words ("--nodes=2"), for salloc. Those that only a batch job has are
-/// left out.
+/// Returns sbatch's directives as words for salloc ("--nodes=2"), without those that only
+/// a batch job has.
 [[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
 
+/// An interactive session: the command that starts it, and its script.
 struct Interactive {
   std::vector<std::string> argv;  ///< salloc ... srun --overlap --pty ... bash SCRIPT
-  std::string script;             ///< what script_path must hold, where the nodes can read it
+  std::string script;             ///< the text that script_path must hold, readable on the nodes
 };
 
-/// A shell (or command) on the first node of a new allocation, inside the job's environment and
-/// container. has_terminal: a pseudo-terminal for it; a command in a pipe must not get one.
+/// Renders a shell (or command) on the first node of a new allocation, inside the job's
+/// environment and container. has_terminal: srun gives it a pseudo-terminal, which a command in a
+/// pipe must not have.
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan,
                                              const std::vector<std::string>& command,
                                              const std::string& script_path,
                                              bool has_terminal = true);
 
-/// A running job and the node of it that is asked for.
+/// A running job, and the node of it to attach to.
 struct AttachPoint {
   std::string job, node;
   std::string clusters;  ///< -M; empty: the default cluster
-  std::optional<std::int64_t>
-      cpus;  ///< the job's on that node; not known: the step is bound to none
+  /// The job's CPUs on that node; unknown: the step is not bound to CPUs.
+  std::optional<std::int64_t> cpus;
 };
 
-/// The same beside the ranks of a job that runs: nothing is allocated. In a named container the
-/// shell joins the one that runs, under pyxis without a name it gets one of its own from the same
-/// image.
+/// Renders a shell (or command) beside the ranks of a running job, without a new allocation. The
+/// shell joins a named container that runs already. Without a name, under pyxis, it gets a
+/// container of its own from the same image.
 [[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);
 
-/// The whole script of a run on this machine, without Slurm, for bash: the same environment, then
+/// Renders the script of a run on this machine, without Slurm, for bash: the same environment, then
 /// lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 

@@ -1,3 +1,4 @@
+// One table row per option of sbatch: its field in the API and how its value is converted.
 #include "launcher/plan/rest_job.h"
 
 #include <algorithm>
@@ -17,15 +18,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 enum class Kind {
-  kText,       ///< sbatch's own text: slurmrestd hands it to the same parser
-  kFlag,       ///< true
-  kYesNo,      ///< a boolean, from yes or no
-  kExclusive,  ///< without a value "exclusive": `true`, which the API documents, is an error
-               ///< in 22.05
-  kNoKill,     ///< "set": `true`, which the API documents, is an error in 22.05
-  kNice,       ///< without a value 100
-  kSignal,     ///< not with B: or R:, which 22.05 cannot parse
-  kOwn,        ///< about sbatch itself; nothing to send
+  kText,   ///< sbatch's own text: slurmrestd passes it to the same parser
+  kFlag,   ///< true
+  kYesNo,  ///< a boolean, from yes or no
+  /// Without a value "exclusive": 22.05 rejects `true`, which the API documents.
+  kExclusive,
+  kNoKill,  ///< "set": 22.05 rejects `true`, which the API documents
+  kNice,    ///< without a value 100
+  kSignal,  ///< a signal; 22.05 cannot parse B: or R: before it
+  kOwn,     ///< concerns sbatch itself; nothing to send
   kRefused,
 };
 
@@ -33,13 +34,13 @@ struct Row {
   std::string_view option;
   char letter = 0;
   Kind kind = Kind::kText;
-  std::string_view field = {};     ///< kRefused: why
-  std::string_view variable = {};  ///< what sbatch itself puts into the job's environment, for srun
-                                   ///< to find; slurmrestd does not
+  std::string_view field = {};  ///< kRefused: the reason
+  /// A variable that sbatch adds to the job's environment for srun, and slurmrestd does not.
+  std::string_view variable = {};
 };
 
-/// In sbatch's order. gpus_per_node and its like are text, as are numbers and times: 22.05 converts
-/// them as sbatch does.
+/// sbatch's options. gpus_per_node and similar fields are text, as are numbers and times: 22.05
+/// converts them as sbatch does.
 constexpr auto kRows = std::to_array<Row>({
     {"--account", 'A', Kind::kText, "account"},
     {"--array", 'a', Kind::kText, "array"},
@@ -135,12 +136,12 @@ constexpr auto kRows = std::to_array<Row>({
 }
 
 struct Option {
-  std::string name;  ///< as it was given where no row knows it
+  std::string name;  ///< the name as given if no row has it
   std::optional<std::string> value;
 };
 
-/// The options among words, as getopt_long splits them; a word that is none is kept for the
-/// refusal.
+/// Appends the options among words, split as getopt_long does. A word that is not an option is
+/// kept, so that it is refused by name.
 void add_options(std::vector<Option>& options, std::span<const std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -193,8 +194,8 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return value.value_or("");
 }
 
-/// How many tasks sbatch would ask for itself before it sends a job, where no option says so;
-/// slurmrestd does not.
+/// Returns the number of tasks that sbatch would request by itself if no option gives it;
+/// slurmrestd does not do that.
 [[nodiscard]] std::optional<std::string> implied_tasks(const Json& job) {
   if (job.contains("tasks")) return std::nullopt;
   const bool has_nodes = job.contains("nodes"), has_per_node = job.contains("tasks_per_node");
@@ -275,7 +276,7 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
     if (row.option == "--chdir" && !option.value->starts_with('/'))
       field = fmt::format("{}/{}", inputs.directory, *option.value);
   }
-  // sbatch reads its own two as one answer, the last one given.
+  // sbatch treats its two options --requeue and --no-requeue as one: the last one given counts.
   const auto at = [&](std::string_view name) {
     const auto found = std::find_if(options.rbegin(), options.rend(),
                                     [&](const Option& o) { return o.name == name; });

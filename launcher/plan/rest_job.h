@@ -1,10 +1,10 @@
 #pragma once
-// The job description of slurmrestd's API, made from what sbatch would be given: the script with
-// its #SBATCH lines, the words of the command line, the environment. Pure.
+// Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
+// lines, the words of the command line, the environment. Pure functions.
 //
-// What slurmrestd 22.05 does with each field was seen, not only read: docs/slurmrestd.md. An option
-// that it drops, misreads or does not know is refused by name: a job that differs silently from
-// sbatch's is worse than none.
+// docs/slurmrestd.md records how slurmrestd 22.05 treats each field, as observed in tests. An
+// option that it drops, misreads or does not know is refused by name, because a job that silently
+// differs from sbatch's would be worse than no job.
 
 #include <optional>
 #include <span>
@@ -16,24 +16,25 @@
 
 namespace dlrun {
 
-/// The version of the API that dlrun speaks: Slurm 22.05 to 23.11 have it.
+/// The version of the API that dlrun uses; Slurm 22.05 to 23.11 support it.
 inline constexpr std::string_view kRestVersion = "v0.0.38";
 
-/// Why sbatch's option ("--hint", "nomultithread") cannot be sent; nothing where it can.
+/// Returns why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it can.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
                                                       const std::optional<std::string>& value);
 
+/// The inputs that sbatch would get. The members are views: the caller keeps the texts alive.
 struct RestJobInputs {
-  std::string_view script;       ///< the text
+  std::string_view script;       ///< the text of the script
   std::string_view script_name;  ///< sbatch's default for the job's name
-  std::span<const std::string>
-      options;                 ///< of the command line: "--comment=x"; they beat the script's
-  std::string_view directory;  ///< where sbatch would be called
-  const Env& env;              ///< the job's
+  /// Words of the command line, such as "--comment=x"; they override the script's.
+  std::span<const std::string> options;
+  std::string_view directory;  ///< the folder in which sbatch would be called
+  const Env& env;              ///< the job's environment
 };
 
-/// The body of POST job/submit. Fails with kInvalid, naming every option that cannot be sent, and
-/// for a script or an environment that is not UTF-8 and so cannot stand in JSON.
+/// Returns the body of POST job/submit. Fails with kInvalid if options cannot be sent (the message
+/// names each), and if the script or the environment is not UTF-8, which JSON requires.
 [[nodiscard]] Result<std::string> rest_job(const RestJobInputs& inputs);
 
 }  // namespace dlrun

@@ -64,19 +64,20 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
   return lines;
 }
 
-/// Whether sbatch takes the word for the option: its name, or a beginning of it that is no other's
-/// name. (Where a beginning is that of several options sbatch refuses the script.)
+/// Returns true if sbatch takes the word for the option: its name or an abbreviation of it. An
+/// ambiguous abbreviation counts too; sbatch refuses such a script.
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
   constexpr std::array<std::string_view, 7> kWhole = {
       "--export", "--gpus", "--gres", "--mem",
-      "--ntasks", "--time", "--wait"};  // others begin with them
+      "--ntasks", "--time", "--wait"};  // options whose whole name also begins other options' names
   if (word == long_name) return true;
   return word.size() > kDashes.size() && long_name.starts_with(word) &&
          std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();
 }
 
-/// Where the option's letter stands in a word such as "-HQa0-1", behind letters that take no value.
+/// Returns the position of the option's letter in a word such as "-HQa0-1", in which only letters
+/// without a value precede it.
 std::optional<std::size_t> letter_in(std::string_view word, std::string_view short_name) {
   constexpr std::string_view kFlags = "hHIOQsuvVW";
   if (short_name.size() != 2 || !word.starts_with('-') || word.starts_with("--"))

@@ -1,5 +1,5 @@
 #pragma once
-// What a job script asks Slurm for, whoever wrote or edited it.
+// Finds out which resources a job script requests, even one that dlrun did not write.
 
 #include <string_view>
 
@@ -7,8 +7,9 @@
 
 namespace dlrun {
 
-/// The numbers of its #SBATCH lines, as make_plan counts a spec's; absent where they are Slurm's to
-/// decide, and all of them for a job array and a heterogeneous job.
+/// Returns the resources in the script's #SBATCH lines, counted as make_plan counts those
+/// of a spec. Numbers that are left to Slurm are absent; all are absent for a job array and
+/// for a heterogeneous job.
 [[nodiscard]] Requested requested_of_script(std::string_view script);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// Lines of a script, each with the spec's key that made it as a comment in one column. Private to
-// rendering.
+// Lines of a script. Each can have a comment, aligned in one column, with the spec's key that it
+// comes from. Private to rendering.
 
 #include <algorithm>
 #include <string>
@@ -12,8 +12,8 @@ namespace dlrun {
 
 class ScriptText {
  public:
-  /// code must be whole: a comment after it must not become part of a word. The comment is one line
-  /// of printable text.
+  /// Adds a line. `code` must be complete, so that the comment cannot become part of a word. The
+  /// comment must be one line of printable text.
   void line(std::string_view code, std::string_view comment = {}) {
     text_ += code;
     if (!comment.empty()) {

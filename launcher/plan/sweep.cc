@@ -21,7 +21,8 @@ constexpr std::size_t kMostErrors = 20;
   return diagnostic.severity == Diagnostic::Severity::kError;
 }
 
-/// Points with the same key are read from the same layers.
+/// Returns a key of the layers that a point is read from. Points with equal keys have the same
+/// layers, so one loaded spec serves all of them.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {
@@ -45,7 +46,7 @@ class SweepPlanner {
     request_.text = loaded.text;
   }
 
-  /// The loaded spec of a point; nothing where it is wrong.
+  /// Returns the loaded spec of a point; nullptr if it has errors.
   [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
     const std::string layers = layers_of(point);
     const auto known = layers_.find(layers);
@@ -82,7 +83,8 @@ class SweepPlanner {
   [[nodiscard]] Diagnostics& errors() { return errors_; }
 
  private:
-  /// False where one of them is an error. The same words about several points are said once.
+  /// Collects errors; an error that several points share is kept once. Returns false if there is an
+  /// error among `found`.
   bool keep(Diagnostics found, const SweepPoint& point, std::size_t number) {
     bool is_fine = true;
     for (Diagnostic& one : found) {
@@ -102,8 +104,8 @@ class SweepPlanner {
   Diagnostics errors_;
 };
 
-/// Gives every point its place in an array: those with the same #SBATCH lines one behind the other,
-/// at most max_tasks in each.
+/// Assigns points to arrays: points with the same #SBATCH lines share an array, up
+/// to max_tasks points each.
 class Arrays {
  public:
   explicit Arrays(std::size_t max_tasks) : max_tasks_(std::max<std::size_t>(max_tasks, 1)) {}
@@ -136,7 +138,7 @@ class Arrays {
  private:
   std::size_t max_tasks_;
   std::map<std::string, std::size_t> open_;  ///< by #SBATCH lines: the array that has room
-  std::vector<LaunchPlan> plans_;            ///< each array's first point's
+  std::vector<LaunchPlan> plans_;            ///< the plan of each array's first point
   std::vector<std::size_t> tasks_;
 };
 
@@ -164,8 +166,9 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* of_point = planner.load(points[i], i);
     if (of_point == nullptr) continue;
-    of_point->spec.after =
-        loaded.spec.after;  // the same for all, and by now the caller may know which runs it means
+    // All points wait for the same jobs. The caller may have resolved the runs in `after` since the
+    // spec was loaded.
+    of_point->spec.after = loaded.spec.after;
     const auto plan = planner.plan(*of_point, points[i], i);
     if (!plan) continue;
     auto script = render_script(*plan);

@@ -1,6 +1,6 @@
 #pragma once
-// A sweep, decided: every point planned and rendered by itself, and the job arrays that run them.
-// Pure, as all of plan/.
+// Plans a sweep: a plan and a script for every point, and the job arrays that run them. Pure, like
+// all of plan/.
 
 #include <cstddef>
 #include <optional>
@@ -13,40 +13,44 @@
 
 namespace dlrun {
 
+/// A planned point of a sweep.
 struct PlannedPoint {
   SweepPoint values;
-  std::string script;    ///< the point's own job: sbatch takes it by itself
-  std::string resolved;  ///< its resolved spec, without the sweep
+  std::string script;    ///< the point's own job, which can be submitted by itself
+  std::string resolved;  ///< the point's resolved spec, without the sweep
   Requested requested;
-  std::size_t array = 0, task = 0;  ///< which array runs it, as which task
+  std::size_t array = 0, task = 0;  ///< the array that runs the point, and its task there
 };
 
-/// One job array. Points whose #SBATCH lines differ (a sweep over resources) cannot share one, nor
-/// can more than Slurm's MaxArraySize.
+/// One job array. Points with different #SBATCH lines (a sweep over resources) need different
+/// arrays, and an array has at most Slurm's MaxArraySize tasks.
 struct PlannedArray {
-  std::string script;  ///< what sbatch gets: each task starts its own point's script
+  std::string script;  ///< the text for sbatch: each task starts the script of its point
   std::size_t tasks = 0;
-  Requested requested;  ///< of one task
+  Requested requested;  ///< the resources of one task
 };
 
+/// A planned sweep.
 struct SweepPlan {
-  std::vector<std::string> keys;     ///< all that points set, in the order of the spec
+  std::vector<std::string> keys;     ///< all keys that points set, in the order of the spec
   std::vector<PlannedPoint> points;  ///< in the sweep's order
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
 };
 
 struct SweepLimits {
-  std::size_t max_array_size = 1001;  ///< Slurm's default: task ids are below it
+  std::size_t max_array_size = 1001;  ///< Slurm's default; task ids are smaller
 };
 
-/// loaded: request's spec, with a sweep that load_spec accepted. All points are checked; the errors
-/// of the first kinds found are returned, each naming a point.
+/// Plans every point. `loaded` is the spec of `request`; load_spec has accepted its sweep. Each
+/// error names a point, and an error that several points share is returned once. Planning stops
+/// after 20 errors.
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);
 
-/// GPU-hours and core-hours of all points together; nothing where one of them leaves it to Slurm.
+/// Returns the sum of hours() over all points, for GPU-hours and core-hours; nullopt if a point
+/// leaves it to Slurm.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

@@ -12,8 +12,8 @@
 namespace dlrun {
 namespace {
 
-// Of the drawing, in its own units: about pixels where two stand side by side, more on a phone's
-// screen.
+// Sizes in the drawing's own units. A unit is about a pixel when two charts stand side by side, and
+// more than one on a phone.
 constexpr double kWidth = 520, kHeight = 250;
 constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
@@ -21,7 +21,7 @@ constexpr std::size_t kPointsDrawn = 360;
 constexpr std::size_t kDotsDrawn = 30;
 constexpr double kLogarithmicFrom = 100;
 
-/// The points of each part, in their order; what is not finite is left out.
+/// Returns the points of each part in order. Leaves out points that are not finite.
 std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& points) {
   std::vector<std::vector<ChartPoint>> parts;
   for (const ChartPoint& point : points) {
@@ -32,14 +32,14 @@ std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& poi
   return parts;
 }
 
-/// Means of neighbours, so that no curve has more points than pixels.
+/// Averages neighbours, so that no curve has more points than pixels.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   const auto parts = parts_of(points);
   std::size_t all = 0;
   for (const auto& part : parts) all += part.size();
   std::vector<ChartPoint> means;
   for (const auto& part : parts) {
-    // Each part has its share, and both of its ends at least.
+    // Each part gets its share of the points, at least its two ends.
     const std::size_t share =
         all <= kPointsDrawn
             ? part.size()
@@ -60,7 +60,7 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
 struct Axis {
   double low = 0, high = 1;
   bool is_logarithmic = false;
-  /// 0..1
+  /// Maps a value to 0..1.
   [[nodiscard]] double along(double value) const {
     if (is_logarithmic)
       return (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low));
@@ -100,7 +100,7 @@ Axis y_axis(const Chart& chart, Extent extent) {
   return axis;
 }
 
-/// Bytes want ticks at round multiples of a power of 1024.
+/// The unit of an axis. For bytes it is a power of 1024, so that the ticks are round numbers of it.
 struct Scale {
   double divisor = 1;
   std::string_view suffix;
@@ -288,7 +288,7 @@ std::string figure_html(const Chart& chart) {
       if (points.size() > 1)
         svg += fmt::format("<polyline class=\"c{}\" points=\"{}\"/>\n", one.colour % kChartColours,
                            points_text(points, x, y));
-      if (!has_dots && points.size() > 1) continue;  // a line of one point is none
+      if (!has_dots && points.size() > 1) continue;  // a single point gets a dot
       for (const ChartPoint& point : points) {
         if (y.is_logarithmic && point.y <= 0) continue;
         svg += fmt::format(

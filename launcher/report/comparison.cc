@@ -1,5 +1,5 @@
-// The page of several runs, or of a sweep: what they differ in, what came of it, and their curves
-// over each other.
+// The page that compares several runs, or the points of a sweep: their different keys, their
+// results, and their curves in common charts.
 
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,7 @@ using namespace page;
 
 constexpr std::size_t kKeysInTable = 5;
 constexpr std::size_t kNotesShown = 20;
-constexpr std::size_t kWideFrom = 24;  // characters that a cell holds on one line
+constexpr std::size_t kWideFrom = 24;  // characters that a cell shows on one line
 
 bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
   return std::any_of(reports.begin(), reports.end(), [&](const RunReport& report) {
@@ -28,7 +28,7 @@ bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
   });
 }
 
-/// A row a key, a column a run: many keys of few runs do not fit beside each other.
+/// Makes a table with a row per key and a column per run, for few runs with many different keys.
 std::string differences_html(const std::vector<RunReport>& reports,
                              const std::vector<std::string>& names) {
   std::vector<Column> columns{{"", "t"}};
@@ -42,7 +42,7 @@ std::string differences_html(const std::vector<RunReport>& reports,
   return table_html(columns, rows);
 }
 
-/// Of any of them, in the order of what people look for.
+/// Returns the names of all runs' results, the most interesting first.
 std::vector<std::string> names_of_all_results(const std::vector<RunReport>& reports) {
   Pairs all;
   for (const RunReport& report : reports) {
@@ -80,7 +80,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", html(title),
                       reports.size());
 
-  // What not all have alike is what they are compared for.
+  // The keys whose values differ.
   std::vector<std::string> names;
   for (const RunReport& report : reports) {
     for (const auto& [name, value] : report.keys) {
@@ -88,7 +88,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
     }
   }
   std::erase_if(names, [&](const std::string& name) {
-    if (name == "name") return true;  // the run's id begins with it
+    if (name == "name") return true;  // the run's id starts with the name
     const std::string first = value_of(reports.front().keys, name);
     return std::all_of(reports.begin(), reports.end(), [&](const RunReport& report) {
       return value_of(report.keys, name) == first;
@@ -96,8 +96,8 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   });
   const auto results = names_of_all_results(reports);
   std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
-  // The first is what they are judged by, so that it is seen however narrow the page; the others
-  // come at last.
+  // The result by which runs are judged comes first, so that even a narrow page shows it. The other
+  // results come last.
   if (!results.empty()) columns.push_back({words_of_name(results.front()), "n"});
   const bool has_own_table = names.size() > kKeysInTable && reports.size() <= kChartColours;
   if (!has_own_table) {

@@ -1,4 +1,4 @@
-// The page of one run. Every word of a run goes through escape_html().
+// The page of one run. All text from a run passes through escape_html().
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ std::string tick_label(double seconds, double whole) {
   return fmt::format("{:g} d", seconds / 86400);
 }
 
-/// What the colours of the timeline mean: those that it has.
+/// The legend of the timeline. It lists only the colours that the timeline uses.
 struct Legend {
   bool has_wait = false, has_good = false, has_again = false, has_bad = false, has_open = false,
        has_pins = false;
@@ -148,7 +148,7 @@ std::string events_table(const RunReport& report) {
 std::string slow_ranks(const RunReport& report) {
   const std::size_t samples = report.history.samples().size();
   std::vector<const SlowRank*> slow;
-  // Once is chance; what was slow in a tenth of the samples is worth a look.
+  // Being slow once is chance; a rank that was slow in a tenth of the samples is worth a look.
   for (const auto& [rank, one] : report.history.slow()) {
     if (one.times >= 2 && one.times * 10 >= samples) slow.push_back(&one);
   }
@@ -244,7 +244,7 @@ std::string report_page(const RunReport& report, const std::string& made) {
                                                                  : "note",
                         html(report.status.detail));
   }
-  // The sentence above names the rank as a rule.
+  // The detail above usually names the rank already.
   if (record.first_failed && report.status.detail.find(fmt::format(
                                  "rank {}", record.first_failed->rank)) == std::string::npos)
     page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",

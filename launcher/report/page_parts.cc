@@ -13,7 +13,7 @@
 namespace dlrun::page {
 namespace {
 
-/// A title may break behind its dots: the path of a key is wider than its values.
+/// Allows line breaks after the dots of a title, because a key's path can be wider than its values.
 std::string breakable(std::string_view title) {
   std::string text;
   for (const char c : html(title)) {
@@ -127,7 +127,6 @@ std::string last_words_html(const RunReport& report) {
                      escape_html_lines(join(report.last_words, "\n")));
 }
 
-/// When the run began, and its last word.
 double begin_of(const RunReport& report) {
   if (!report.history.attempts().empty()) return report.history.attempts().front().claimed;
   return report.metrics.empty() ? 0 : report.metrics.front().t;

@@ -1,6 +1,6 @@
 #pragma once
-// The parts that pages are made of: HTML around words and numbers. What a run says goes through
-// escape_html() here, or before a table's cells.
+// Parts of pages: HTML for words and numbers. These functions escape text from a run with
+// escape_html(); cells of table_html() must be escaped by the caller.
 
 #include <string>
 #include <string_view>
@@ -13,44 +13,51 @@ namespace dlrun::page {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+/// Escapes text; short for escape_html().
 [[nodiscard]] std::string html(std::string_view text);
-/// "7.5 s", "3 min 20 s", "2 d 4 h"
+/// Formats a duration: "7.5 s", "3 min 20 s", "2 d 4 h".
 [[nodiscard]] std::string duration(double seconds);
-/// "2 MiB"
+/// Formats a number of bytes: "2 MiB".
 [[nodiscard]] std::string memory(double bytes);
-/// "samples per second" of samples_per_s
+/// Returns a result's name in words: "samples per second" for samples_per_s.
 [[nodiscard]] std::string words_of_name(std::string_view name);
 
-/// good, bad or warn: a class of the style.
+/// Returns the class of the style sheet for a state: good, bad or warn.
 [[nodiscard]] std::string_view class_of(RunState state);
 
+/// Returns the start of a page, up to its first heading.
 [[nodiscard]] std::string head(std::string_view title);
+/// Returns the end of a page, with dlrun's version. `made`: the present time, in UTC.
 [[nodiscard]] std::string foot(const std::string& made);
-/// Nothing where value is empty.
+/// Returns a tile; an empty text if value is empty.
 [[nodiscard]] std::string tile(std::string_view name, std::string_view value);
+/// Returns a list of names and values.
 [[nodiscard]] std::string list_html(const Pairs& pairs);
-/// A text of several lines behind its title, shut; nothing where there is none.
+/// Returns a text of several lines that is hidden until the title is clicked; empty if
+/// there is no text.
 [[nodiscard]] std::string folded(std::string_view title, const std::string& text);
-/// What the program said at last; nothing where it said nothing.
+/// Returns the last lines that the program printed; empty if there are none.
 [[nodiscard]] std::string last_words_html(const RunReport& report);
 
 struct Column {
   std::string title;
   std::string_view kind;  ///< class of its cells: n number, t short text, w text that wraps
 };
-/// rows: HTML already.
+/// Returns a table. The cells in rows are HTML already.
 [[nodiscard]] std::string table_html(const std::vector<Column>& columns,
                                      const std::vector<std::vector<std::string>>& rows);
 
-/// When the run began, and its last word: seconds since 1970.
+/// Returns the time of the run's first event, in seconds since 1970; 0 if it has none.
 [[nodiscard]] double begin_of(const RunReport& report);
+/// Returns the time of the run's last event, in seconds since 1970.
 [[nodiscard]] double end_of(const RunReport& report);
+/// Returns the nodes of the run's ranks, else the nodes that the executor reports.
 [[nodiscard]] std::string nodes_of(const RunReport& report);
-/// Empty where there is none.
+/// Returns the value of a name; empty if there is none.
 [[nodiscard]] std::string value_of(const Pairs& pairs, std::string_view name);
 
-/// The results in the order of what people look for, the one that runs are judged by first; a hash
-/// is none.
+/// Returns the names of the results, the most interesting first, beginning with the result by which
+/// runs are judged. Leaves out the hash of the parameters.
 [[nodiscard]] std::vector<std::string> names_of_results(const Pairs& result);
 
 }  // namespace dlrun::page

@@ -13,13 +13,13 @@ namespace {
 
 using page::begin_of;
 
-/// In a legend. The table above the curves says what a point sets.
+/// Returns the run's name in a legend. The table above the curves shows a point's values.
 const std::string& name_of(const RunReport& report) {
   return report.place.empty() ? report.label : report.place;
 }
 
-/// A curve of what the program said of itself: metrics.jsonl where there is one, else the run's
-/// record.
+/// Returns a curve of values that the program reported: from metrics.jsonl if there is one, else
+/// from the run's record.
 std::vector<ChartPoint> curve(const RunReport& report, std::optional<double> MetricsPoint::*metric,
                               std::optional<double> ProgressPoint::*progress, bool over_steps) {
   std::vector<ChartPoint> points;
@@ -36,7 +36,8 @@ std::vector<ChartPoint> curve(const RunReport& report, std::optional<double> Met
   return points;
 }
 
-/// A value over ranks as time goes on: the mean, and a band from the least to the most.
+/// Adds the spread of a value over the ranks as time passes: the mean, and a band from the least to
+/// the greatest value.
 void add_spread(Chart& chart, const RunReport& report, const std::string& name, std::size_t colour,
                 std::optional<Spread> SamplesPoint::*field, bool has_band) {
   ChartSeries mean{name, colour, {}};

@@ -1,5 +1,5 @@
 #pragma once
-// The curves of runs: loss, accuracy, throughput, and what the ranks used.
+// Draws the curves of runs: loss, accuracy, throughput, and the ranks' use of resources.
 
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace dlrun {
 
-/// Figures of one run, or of several over each other, in the colours of their order. No line goes
-/// from one attempt to the next: between them nothing was computed. Empty where there is nothing to
-/// draw.
+/// Returns the figures of one run, or of several runs in common charts, coloured in their order.
+/// Lines do not join attempts, because nothing was computed between them. Returns an empty text if
+/// there is nothing to draw.
 [[nodiscard]] std::string charts_html(const std::vector<const RunReport*>& reports);
 
 }  // namespace dlrun

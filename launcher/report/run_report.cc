@@ -1,4 +1,4 @@
-// Reading what the page shows.
+// Reads the files that the page shows.
 
 #include "launcher/report/run_report.h"
 
@@ -81,7 +81,8 @@ void add_surroundings(RunReport& report) {
   }
 }
 
-/// The value of a line of ours, without the comment behind it: a '#' inside quotes is none.
+/// Returns the value in a line of resolved.yaml without the comment after it. A '#' inside quotes
+/// starts no comment.
 std::string_view without_comment(std::string_view value) {
   char quote = 0;
   for (std::size_t at = 0; at < value.size(); ++at) {
@@ -101,7 +102,7 @@ std::string_view without_comment(std::string_view value) {
   return trim(value);
 }
 
-/// A value of a line of ours as people write it: without the quotes and brackets that YAML wants.
+/// Returns a value of resolved.yaml without the quotes and brackets of YAML.
 std::string unquoted(std::string_view value) {
   if (value.size() > 2 && value.front() == '\'' && value.back() == '\'') {
     std::string text;
@@ -144,7 +145,7 @@ std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& re
     if (above.size() < kDeepestKey) above.emplace_back(indent, name);
     keys.emplace_back(path + name, std::move(value));
   }
-  // What holds others has no value of its own.
+  // A section has no value of its own.
   std::erase_if(keys, [&](const auto& key) {
     return key.second.empty() && std::any_of(keys.begin(), keys.end(), [&](const auto& other) {
              return other.first.starts_with(key.first + ".");

@@ -1,5 +1,5 @@
 #pragma once
-// All that a run has left behind, read once, and the page that is made of it.
+// Reads all files of a run once, and makes the page from them.
 
 #include <cstddef>
 #include <optional>
@@ -14,40 +14,42 @@
 
 namespace dlrun {
 
+/// Everything that the pages show of one run.
 struct RunReport {
   IndexEntry run;
   RunStatus status;
-  std::string label;  ///< what it is called among others
-  std::string place;  ///< the same, short, where what it sets stands beside it; empty: label
+  std::string label;  ///< the run's name among others
+  std::string place;  ///< a shorter name, if the run's values stand beside it; empty: label
   RunHistory history;
   std::vector<MetricsPoint> metrics;
   std::optional<RankSnapshot> ranks;
-  std::vector<std::pair<std::string, std::string>>
-      facts;  ///< where it came from, what it found; name and value
-  std::vector<std::pair<std::string, std::string>>
-      keys;  ///< of the effective spec, flat: "train.batch", "32"
-  std::vector<std::pair<std::string, std::string>>
-      result;                           ///< what the program reported at its end
-  std::vector<std::string> last_words;  ///< of a run that failed
+  /// The run's origin and surroundings, as name and value.
+  std::vector<std::pair<std::string, std::string>> facts;
+  /// The keys of the effective spec: "train.batch", "32".
+  std::vector<std::pair<std::string, std::string>> keys;
+  /// The final report of the program.
+  std::vector<std::pair<std::string, std::string>> result;
+  std::vector<std::string> last_words;  ///< for a failed run
   std::string spec, script;
-  std::vector<std::string> problems;  ///< what could not be read, or is damaged: sentences
+  std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
 };
 
-/// Reads what there is; what there is not is left out, what cannot be read is among the problems.
+/// Reads the run's files. Missing files are left out; files that cannot be read
+/// are added to `problems`.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
-/// The effective spec's lines as paths and values, without the comments that say where they came
-/// from.
+/// Returns the effective spec as paths and values, without the comments about their origins.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> flat_keys(
     const std::string& resolved_yaml);
 
-/// By the result that people judge such runs by, as `dlrun sweep` does; those without one keep
-/// their order behind.
+/// Sorts the runs by the result that such runs are judged by, as `dlrun sweep` does. Runs without
+/// that result come last and keep their order.
 void sort_best_first(std::vector<RunReport>& reports);
 
-/// One self-contained page: no script, nothing from elsewhere. Of one run all that is known, of
-/// several a comparison, title above it. made: when, as UTC. Whatever a run says is text.
+/// Returns a self-contained page about one run, without scripts and external resources. `made` is
+/// the present time, in UTC. Escapes all text from the run.
 [[nodiscard]] std::string report_page(const RunReport& report, const std::string& made);
+/// Returns a page like report_page() that compares several runs below the title.
 [[nodiscard]] std::string comparison_page(const std::vector<RunReport>& reports,
                                           const std::string& title, const std::string& made);
 

@@ -3,8 +3,8 @@
 namespace dlrun {
 
 std::string_view page_style() {
-  // Eight colours of Okabe and Ito, told apart by nearly everybody; on dark ground lighter ones of
-  // the same order.
+  // Eight colours by Okabe and Ito that nearly everybody can tell apart; lighter ones in the same
+  // order on a dark background.
   return R"css(
 :root{--paper:#fff;--card:#f7f8fa;--ink:#1d2530;--soft:#5c6875;--line:#dfe3e8;--good:#1a7f4b;--bad:#c0392b;--warn:#a86200;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#b8860b;--c5:#3a9bd6;--c6:#7a5195;--c7:#6b7280}

@@ -1,5 +1,5 @@
 #pragma once
-// The page's style sheet, and its colours.
+// The page's style sheet, with its colours.
 
 #include <string_view>
 

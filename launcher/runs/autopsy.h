@@ -1,5 +1,6 @@
 #pragma once
-// The autopsy of a hang as the run's record has it: the ranks, grouped by where they stood.
+// Reads the autopsy of a hang from the run's record: the ranks, grouped by the place in the code
+// where they stood.
 
 #include <optional>
 #include <string>
@@ -9,21 +10,22 @@
 
 namespace dlrun {
 
+/// Ranks whose main threads stood in the same place.
 struct AutopsyGroup {
   std::string ranks;                ///< "0-2, 4-7"
-  std::string hosts;                ///< at most four of them
-  std::int64_t count = 0;           ///< ranks
-  std::vector<std::string> frames;  ///< of the main thread, the innermost first
+  std::string hosts;                ///< at most four
+  std::int64_t count = 0;           ///< number of ranks
+  std::vector<std::string> frames;  ///< frames of the main thread, innermost first
 };
 
 struct Autopsy {
   std::int64_t attempt = 0;
-  std::int64_t ranks = 0;            ///< of the attempt
-  std::int64_t odd = 0;              ///< ranks of the first group where it stands out, else 0
-  std::vector<AutopsyGroup> groups;  ///< the smallest first, at most six
+  std::int64_t ranks = 0;            ///< ranks of the attempt
+  std::int64_t odd = 0;              ///< ranks of the first group if that group stands out, else 0
+  std::vector<AutopsyGroup> groups;  ///< smallest first, at most six
 };
 
-/// Reads an `autopsy` event; nothing where it names no group.
+/// Parses an `autopsy` event. Returns nullopt if the event names no group.
 [[nodiscard]] std::optional<Autopsy> read_autopsy(const nlohmann::ordered_json& event);
 
 }  // namespace dlrun

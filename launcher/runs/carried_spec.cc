@@ -62,7 +62,7 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
 
 std::optional<CarriedFault> fault_of_carried(std::string_view script) {
   if (carried_spec(script)) return std::nullopt;
-  std::size_t number = 0, title = 0, facts = 0, first = 0;  // lines, from 1; 0: there is none
+  std::size_t number = 0, title = 0, facts = 0, first = 0;  // line numbers from 1; 0: there is none
   std::optional<CarriedFault> wrong;
   bool is_ours = false;
   std::string_view before;

@@ -1,6 +1,6 @@
 #pragma once
-// The spec that a rendered script carries with it, as comments behind its last line: whoever edits
-// the script and submits it loses neither the spec nor the sight of what was edited.
+// The spec that a rendered script carries as comments after its last line. Somebody who edits the
+// script and submits it thus keeps the spec, and can see what was edited.
 
 #include <optional>
 #include <string>
@@ -11,31 +11,35 @@ namespace dlrun {
 struct CarriedSpec {
   std::string yaml;   ///< the resolved spec
   std::string dlrun;  ///< the version that rendered the script
-  std::string folder, runs_dir,
-      agent;  ///< for which it was rendered: the spec's, the runs', the agent's path (or none)
-  std::string sha256;  ///< of the script as it was rendered, without what it carries
+  /// The paths that the script was rendered for: the spec's folder, the runs folder, the agent
+  /// (empty if there is none).
+  std::string folder, runs_dir, agent;
+  std::string sha256;  ///< hash of the rendered script, without the carried spec
 };
 
-/// The script with carried's spec behind it; carried.sha256 is computed. Comments only: no shell
-/// reads them.
+/// Returns the script with carried's spec after it. Computes carried.sha256. The added lines are
+/// comments, which no shell executes.
 [[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
 
-/// What a script carries, wherever in it; nothing where it carries none, or not whole.
+/// Returns the spec that a script carries, at any place in it; nullopt if there is none
+/// or it is incomplete.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
+/// A fault in the lines that carry the spec.
 struct CarriedFault {
-  std::size_t line = 0;  ///< of the script, from 1
+  std::size_t line = 0;  ///< the line in the script, from 1
   std::string what;      ///< "its 'folder' or 'runs' is missing"
 };
-/// Why what a script carries cannot be read; nothing where it carries a whole spec, or none at all:
-/// comments of anybody's that look alike are left alone.
+/// Returns why the carried spec cannot be read. Returns nullopt if it is complete or if there is
+/// none; other comments that look similar are ignored.
 [[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
 
-/// True for a script that carries its spec and is, but for what it carries, what render wrote.
+/// Returns true if the script carries its spec and the rest of it is exactly what was rendered.
 [[nodiscard]] bool is_as_rendered(std::string_view script);
 
-/// The comment lines that carry it, as they stand in the script, and all the others.
+/// Returns the comment lines that carry the spec, as they are in the script.
 [[nodiscard]] std::string carried_lines(std::string_view script);
+/// Returns the script without the comment lines that carry the spec.
 [[nodiscard]] std::string without_carried(std::string_view script);
 
 }  // namespace dlrun

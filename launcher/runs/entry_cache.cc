@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kHead = "dlrun index 1\n";
 constexpr std::size_t kLargestFile = 64U << 20U;
-/// So few entries are read from their own files sooner than the cache is written anew.
+/// Up to this number, reading entries from their own files is faster than writing the cache again.
 constexpr std::size_t kFew = 64;
 
 std::filesystem::path file_in(const std::filesystem::path& directory) {

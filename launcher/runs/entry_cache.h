@@ -1,7 +1,7 @@
 #pragma once
-// The entries of the user's index in one file, so that a list of 10,000 runs opens one file and not
-// 10,000. It lies in the index's folder, under a name that is no run's, and can be deleted at any
-// time.
+// Caches the entries of the user's index in one file, so that listing 10,000 runs opens one file
+// instead of 10,000. The file is in the index's folder under a name that no run has. It can be
+// deleted at any time.
 
 #include <sys/types.h>
 
@@ -18,26 +18,27 @@ namespace dlrun {
 
 class EntryCache {
  public:
-  /// Reads the cache of the index in directory. The cache is empty where its file is missing,
-  /// damaged or not the caller's.
+  /// Reads the cache of the index in directory. The cache is empty if its file is missing, damaged
+  /// or not owned by the caller.
   explicit EntryCache(const std::filesystem::path& directory);
 
-  /// The entry of that name, if its file is still the one that was read: an entry's file is written
-  /// once.
+  /// Returns the cached entry of that name if its file still has the same inode; nullopt otherwise.
+  /// An entry's file is written once and never changed.
   [[nodiscard]] std::optional<IndexEntry> find(std::string_view name, ino_t inode);
-  /// Remembers an entry that was read from its file.
+  /// Adds an entry that was read from its file.
   void keep(const IndexEntry& entry, ino_t inode);
-  /// Writes the file where much was not in it. entries: all of the index.
+  /// Writes the cache if more than a few entries were not in it. Call it after find() or keep() for
+  /// every entry of the index.
   void save() const;
 
-  /// Forgets everything: entries were made anew under names that were there before.
+  /// Deletes the cache. Call it when entries were created again under names that existed before.
   static void forget(const std::filesystem::path& directory);
 
  private:
   std::filesystem::path file_;
-  std::string text_;  ///< the file
-  std::unordered_map<std::string_view, std::string_view>
-      known_;                 ///< name -> its line, from the inode on
+  std::string text_;  ///< the text of the file
+  /// Maps a name to the rest of its line, which starts with the inode.
+  std::unordered_map<std::string_view, std::string_view> known_;
   std::string used_, added_;  ///< whole lines
   std::size_t added_count_ = 0;
 };

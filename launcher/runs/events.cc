@@ -1,3 +1,5 @@
+// EventSum takes the lines one by one and applies each valid event to a RunRecord. A valid event
+// can undo an earlier one, for example when a later attempt claims an ended run.
 #include "launcher/runs/events.h"
 
 #include <sys/stat.h>
@@ -19,14 +21,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Bounds on the memory that one record takes, whoever wrote it.
+// Limits on the memory that one record takes, whoever wrote it.
 constexpr std::size_t kMostWarnings = 200;
 constexpr std::size_t kMostFailures = 256;
 constexpr std::size_t kMostRestarts = 10'000;
 constexpr std::size_t kMostMissing = 100'000;
 constexpr std::size_t kMostResults = 256;
 constexpr std::size_t kLongestText = 4096;
-/// Progress lines that are read at the beginning and at the end of an unbroken row of them.
+/// The number of progress lines that are parsed at the beginning, and at the end, of an unbroken
+/// sequence of them.
 constexpr std::size_t kProgressRead = 64;
 
 std::string short_text(const Json& json, const char* key) {
@@ -58,7 +61,7 @@ Progress progress_of(const Json& json, const std::string& time) {
   return progress;
 }
 
-/// A later report fills in; what it leaves out stays as it was.
+/// Updates `into` with the values in `news`; values that `news` lacks stay.
 void merge(Progress& into, const Progress& news) {
   const auto take = [](auto& old_value, const auto& new_value) {
     if (new_value) old_value = new_value;
@@ -84,7 +87,8 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.ended = false;
 }
 
-/// Later results fill in; of a record with hundreds of them the last one counts.
+/// Merges results: later values replace earlier ones. From kMostResults results on, each one
+/// replaces the whole result, to bound the time.
 void apply_result(RunRecord& record, const Json& event) {
   Json result = Json::object();
   if (!record.result.empty() && ++record.results < kMostResults)
@@ -141,7 +145,7 @@ void apply(RunRecord& record, const Json& event) {
     warning.host = short_text(event, "host");
     warning.rank = json_read::integer(event, "rank");
     record.warnings.push_back(std::move(warning));
-    if (record.warnings.size() > kMostWarnings)  // the first stay, and the last
+    if (record.warnings.size() > kMostWarnings)  // keeps the first and the last ones
       record.warnings.erase(record.warnings.begin() + kMostWarnings / 2);
   } else if (kind == "autopsy") {
     record.autopsy = read_autopsy(event);
@@ -149,7 +153,7 @@ void apply(RunRecord& record, const Json& event) {
     record.attempt_reason = json_read::text(event, "reason");
     if (const auto first = event.find("first_failed"); first != event.end() && first->is_object()) {
       RankFailure failure = failure_of(*first);
-      // The rank's own event may know more (its error text).
+      // The rank's own event may have the error text, which this event lacks.
       if (record.first_failed && record.first_failed->rank == failure.rank &&
           failure.error.empty()) {
         failure.error = record.first_failed->error;
@@ -175,9 +179,9 @@ void apply(RunRecord& record, const Json& event) {
 
 namespace {
 
-/// Sums up a record line by line. Progress between two events that decide is a curve: of a long one
-/// only the beginning and the end are parsed, so that a month of it costs what the file's bytes
-/// cost.
+/// Summarises a record line by line. Progress lines between two other events are a curve; of a long
+/// one only the beginning and the end are parsed, so that a month of progress costs little more
+/// than reading the file.
 class EventSum {
  public:
   void see(std::string_view line) {
@@ -246,7 +250,7 @@ bool has_end(const std::filesystem::path& run) {
   EventSum sum;
   const off_t begin = info.st_size > kTail ? info.st_size - kTail : 0;
   LineReader lines(file->get(), begin, info.st_size);
-  if (begin > 0) std::ignore = lines.next();  // the end of one
+  if (begin > 0) std::ignore = lines.next();  // skips the rest of a line
   while (const auto line = lines.next()) sum.see(*line);
   return sum.finish(lines.has_rest()).ended;
 }
@@ -266,7 +270,7 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   sum.record().damaged_lines += head.long_lines();
   if (parts.tail_begin >= info.st_size) return sum.finish(head.has_rest());
   LineReader tail(file->get(), parts.tail_begin, info.st_size);
-  std::ignore = tail.next();  // the end of a line
+  std::ignore = tail.next();  // skips the rest of a line
   while (const auto line = tail.next()) sum.see(*line);
   sum.record().damaged_lines += tail.long_lines();
   sum.record().left_out_bytes = parts.tail_begin - parts.head_end;

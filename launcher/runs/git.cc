@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-/// The options that stand before the command of every call.
+/// Returns the options that precede the command in every call.
 const std::vector<std::string>& safe_words() {
   static const std::vector<std::string> kWords = {
       "--no-pager",     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c",
@@ -16,15 +16,15 @@ const std::vector<std::string>& safe_words() {
 }
 
 Env safe_environment(Env env) {
-  // The user's own and the system's configuration stay: `safe.directory` is read from these alone.
-  // What a hook or another repository has set is not about this folder.
+  // Keeps the user's and the system's configuration, since git reads `safe.directory` only from
+  // these. Removes variables that a hook or another repository has set.
   env.remove_matching(
       {"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
                   "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});
   env.set("GIT_OPTIONAL_LOCKS", "0");
   env.set("GIT_TERMINAL_PROMPT", "0");
-  // A partial clone fetches what it lacks from a remote that its configuration names, by a program
-  // that it names, too.
+  // Prevents a partial clone from fetching missing objects: its configuration names the remote and
+  // the program that fetches.
   env.set("GIT_NO_LAZY_FETCH", "1");
   env.set("GIT_ALLOW_PROTOCOL", "none");
   env.set("LC_ALL", "C");
@@ -44,9 +44,9 @@ Result<Finished> call(const std::filesystem::path& folder, const Env& env,
   return run_command(command);
 }
 
-/// Options that switch off every filter that some configuration defines: git runs them to compare a
-/// file that looks changed. Those of the user's own configuration go, too: a repository can give
-/// their names another meaning.
+/// Returns options that switch off every configured filter; git would run these to compare a file
+/// that looks changed. The user's own filters are switched off, too, because a repository can
+/// redefine their names.
 Result<std::vector<std::string>> without_filters(const std::filesystem::path& folder,
                                                  const Env& env,
                                                  std::chrono::milliseconds timeout) {
@@ -57,12 +57,12 @@ Result<std::vector<std::string>> without_filters(const std::filesystem::path& fo
                            timeout);
   if (!listed) return tl::unexpected(listed.error());
   std::vector<std::string> options;
-  if (listed->exit_code == 1) return options;  // there is none
+  if (listed->exit_code == 1) return options;  // there are no filters
   if (listed->exit_code != 0)
     return fail(Errc::kInvalid, "git config: {}", printable(trim(listed->err)));
   for (const std::string_view name : split(listed->out, '\0')) {
     if (name.empty()) continue;
-    // `-c NAME=VALUE` ends the name at its first '='.
+    // `-c NAME=VALUE` takes the text before the first '=' as the name.
     if (name.find('=') != std::string_view::npos || options.size() >= 2 * kMost)
       return fail(Errc::kInvalid,
                   "the repository defines filters that cannot be switched off: '{}'",

@@ -1,7 +1,7 @@
 #pragma once
-// The one place that runs git. A repository's own configuration can name programs (a file system
-// monitor, hooks, filters, external diffs, transports), and the repository around a spec need not
-// be the caller's work: none of them is started from here.
+// The only code that runs git. A repository's configuration can name programs (file system
+// monitors, hooks, filters, external diffs, transports), and the repository around a spec may
+// belong to somebody else. run_git() starts none of these programs.
 
 #include <chrono>
 #include <filesystem>
@@ -13,10 +13,10 @@
 
 namespace dlrun {
 
-/// Runs `git -C folder WORDS...`. Nothing that the repository names is executed or fetched, and no
-/// lock is taken. Variables that lead git elsewhere (GIT_DIR and its like) are not passed on. Fails
-/// as run_command() does, and with kInvalid where the repository's filters cannot be switched off
-/// by name.
+/// Runs `git -C folder WORDS...`. Executes and fetches nothing that the repository names, and takes
+/// no lock. Does not pass on variables that make git use another repository (GIT_DIR and similar).
+/// Fails as run_command() does, and with kInvalid if the repository's filters cannot be switched
+/// off by name.
 [[nodiscard]] Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
                                        const std::vector<std::string>& words,
                                        std::chrono::milliseconds timeout);

@@ -1,3 +1,5 @@
+// read_more() reads the file in chunks and add() parses whole lines. Above a few MiB only some of
+// the frequent events are parsed, and points are thinned, so that memory and time stay bounded.
 #include "launcher/runs/history.h"
 
 #include <sys/stat.h>
@@ -24,16 +26,17 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
 constexpr std::size_t kReadBytes = 8U << 20U;
-/// Records and metrics above this size have only some points of their curves parsed.
+/// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
-/// So many are parsed of any: what a program reports first may never be said again.
+/// This many frequent events are always parsed: a program may report some values only at first.
 constexpr std::size_t kFirstPasses = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestText = 4096;
 constexpr double kPaceSeconds = 60;
 
-/// Every second one but for the last goes: a curve keeps its form.
+/// Drops every second point, except the last one, when there are too many. The
+/// curve keeps its shape.
 template <typename Point>
 void keep_bounded(std::vector<Point>& points) {
   if (points.size() < kPointsLimit) return;
@@ -80,7 +83,7 @@ std::string count_of(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// What an event says, in words; its fields may be anybody's.
+/// Describes an event in words. Its fields may come from anybody.
 std::string words_of(const std::string& kind, const Json& event) {
   const auto text = [&](const char* key) { return json_read::text(event, key); };
   const auto integer = [&](const char* key) { return json_read::integer(event, key); };
@@ -147,7 +150,7 @@ bool is_bad(const std::string& kind, const Json& event) {
   if (kind == "ended") return json_read::text(event, "state") != "completed";
   if (kind == "attempt_end") return json_read::text(event, "reason") != "ok";
   if (kind == "signal")
-    return json_read::text(event, "word") != "checkpoint";  // what was asked for
+    return json_read::text(event, "word") != "checkpoint";  // a checkpoint signal was asked for
   return kind == "missing" || kind == "rank_failed" || kind == "warning";
 }
 
@@ -168,7 +171,7 @@ std::optional<double> seconds_of_utc(std::string_view utc) {
 }
 
 AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
-  // The job that is started again may tell of the attempt before.
+  // A restarted job may report on the attempt before it.
   const std::size_t count = attempts_.size();
   if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
   if (count > 1 && attempts_[count - 2].number == number) return attempts_[count - 2];
@@ -194,7 +197,7 @@ void RunHistory::add(std::string_view lines) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);
     const bool passes = class_of(kind_of_line(line)) == EventClass::kPasses;
-    // The last one of a row is how far the run is.
+    // The last line of a chunk shows the current progress.
     const bool is_last = end + 1 >= lines.size();
     if (passes && ++passes_seen_ % stride != 0 && !is_last) continue;
     const auto parsed = parse_checked_line(line);
@@ -256,7 +259,7 @@ void RunHistory::add(std::string_view lines) {
     }
     events_.push_back(
         {*t, number, short_text(kind), short_text(words_of(kind, event)), is_bad(kind, event)});
-    if (events_.size() > kEventsLimit) {  // the beginning stays, and the end
+    if (events_.size() > kEventsLimit) {  // keeps the beginning and the end
       events_.erase(events_.begin() + kEventsLimit / 2);
       ++events_left_out_;
     }
@@ -271,7 +274,8 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // A torn end was cut off, or lead has written the file anew with fewer points.
+  // A smaller size: an incomplete line was cut off. Another inode: the leader has rewritten the
+  // file with fewer points.
   if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
   if (offset_ == 0) {
     inode_ = info.st_ino;
@@ -282,14 +286,14 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
     offset_ = parts_.tail_begin;
-    tail_ = "-";  // with the end of the line that is cut, a damaged one
+    tail_ = "-";  // makes a damaged line of the rest of the line that was skipped
   }
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
   std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');
   const ssize_t got = bytes.empty() ? 0 : ::pread(file->get(), bytes.data(), bytes.size(), offset_);
   if (got < 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   if (got == 0) {
-    stride_ = 1;  // what comes now comes as it is written
+    stride_ = 1;  // from here on every event is parsed
     return false;
   }
   offset_ += got;
@@ -350,7 +354,7 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
     LineReader lines(file->get(), begin, end);
     while (const auto line = lines.next()) {
-      // An epoch's end is one line of many, and the curve of the test set.
+      // A line at an epoch's end is rare, and has the test set's values.
       if (++seen % stride == 0 || line->find("\"test_") != std::string_view::npos) take(*line);
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// A run's record in the order of time: what `top` and `report` draw. events.jsonl holds it
-// (runtime/ENVIRONMENT.md).
+// A run's record in the order of time, for `top` and `report`, read
+// from events.jsonl (see runtime/ENVIRONMENT.md).
 
 #include <sys/types.h>
 
@@ -18,14 +18,16 @@
 
 namespace dlrun {
 
-/// Seconds since 1970 of a timestamp of ours; nothing where the text is none.
+/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text
+/// is not a timestamp.
 [[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
 
-/// Of a value over ranks.
+/// The spread of a value over the ranks.
 struct Spread {
   double least = 0, mean = 0, most = 0;
 };
 
+/// One `progress` event.
 struct ProgressPoint {
   double t = 0;  ///< seconds since 1970
   std::int64_t attempt = 0;
@@ -45,11 +47,11 @@ struct SlowRank {
   std::int64_t rank = 0;
   std::string host;
   std::size_t times = 0;
-  double work_ms = 0;    ///< the longest
-  std::int64_t lag = 0;  ///< the most steps
+  double work_ms = 0;    ///< milliseconds, the largest value seen
+  std::int64_t lag = 0;  ///< steps behind, the largest value seen
 };
 
-/// An event for people: all but progress and samples.
+/// An event to show to people: any event but progress and samples.
 struct NotedEvent {
   double t = 0;
   std::int64_t attempt = 0;
@@ -57,6 +59,7 @@ struct NotedEvent {
   bool is_bad = false;
 };
 
+/// One attempt. Times are in seconds since 1970.
 struct AttemptHistory {
   std::int64_t number = 0;
   double claimed = 0;
@@ -64,26 +67,26 @@ struct AttemptHistory {
   std::int64_t ranks = 0;
   std::string job, host, hosts, reason, cause;
   std::optional<std::int64_t> code;
-  bool is_followed = false;  ///< another attempt has been announced, or has begun
-  /// It ended as jobs on a cluster do, its time being up or its nodes wanted, and the job was
-  /// queued again: no failure.
+  bool is_followed = false;  ///< another attempt was announced or has begun
+  /// Returns true if the attempt ended for an ordinary reason of a cluster (the time limit, or
+  /// nodes taken for another job) and the job was queued again. Such an end is not a failure.
   [[nodiscard]] bool was_queued_again() const {
     return is_followed && (cause == "timeout" || cause == "preemption" || cause == "requeue");
   }
 };
 
-/// Grows with the file. Bounded in memory: of very many points every second one is left out, of
-/// events the middle.
+/// A record that grows with its file. Memory is bounded: when there are too many points every
+/// second one is dropped; when there are too many events, those in the middle.
 class RunHistory {
  public:
-  /// Takes what the run's file holds that was not taken yet; begins again where it was cut. True
-  /// when something came. A missing file is an empty one. Reads at most some MiB: call until it is
-  /// false to have all.
+  /// Reads the part of the run's file that was not read yet, and starts again if the file was cut
+  /// or replaced. Returns true if there was something to read. A missing file counts as empty. One
+  /// call reads at most some MiB; call it until it returns false.
   [[nodiscard]] Result<bool> read_more(const std::filesystem::path& run);
-  /// Whole lines.
+  /// Adds whole lines of the file.
   void add(std::string_view lines);
 
-  /// The sum of it all, as sum_up_events() would make it.
+  /// Returns the summary of all events, as sum_up_events() computes it.
   [[nodiscard]] const RunRecord& record() const { return record_; }
   [[nodiscard]] const std::vector<AttemptHistory>& attempts() const { return attempts_; }
   [[nodiscard]] const std::vector<ProgressPoint>& progress() const { return progress_; }
@@ -92,12 +95,13 @@ class RunHistory {
   [[nodiscard]] const std::map<std::int64_t, SlowRank>& slow() const { return slow_; }
   [[nodiscard]] std::size_t events_left_out() const { return events_left_out_; }
   [[nodiscard]] std::size_t damaged_lines() const { return damaged_lines_; }
-  /// Bytes at the end that are no whole line: one is being written, or its writer was killed.
+  /// Returns the number of bytes at the end that are not a whole line: the line is being written,
+  /// or its writer was killed.
   [[nodiscard]] std::size_t torn_bytes() const { return tail_.size(); }
 
  private:
   AttemptHistory& attempt_of(std::int64_t number, double t);
-  /// Another attempt follows this one, which may make its end none of the bad events.
+  /// Notes that another attempt follows. Its end may then no longer be a bad event.
   void follow(AttemptHistory& attempt);
 
   RunRecord record_;
@@ -109,14 +113,14 @@ class RunHistory {
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
   ino_t inode_ = 0;
-  RecordParts parts_;       ///< of the file as it was when its reading began
-  std::size_t stride_ = 1;  ///< of passing events so many count as one, in a record that is large
+  RecordParts parts_;       ///< the parts to read of the file as it was when reading began
+  std::size_t stride_ = 1;  ///< one of this many frequent events is parsed
   std::size_t passes_seen_ = 0;
   std::string tail_;
 };
 
-/// Seconds until `steps` are done at the pace of the last minute or so; nothing while that is not
-/// known.
+/// Returns the seconds until `steps` are done at the pace of the last minute or so; nullopt if the
+/// pace is not known.
 [[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps,
                                               double now);
 
@@ -127,7 +131,7 @@ struct MetricsPoint {
   std::optional<std::int64_t> epoch, step;
   std::optional<double> loss, accuracy, samples_per_s, test_loss, test_accuracy;
 };
-/// Lines that are none are passed over; no file: none.
+/// Reads the run's metrics.jsonl. Skips malformed lines. Returns no points if there is no file.
 [[nodiscard]] Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -24,7 +24,7 @@ constexpr std::size_t kEntryLimit = 64U << 10U;
 constexpr std::string_view kImporting = ".importing-";
 constexpr auto kAbandoned = std::chrono::hours(48);
 
-/// Files of imports that were killed, days ago.
+/// Removes files of imports that were killed days ago.
 void remove_abandoned(const fs::path& folder) {
   std::error_code error;
   for (const auto& file : fs::directory_iterator(folder, error)) {
@@ -122,8 +122,8 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   const fs::path path = entry_of(image).replace_extension(".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // Where the file system has no locks two may import the same: the renames make that right, only
-  // slower.
+  // Without locks in the file system two processes may import the same image. The rename keeps the
+  // result correct; only time is lost.
   while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
   return fd;

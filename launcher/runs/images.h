@@ -1,13 +1,13 @@
 #pragma once
-// Images that were imported once and are reused by every job: squashfs files named by their digest,
-// and small files that say which name was which digest, and when.
+// Stores images that were imported once and that every job reuses: squashfs files named by their
+// digest, and small files that map a name to a digest.
 //
-//   IMAGES/DIGEST.sqsh   read-only, complete: made under another name and renamed
-//   IMAGES/NAME.json     {"image": "docker://...", "digest": "...", "imported":
-//   "2026-11-21T12:30:00.123Z"}, '/' of the name as '+'
+//   IMAGES/DIGEST.sqsh   read-only and complete: written under another name, then renamed
+//   IMAGES/NAME.json     {"image": "docker://...", "digest": "...",
+//                         "imported": "2026-11-21T12:30:00.123Z"}; NAME has '+' for '/'
 //
-// Any number of dlrun may work in it at once, also on several nodes: whoever is second finds the
-// file or replaces it by the same.
+// Several dlrun processes may use it at once, also on several nodes: the later one finds the file
+// or replaces it with the same content.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,44 +22,48 @@
 
 namespace dlrun {
 
-/// 64 lower-case hex digits, as files of images are named.
+/// Returns true for 64 lowercase hexadecimal digits, the form of the files' names.
 [[nodiscard]] bool is_image_digest(std::string_view text);
 
+/// An image in the store.
 struct StoredImage {
-  std::string image;  ///< as enroot names it: docker://...
-  std::string
-      digest;  ///< hex: the registry's manifest, or the file's own where the registry did not say
+  std::string image;  ///< the name as enroot writes it: docker://...
+  /// Hexadecimal: the registry's manifest digest, or the file's own if the registry gave none.
+  std::string digest;
   std::string imported;  ///< UTC
   std::filesystem::path file;
   std::uintmax_t bytes = 0;
 };
 
+/// The images in one folder.
 class ImageStore {
  public:
   explicit ImageStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// $DLRUN_IMAGES, else $XDG_CACHE_HOME/dlrun/images, else ~/.cache/dlrun/images.
+  /// Returns the user's store: $DLRUN_IMAGES, else $XDG_CACHE_HOME/dlrun/images, else
+  /// ~/.cache/dlrun/images. Fails with kInvalid if $DLRUN_IMAGES is relative, and with kNotFound if
+  /// HOME is needed and not set.
   [[nodiscard]] static Result<ImageStore> of_user(const Env& env);
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
-  /// What the name means, if its file is there.
+  /// Returns the image of this name; nullopt if its entry or its file does not exist.
   [[nodiscard]] std::optional<StoredImage> find(const std::string& image) const;
-  /// The file of a digest, if it is there.
+  /// Returns the file of a digest; nullopt if it does not exist.
   [[nodiscard]] std::optional<std::filesystem::path> file_of(const std::string& digest) const;
-  /// All names, by name. A damaged entry, and one whose file is gone, is left out.
+  /// Returns all images, sorted by name. Skips damaged entries and entries without a file.
   [[nodiscard]] Result<std::vector<StoredImage>> list() const;
 
-  /// Makes the folder, and waits until no other process on a node that shares locks imports this
-  /// name. Holds until it is closed.
+  /// Creates the folder, and waits until no other process imports this name, on any node that
+  /// shares locks. The lock lasts until the descriptor is closed.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
-  /// A path in the folder at which nothing lies, for the import to write.
+  /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_file() const;
-  /// Takes a complete file in: renames it to its digest (computed where it is empty), and notes the
-  /// name.
+  /// Adds a complete file: renames it to its digest (computed if `digest` is empty)
+  /// and records the name.
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
-  /// Notes that the name is a digest whose file is there.
+  /// Records that the name has this digest. The digest's file must exist.
   [[nodiscard]] Result<StoredImage> note(const std::string& image, const std::string& digest) const;
 
  private:

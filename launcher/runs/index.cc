@@ -44,7 +44,8 @@ bool newest_first(const IndexEntry& a, const IndexEntry& b) {
   return a.created != b.created ? a.created > b.created : a.id > b.id;
 }
 
-/// When the directory was made, as well as the file system knows.
+/// Estimates when the run directory was created: returns the modification time of the first file
+/// that exists, since file systems do not record creation times reliably.
 std::string made_at(const std::filesystem::path& run) {
   struct stat info {};
   for (const char* file : {"job.sh", "claim", "submission.json", "."}) {
@@ -58,7 +59,7 @@ std::string made_at(const std::filesystem::path& run) {
 
 Result<RunIndex> RunIndex::of_user(const Env& env) {
   std::filesystem::path base = env.get_or("XDG_STATE_HOME", "");
-  if (!base.is_absolute()) {  // the XDG specification: a relative value is to be ignored
+  if (!base.is_absolute()) {  // the XDG specification: ignore a relative value
     const std::string home = env.get_or("HOME", "");
     if (home.empty())
       return fail(Errc::kNotFound,
@@ -120,7 +121,8 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
-    // dlrun makes no name that a terminal would obey; what has one is somebody else's trick.
+    // dlrun never makes names with control characters. Such a directory is somebody's attempt to
+    // attack a terminal.
     if (id.starts_with('.') || printable(id) != id || !is_run_directory(path)) continue;
     IndexEntry entry{id, name_of_run(path), path, made_at(path)};
     if (foreign_owner(path)) {
@@ -134,9 +136,8 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
       return tl::unexpected(done.error());
     }
   }
-  if (rebuilt.added > 0)
-    EntryCache::forget(
-        directory_);  // a name that was there before may stand for another folder now
+  // A name in the cache may now stand for another folder.
+  if (rebuilt.added > 0) EntryCache::forget(directory_);
   if (error) return fail(Errc::kIo, "cannot list {}: {}", absolute.string(), error.message());
   std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);
   return rebuilt;

@@ -1,7 +1,7 @@
 #pragma once
-// The runs of this user: one small file each, made with O_EXCL. No lock and no database, so that it
-// holds on a network file system and under a hundred submissions at once. It can be made again from
-// the run directories.
+// The index of this user's runs: one small file per run, created with O_EXCL. It uses neither locks
+// nor a database, so it works on a network file system and with a hundred submissions at once. It
+// can be rebuilt from the run directories.
 
 #include <filesystem>
 #include <string>
@@ -12,6 +12,7 @@
 
 namespace dlrun {
 
+/// One run in the index.
 struct IndexEntry {
   std::string id, name;
   std::filesystem::path path;
@@ -20,28 +21,30 @@ struct IndexEntry {
 
 class RunIndex {
  public:
-  /// directory is made when the first entry is added.
+  /// Uses the index in directory, which is created when the first entry is added.
   explicit RunIndex(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
-  /// $XDG_STATE_HOME/dlrun/runs, else ~/.local/state/dlrun/runs. kNotFound without HOME.
+  /// Returns the user's index in $XDG_STATE_HOME/dlrun/runs, else in ~/.local/state/dlrun/runs.
+  /// Fails with kNotFound if HOME is needed and not set.
   [[nodiscard]] static Result<RunIndex> of_user(const Env& env);
 
-  /// Fails with kRefused when the id is there already, and with kInvalid for a run of another user.
+  /// Adds an entry. Fails with kRefused if the id exists already, and with kInvalid for a
+  /// run of another user.
   [[nodiscard]] Result<> add(const IndexEntry& entry) const;
 
   struct Listing {
     std::vector<IndexEntry> entries;   ///< newest first
     std::vector<std::string> damaged;  ///< one sentence for each entry that cannot be read
   };
-  /// Entries whose directory is gone are among them. A missing index is an empty one.
+  /// Returns all entries, including those whose directory is gone. A missing index counts as empty.
   [[nodiscard]] Result<Listing> list() const;
 
   struct Rebuilt {
     std::size_t added = 0;
-    std::vector<IndexEntry>
-        foreign;  ///< runs of other users there, which enter no index; newest first
+    /// Runs of other users in the folder, which are not added; newest first.
+    std::vector<IndexEntry> foreign;
   };
-  /// Adds the caller's runs in runs_dir that are not in the index.
+  /// Adds the caller's runs in runs_dir that are missing in the index.
   [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

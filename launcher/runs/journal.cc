@@ -1,3 +1,5 @@
+// The journal is replaced atomically at each step. settle() completes an interrupted submission by
+// the token: from the claim that the job wrote, else by Slurm's comment.
 #include "launcher/runs/journal.h"
 
 #include <fcntl.h>
@@ -51,7 +53,7 @@ std::filesystem::path lock_of(const std::filesystem::path& run) {
 
 SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
   auto path = lock_of(run);
-  // Not closed on exec: sbatch holds it, too, and longer where dlrun is killed.
+  // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (fd.is_open()) std::ignore = ::flock(fd.get(), LOCK_EX | LOCK_NB);
   return {std::move(path), std::move(fd)};
@@ -65,8 +67,8 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
     if (!fd.is_open())
       return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
-    // Whoever held it before us has removed the file, perhaps after we had opened it: then it locks
-    // nobody out.
+    // The previous holder has removed the file, perhaps after this process opened it. A lock on the
+    // removed file would exclude nobody.
     struct stat ours {
     }, there{};
     if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
@@ -95,8 +97,7 @@ std::string journal_of_task(std::size_t task) {
 
 namespace {
 
-/// A record's job, which may not be known yet, is checked where it is read: it becomes part of a
-/// command later.
+/// Checks a recorded job (which may still be unknown), because it becomes part of a command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
   if (auto checked = check_job(job); !checked)
@@ -104,12 +105,12 @@ Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   return {};
 }
 
-/// Returns the file's owner where that is not the caller.
+/// Returns the file's owner if that is not the caller.
 std::optional<Owner> foreign_writer(const OwnedText& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
 
-/// What the array's journal means for one of its tasks.
+/// Returns the array's submission as one of its tasks sees it.
 Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run,
                                                      std::int64_t task,
                                                      std::optional<Owner> foreign) {
@@ -117,8 +118,8 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
   if (!array) return array;
   if (*array && (*array)->task)
     return fail(Errc::kInvalid, "{}: is damaged: an array is no task", run.string());
-  Submission submission =
-      *array ? std::move(**array) : Submission{};  // not submitted: an intent without a token
+  // An array that was not submitted counts as an intent without a token.
+  Submission submission = *array ? std::move(**array) : Submission{};
   submission.task = task;
   if (foreign) submission.foreign = std::move(foreign);
   if (!submission.job.id.empty()) submission.job.id = fmt::format("{}_{}", submission.job.id, task);
@@ -190,7 +191,7 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
               json_read::text(*json, "token"),
               json_read::text(*json, "log"),
               foreign_writer(*file)};
-  // The cluster is the job's own word for where it is, and no command gets it.
+  // The cluster in a claim is the job's own statement; no command uses it.
   if (!parse_local_job(claim.job.id)) {
     if (auto checked = check_named_job(path, {"", claim.job.id}); !checked)
       return tl::unexpected(checked.error());
@@ -200,7 +201,8 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
 
 namespace {
 
-/// An array's job as one of its tasks has written it into its own claim.
+/// Returns the array's job from the claim of one of its tasks; nullopt if no task
+/// has claimed its run.
 std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
                                   const Submission& submission) {
   std::error_code error;
@@ -220,7 +222,7 @@ std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
 Result<Submission> settle(const std::filesystem::path& run, Submission submission,
                           Executor& executor) {
   if (submission.state != Submission::State::kIntent) return submission;
-  if (submission.token.empty()) return submission;  // a point whose array was never sent
+  if (submission.token.empty()) return submission;  // a point whose array was never submitted
   if (submission.task) {
     Submission of_array = submission;
     of_array.task.reset();
@@ -232,7 +234,7 @@ Result<Submission> settle(const std::filesystem::path& run, Submission submissio
     return again->value_or(submission);
   }
   std::optional<JobId> found;
-  // The job's own word first: it needs no controller and outlives the queue's memory.
+  // The claim comes first: it needs no controller, and it stays when Slurm has purged the job.
   if (const auto claim = read_claim(run); claim && *claim && (*claim)->token == submission.token) {
     found = JobId{submission.job.cluster, (*claim)->job.id};
   }

@@ -1,7 +1,7 @@
 #pragma once
-// submission.json: the journal that makes a submission happen once. The intent and its token are on
-// disk before sbatch is called; whoever finds an intent later looks the token up before anything is
-// sent again.
+// submission.json: the journal that makes a submission happen exactly once. The intent and its
+// token are on disk before sbatch is called. A process that finds an intent later looks up the job
+// by the token before it submits again.
 
 #include <filesystem>
 #include <optional>
@@ -16,43 +16,48 @@
 
 namespace dlrun {
 
+/// The contents of submission.json.
 struct Submission {
   enum class State { kIntent, kSubmitted, kRefused };
-  std::string token;  ///< 32 hex digits
+  std::string token;  ///< 32 hexadecimal digits
   State state = State::kIntent;
-  JobId job;  ///< cluster as queries need it (-M), kLocalCluster for a run on this machine
-  std::optional<RestServer>
-      server;  ///< the slurmrestd that was asked; nothing: Slurm's own commands
-  std::vector<std::string>
-      argv;  ///< what is or was called; for a slurmrestd the words that sbatch would have got
+  JobId job;  ///< cluster as queries need it (-M); kLocalCluster for a run on this machine
+  /// The slurmrestd that was asked; nullopt: Slurm's own commands.
+  std::optional<RestServer> server;
+  /// The command line. For a slurmrestd, the words that sbatch would have got.
+  std::vector<std::string> argv;
   std::string time;     ///< UTC, of the last change
-  std::string message;  ///< kRefused: why
-  std::string
-      output;  ///< sbatch's pattern of the job's output where it is not slurm-JOBID.out here
-  std::optional<std::int64_t>
-      task;  ///< a sweep's point: what else is here is its array's, but job.id is the task's own
-  std::optional<Owner> foreign;  ///< the other user who wrote the journal; nothing: the caller
+  std::string message;  ///< kRefused: the reason
+  /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
+  std::string output;
+  /// Set for a sweep's point: the other members are then its array's, except job.id,
+  /// which is the task's.
+  std::optional<std::int64_t> task;
+  std::optional<Owner> foreign;  ///< another user who wrote the journal; nullopt: the caller
 };
 
-/// The comment under which Slurm knows the submission.
+/// Returns the comment with which Slurm stores the submission: "dlrun:TOKEN".
 [[nodiscard]] std::string comment_of(const Submission& submission);
 
-/// A sweep's point: the journal is its array's, one folder above. Written once, before anything is
-/// submitted.
+/// Returns the journal of a sweep's point. It refers to the array's journal, one folder above, and
+/// is written once, before anything is submitted.
 [[nodiscard]] std::string journal_of_task(std::size_t task);
 
-/// Nothing when there is no journal (a run that a script submitted by hand made). kInvalid when it
-/// cannot be read as one.
+/// Reads the journal. Returns nullopt if there is none, which is so for a script submitted by hand.
+/// Fails with kInvalid if the file is damaged.
 [[nodiscard]] Result<std::optional<Submission>> read_submission(const std::filesystem::path& run);
+/// Replaces the journal atomically. Sets its time.
 [[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);
 
-/// Held from the intent to the answer by who submits and by the programs that it starts, so that a
-/// submission whose dlrun was killed is still known to be under way while its sbatch lives.
+/// A lock that is held from the intent to the answer. The programs that the submitting process
+/// starts inherit it, so that a submission is still known to be in progress if dlrun is killed
+/// while its sbatch lives.
 class SubmissionLock {
  public:
-  /// Where the file system has no locks the lock holds nothing, and says nothing.
+  /// Takes the lock, or a lock without effect if the file system has none or
+  /// somebody else holds it.
   [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
-  /// The same, but kRefused where somebody else holds it.
+  /// Takes the lock. Fails with kRefused if somebody else holds it.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;
@@ -65,22 +70,23 @@ class SubmissionLock {
   UniqueFd fd_;
 };
 
-/// Whether somebody holds the run's lock. To be asked before the job is looked for: found later
-/// than that, nobody knows it for good.
+/// Returns true if somebody holds the run's lock. Call before looking up the job; otherwise a
+/// submission that finishes meanwhile looks lost.
 [[nodiscard]] bool is_being_submitted(const std::filesystem::path& run);
 
-/// The job that claimed the run, with the token it showed.
+/// The job that claimed the run, and the token with which it did so.
 struct Claim {
   JobId job;
   std::string token;
-  std::string log;  ///< the file that its output goes to, as its node names it; may be empty
-  std::optional<Owner> foreign{};  ///< the other user who wrote it; nothing: the caller
+  std::string log;  ///< the file with the job's output, as its node names it; may be empty
+  std::optional<Owner> foreign{};  ///< another user who wrote the claim; nullopt: the caller
 };
+/// Reads the run's claim. Returns nullopt if there is none. Fails with kInvalid if it is damaged.
 [[nodiscard]] Result<std::optional<Claim>> read_claim(const std::filesystem::path& run);
 
-/// An intent whose outcome is not known is settled: by the claim, else by what the executor finds.
-/// Returns the submission as it is now: kSubmitted and written down when the job exists, still
-/// kIntent when nobody knows one. Fails with kUnavailable when that cannot be known now.
+/// Finds out the outcome of an intent: from the claim, else by asking the executor. Returns the
+/// updated submission: kSubmitted, and written to disk, if the job exists; still kIntent if there
+/// is no such job. Fails with kUnavailable if that cannot be found out now.
 [[nodiscard]] Result<Submission> settle(const std::filesystem::path& run, Submission submission,
                                         Executor& executor);
 

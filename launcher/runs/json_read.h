@@ -1,6 +1,6 @@
 #pragma once
-// Reading fields of JSON that may be anybody's (common/bounded_json.h parses it): a missing or
-// wrong-typed field is an absent one, never an exception.
+// Reads fields of untrusted JSON (common/bounded_json.h parses it). A missing field, and one of the
+// wrong type, counts as absent and never throws.
 
 #include <cstdint>
 #include <optional>
@@ -43,14 +43,15 @@ template <typename Json>
   return found != object.end() && found->is_boolean() && found->template get<bool>();
 }
 
-/// The text as an object; nothing when it is not one.
+/// Parses text as a JSON object; nullopt if it is not one.
 [[nodiscard]] inline std::optional<nlohmann::ordered_json> object_of(std::string_view text) {
   auto parsed = parse_json(text);
   if (!parsed.is_object()) return std::nullopt;
   return parsed;
 }
 
-/// Compact text; bytes that are not UTF-8 are replaced instead of thrown about.
+/// Returns value as text. Replaces bytes that are not UTF-8 instead of throwing.
+/// indent -1: one line.
 template <typename Json>
 [[nodiscard]] std::string dump(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);

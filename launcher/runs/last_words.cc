@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-/// The first bytes, without a half of a character at their end.
+/// Returns the first bytes of a line without cutting a UTF-8 character.
 std::string_view beginning_of(std::string_view line, std::size_t bytes) {
   if (line.size() <= bytes) return line;
   while (bytes > 0 && (static_cast<unsigned char>(line[bytes]) & 0xc0U) == 0x80U) --bytes;

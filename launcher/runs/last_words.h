@@ -1,5 +1,5 @@
 #pragma once
-// What a failed run's program said at last: as a rule the reason.
+// Finds the last lines that a failed run's program printed, which usually name the reason.
 
 #include <filesystem>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// The last lines, three at most, that the first failed rank printed, or the job's script where no
-/// rank was started; safe to print. Nothing of a run that has not failed, of a sweep, and where
-/// there is no such log.
+/// Returns up to three last lines of the first failed rank's log, or of the job's log if no rank
+/// was started; printable. Returns none for a run that has not failed, for a sweep, and if there is
+/// no such log.
 [[nodiscard]] std::vector<std::string> last_words(const std::filesystem::path& run,
                                                   const RunStatus& status);
 

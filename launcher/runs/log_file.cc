@@ -17,8 +17,8 @@
 namespace dlrun {
 namespace {
 
-/// Where the last `lines` lines of the file begin; of longer ones than kTailBytes in all, some byte
-/// of the first.
+/// Returns the offset at which the last `lines` lines of the file begin. Looks back at most
+/// kTailBytes, and returns that offset if the lines are longer.
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
@@ -31,7 +31,7 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
     block.resize(end - begin);
     const ssize_t got = ::pread(fd, block.data(), block.size(), static_cast<off_t>(begin));
     if (got != static_cast<ssize_t>(block.size())) return 0;
-    // The newline that ends the file ends its last line, it does not begin another.
+    // A newline at the end of the file ends its last line and does not begin another.
     std::size_t before = end == size && block.back() == '\n' ? block.size() - 1 : block.size();
     for (const void* at = nullptr; (at = ::memrchr(block.data(), '\n', before)) != nullptr;) {
       before = static_cast<std::size_t>(static_cast<const char*>(at) - block.data());
@@ -85,7 +85,7 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
       case 'j':
       case 'J':
         if (task != std::string::npos)
-          return std::nullopt;  // the task's own number, which only Slurm knows
+          return std::nullopt;  // the task's own job number, which only Slurm knows
         result += job;
         break;
       case 'A':
@@ -117,7 +117,8 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
     if (auto path = expand_output_pattern(facts.submission->output, job->id, user_name()))
       return path;
   }
-  if (is_elsewhere || !facts.submission) {  // of a script submitted by hand nothing else is known
+  // Without a submission the script was submitted by hand, and nothing else is known about it.
+  if (is_elsewhere || !facts.submission) {
     if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
     if (is_elsewhere) return std::nullopt;
   }
@@ -127,8 +128,7 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
 
 Result<> LogReader::open() {
   std::error_code none;
-  if (std::filesystem::is_character_file(path_, none))
-    return {};  // /dev/null keeps nothing to read
+  if (std::filesystem::is_character_file(path_, none)) return {};  // /dev/null has nothing to read
   auto fd = open_untrusted(path_, Links::kFollow);
   if (!fd && fd.error().code == Errc::kNotFound) return {};
   if (!fd) return within("cannot read the log", fd.error());
@@ -156,7 +156,7 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
   if (::fstat(fd_.get(), &now) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
   const auto size = static_cast<std::uint64_t>(now.st_size);
-  if (size < offset_) offset_ = 0;  // cut: a requeue without --open-mode=append
+  if (size < offset_) offset_ = 0;  // the file was cut, by a requeue without --open-mode=append
   if (size == offset_) return std::string();
   std::string bytes(std::min<std::uint64_t>(limit, size - offset_), '\0');
   ssize_t got = 0;

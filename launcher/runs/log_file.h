@@ -1,5 +1,5 @@
 #pragma once
-// Where a run's logs lie, and reading one while it grows.
+// Finds a run's logs, and reads a log while it grows.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,41 +13,44 @@
 
 namespace dlrun {
 
-/// The job's own output; nothing before the job's id is known, nor before the job has begun where
-/// its pattern holds what only Slurm can fill in.
+/// Returns the path of the job's own output. Returns nullopt while the job's id is unknown. Returns
+/// nullopt, too, before the job has started, if the output pattern holds something that only Slurm
+/// can fill in.
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
 
+/// Returns the path of a rank's log in an attempt.
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
                                              std::int64_t rank);
 
-/// sbatch's output pattern of a job in this directory, absolute, with the job's name in it (%x)
-/// where it is known.
+/// Returns sbatch's output pattern as an absolute path below directory, with the job's name for %x
+/// if the name is known.
 [[nodiscard]] std::string absolute_pattern(const std::filesystem::path& directory,
                                            const std::string& pattern,
                                            const std::optional<std::string>& name);
 
-/// sbatch's output pattern as the path it names: %j %A %J (job), %u (user), %%. Of an array's task
-/// (job "42_7") %A and %a are known, %j is not. Nothing where it holds another.
+/// Expands sbatch's output pattern: %j %A %J (job), %u (user), %%. For an array's task (job "42_7")
+/// %A and %a are known, and %j is not. Returns nullopt if the pattern needs anything else.
 [[nodiscard]] std::optional<std::string> expand_output_pattern(const std::string& pattern,
                                                                const std::string& job,
                                                                const std::string& user);
 
-/// Reads what was appended to a file that may not be there yet, may be cut (a requeue) or replaced.
+/// Reads what is appended to a file. The file need not exist yet, and may be cut (by
+/// a requeue) or replaced.
 class LogReader {
  public:
-  /// facts: of the run whose log it is. What a foreign run calls its log may be a private file of
-  /// the caller's: only a file of the run's own owner is read then, and read_more() fails with
-  /// kInvalid for any other. A log is a regular file.
+  /// facts: of the run that the log belongs to. A foreign run may name a private file of the caller
+  /// as its log, so a foreign run's log is read only if the run's owner owns the file; read_more()
+  /// fails with kInvalid for any other file.
   LogReader(std::filesystem::path path, const RunFacts& facts)
       : path_(std::move(path)),
         only_of_(facts.foreign ? std::optional(facts.foreign->uid) : std::nullopt) {}
 
-  /// Starts so that about the last `lines` lines come first; all of them without a call.
+  /// Starts at about the last `lines` lines. Without this call reading starts at the beginning.
   void start_at_tail(std::size_t lines) { tail_ = lines; }
 
-  /// The next bytes, at most limit; empty when there are none now. Fails for what is no regular
-  /// file, such as a FIFO, without waiting for it.
+  /// Returns the next bytes, at most limit; empty if there are none now. Fails for a file that is
+  /// not regular, such as a FIFO, without waiting for it.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

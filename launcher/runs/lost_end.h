@@ -1,5 +1,5 @@
 #pragma once
-// The end of a run on this machine whose leader was killed: nobody else will write it.
+// Writes the end of a run on this machine if its leader was killed, since no other process does.
 
 #include <filesystem>
 #include <string_view>
@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// Appends `ended`, state failed, to the run's record where it has no end yet, and returns the
-/// record as it is then. Of several who notice one writes; what its leader wrote at last counts
-/// more. To be called only when the leader is gone for good.
+/// Appends `ended` with state failed to the run's record if the record has no end yet. Returns the
+/// record after that. If several processes notice the lost leader, only one of them writes. An end
+/// that the leader wrote itself is kept. Call it only when the leader is certainly gone.
 [[nodiscard]] Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
                                                std::string_view message);
 

@@ -13,8 +13,8 @@
 namespace dlrun {
 namespace {
 
-/// The files that commands act by: they say which job, through which server, with which script,
-/// under which name, and whether the run has ended.
+/// Files that determine what commands do: which job, server, script and name they use, and whether
+/// the run has ended.
 constexpr std::array<const char*, 11> kDeciding = {
     "submission.json", "claim",     "events.jsonl",    "sweep.json",  "submit.json", "job.sh",
     "resolved.yaml",   "spec.yaml", "provenance.json", "resubmitted", "origin"};
@@ -31,14 +31,14 @@ std::optional<Owner> foreign_file(const std::filesystem::path& folder,
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   for (const char* name : names) {
-    // A link counts as what its owner made: where it leads is for the reader of the file to refuse.
+    // A symbolic link counts for its own owner. The reader of the file refuses to follow it.
     if (!fd.is_open() || ::fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (auto owner = other_than_caller(info)) return owner;
   }
   return std::nullopt;
 }
 
-/// RUN/array-K of a point RUN/array-K/T; nothing for a run that is none.
+/// Returns RUN/array-K for a point RUN/array-K/T; nullopt for any other run.
 std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) {
   const auto parent = run.parent_path();
   const bool is_point = parse_int(run.filename().string()).has_value() &&

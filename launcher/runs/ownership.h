@@ -1,11 +1,11 @@
 #pragma once
-// The one place that decides by a run's owner what may be done with the run.
+// Decides from a run's owner which operations on it are allowed. No other code decides that.
 //
-// A run whose directory, or a file in it that decides something, belongs to another user is
-// foreign. Root is a caller like any other: a run of another user is foreign to root. A foreign run
-// is shown from its files alone: nothing is asked of Slurm or of a server that it names, nothing of
-// it is cancelled, submitted again, attached to or written, it enters no index, and only a path
-// means it.
+// A run is foreign if another user owns its directory, or a file in it that determines what dlrun
+// does. Root is a caller like any other, so another user's run is foreign to root, too. A foreign
+// run is shown from its files alone. dlrun does not ask Slurm, or a server that the run names,
+// about it. It does not cancel, resubmit, attach to or change it, and does not add it to an index.
+// Only a path refers to it.
 
 #include <sys/types.h>
 
@@ -20,26 +20,26 @@ namespace dlrun {
 
 struct Owner {
   uid_t uid = 0;
-  std::string name;  ///< the number where the system knows no name
+  std::string name;  ///< the uid as text if the system has no name for it
 };
 
-/// The user with that number.
+/// Returns the user with this uid.
 [[nodiscard]] Owner owner_of(uid_t uid);
 
-/// The other user who owns the run's directory, or the link by which path names it; nothing for a
-/// directory of the caller, and for one that is not there. One or two system calls.
+/// Returns the other user who owns the run's directory, or the symbolic link that path is. Returns
+/// nullopt if the caller owns it, or if it does not exist. Costs one or two system calls.
 [[nodiscard]] std::optional<Owner> foreign_folder(const std::filesystem::path& run);
 
-/// The other user who owns the run's directory or a file in it that decides: its journal, claim,
-/// record, script and their like; of a sweep's point the array's and the sweep's, too. Nothing for
-/// a run of the caller.
+/// Returns the other user who owns the run's directory or a deciding file in it: its journal,
+/// claim, record, script and others. For a sweep's point also checks the array's and the sweep's.
+/// Returns nullopt for a run of the caller.
 [[nodiscard]] std::optional<Owner> foreign_owner(const std::filesystem::path& run);
 
-/// Fails with kUsage for a foreign run. id: as messages name it. verb: "cancelled".
+/// Fails with kUsage for a foreign run. id: the run's name in the message. verb: "cancelled".
 [[nodiscard]] Result<> require_own(std::string_view id, const std::filesystem::path& run,
                                    std::string_view verb);
 
-/// "of user kim; shown from its files alone, Slurm is not asked"
+/// Returns "of user kim; shown from its files alone, Slurm is not asked".
 [[nodiscard]] std::string describe(const Owner& owner);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// Where a run came from: who, where, which dlrun, and the code as it was: git's commit and the
-// uncommitted diff.
+// Records a run's origin: the user, the host, the version of dlrun, and the code as git's commit
+// and uncommitted diff.
 
 #include <filesystem>
 #include <future>
@@ -13,32 +13,34 @@
 
 namespace dlrun {
 
+/// The state of the git repository around the source.
 struct GitState {
-  std::string root, commit,
-      patch;         ///< patch: tracked files against commit, binary-safe; empty when clean
+  /// patch: the difference of tracked files to commit, including binary files; empty
+  /// if there is none.
+  std::string root, commit, patch;
   std::string note;  ///< why something is missing: no git, no commit yet, too slow, too large
 };
 
-/// Collects beside the submission: git runs in a thread of its own while sbatch does its work.
-/// Nothing is started where no folder above is a git repository. Bounded: 5 s and 16 MiB for each
-/// of git's two calls.
+/// Collects the data while the job is submitted: git runs in a thread of its own. Starts git only
+/// if a parent folder is a git repository. Each of git's two calls has 5 s and 16 MiB.
 class Provenance {
  public:
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
              std::string tools_hash);
 
-  /// The run that this one repeats.
+  /// Sets the run that this run repeats.
   void set_repeats(std::string run) { repeats_ = std::move(run); }
 
-  /// Where relative paths of the run's script start, where that is not this process's directory.
+  /// Sets the folder for relative paths of the run's script, if it is not
+  /// this process's current folder.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
 
-  /// The container's, as the spec names it. Of a file its size and time are written, and the digest
-  /// that `container import` has named it by; what a registry's name means is known to the node
-  /// that fetches it alone.
+  /// Sets the container's image, as the spec names it. For a file, records its size and time, and
+  /// the digest if `container import` made it. The digest behind a registry's name is known only to
+  /// the node that fetches it.
   void set_image(std::string image) { image_ = std::move(image); }
 
-  /// Waits for git and writes provenance.json and, for a dirty tree, tree.patch.
+  /// Waits for git and writes provenance.json and, if there are uncommitted changes, tree.patch.
   [[nodiscard]] Result<> write(const std::filesystem::path& run);
 
  private:

@@ -14,8 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
-constexpr std::int64_t kSilentAfterS = 15;  ///< five heartbeats
-constexpr double kIdlePart = 0.25;          ///< of what half of the ranks use
+constexpr std::int64_t kSilentAfterS = 15;  ///< seconds: five heartbeats
+constexpr double kIdlePart = 0.25;          ///< part of the use that half of the ranks reach
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 constexpr double kLargeFactor = 1.5, kLargeLeastBytes = 1e9;
 
@@ -53,7 +53,7 @@ void mark_outliers(std::vector<RankSample>& rows) {
   }
 }
 
-/// Where each column stands; -1: it is not there.
+/// The index of each column; -1: missing.
 struct Columns {
   int rank = -1, node = -1, cpu = -1, rss = -1, gpu = -1, gpu_used = -1, gpu_total = -1, step = -1,
       lag = -1, work = -1, slow = -1, age = -1;

@@ -1,6 +1,6 @@
 #pragma once
-// The ranks of a run as they were a few seconds ago: ranks.json (runtime/ENVIRONMENT.md), and who
-// of them stands out.
+// The state of a run's ranks a few seconds ago, from ranks.json (see runtime/ENVIRONMENT.md), with
+// the ranks that stand out.
 
 #include <cstdint>
 #include <filesystem>
@@ -16,14 +16,17 @@ namespace dlrun {
 /// Why a rank stands out.
 enum class RankMark {
   kNone,
-  kSilent,  ///< its agent has told nothing for a while
-  kSlow,    ///< the others wait for it
-  kIdle,    ///< it uses far less of its processors or GPUs than the others
-  kLarge,   ///< it holds far more memory than the others
+  kSilent,  ///< its agent has not reported for a while
+  kSlow,    ///< makes the others wait
+  kIdle,    ///< uses far less of its processors or GPUs than the others
+  kLarge,   ///< has far more memory than the others
 };
-/// "silent", "slow", "idle", "large", "".
+/// Returns "silent", "slow", "idle", "large" or "".
 [[nodiscard]] std::string_view word(RankMark mark);
 
+/// One rank. cpu: busy cores. gpu_percent: 0 to 100. work_ms: milliseconds of the rank's own work
+/// on a step. lag: steps behind half of the ranks. age_s: seconds since its agent's last heartbeat.
+/// Absent values are unknown.
 struct RankSample {
   std::int64_t rank = 0;
   std::string node;
@@ -31,24 +34,24 @@ struct RankSample {
   std::optional<double> rss_bytes, gpu_used_bytes, gpu_total_bytes;
   std::optional<std::int64_t> step;
   std::int64_t lag = 0, age_s = 0;
-  bool is_slow = false;  ///< as lead sees it
+  bool is_slow = false;  ///< in the leader's judgement
   RankMark mark = RankMark::kNone;
 };
 
 struct RankSnapshot {
   std::string time;  ///< UTC
   std::int64_t attempt = 0, ranks = 0;
-  std::vector<RankSample> rows;  ///< those that have told something, marked, in the order of ranks
+  std::vector<RankSample> rows;  ///< the ranks that have reported, with marks, sorted by rank
 
-  /// How many have this mark.
+  /// Returns the number of ranks with this mark.
   [[nodiscard]] std::size_t count(RankMark mark) const;
-  /// All rows, those that stand out first, the worst of them first.
+  /// Returns all rows; those that stand out come first, the worst first.
   [[nodiscard]] std::vector<const RankSample*> outliers_first() const;
 };
 
-/// Nothing where text is no ranks.json; rows of it that are none are passed over.
+/// Parses ranks.json. Returns nullopt if text is not a ranks.json; skips malformed rows.
 [[nodiscard]] std::optional<RankSnapshot> parse_ranks(std::string_view text);
-/// Nothing where there is no such file yet.
+/// Reads the run's ranks.json. Returns nullopt if there is no such file yet.
 [[nodiscard]] Result<std::optional<RankSnapshot>> read_ranks(const std::filesystem::path& run);
 
 }  // namespace dlrun

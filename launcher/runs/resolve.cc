@@ -13,7 +13,7 @@
 namespace dlrun {
 namespace {
 
-/// A sweep whose array is that job, or the point whose task it is.
+/// Returns the sweep if the job is one of its arrays, or the point if the job is its task.
 std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_view job) {
   const auto sweep = is_sweep(entry.path) ? read_sweep(entry.path) : fail(Errc::kNotFound, "");
   if (!sweep) return std::nullopt;
@@ -32,7 +32,8 @@ std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_vi
   return std::nullopt;
 }
 
-/// The journal's job, else the claim's (a script that was submitted by hand).
+/// Returns true if the journal names this job, or, without a journal (a script submitted by hand),
+/// the claim does.
 bool has_job(const std::filesystem::path& run, std::string_view job) {
   if (const auto submission = read_submission(run); submission && *submission)
     return (*submission)->job.id == job;
@@ -63,8 +64,8 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                const std::filesystem::path& current_dir) {
   auto listing = index.list();
   if (!listing) return tl::unexpected(listing.error());
-  // A folder that was the caller's when it was listed may be another user's by now: no name means
-  // that one.
+  // A folder that was the caller's when it was indexed may belong to another user by now. A name
+  // must not refer to it.
   const auto is_own = [](const IndexEntry& entry) { return !foreign_folder(entry.path); };
   const auto& entries = listing->entries;
   const auto first = [&](auto&& fits) {

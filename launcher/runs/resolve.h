@@ -1,7 +1,7 @@
 #pragma once
-// RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique start of an
-// id; of a sweep's point RUN/NUMBER, a job id with its task (42_7), or a path. A run of another
-// user has only its path.
+// Resolves RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique
+// start of an id. A sweep's point is RUN/NUMBER, a job id with a task (42_7), or a path. A run of
+// another user has only its path.
 
 #include <filesystem>
 #include <optional>
@@ -12,12 +12,13 @@
 
 namespace dlrun {
 
-/// The run in the directory that text names; nothing where that is no run's.
+/// Returns the run in the directory that text names; nullopt if that is not a run's directory.
 [[nodiscard]] std::optional<IndexEntry> run_at(std::string_view text,
                                                const std::filesystem::path& current_dir);
 
-/// The one run that text means, tried in the order above; of several runs with a name or a job id
-/// the newest. kNotFound when there is none, kUsage when a prefix fits several (they are listed).
+/// Returns the run that text means, tried in the order above. If several runs have the name or the
+/// job id, returns the newest. Fails with kNotFound if there is none, and with kUsage if text is
+/// the start of several ids; the message lists them.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir);
 

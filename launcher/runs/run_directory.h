@@ -1,5 +1,5 @@
 #pragma once
-// One directory for everything about one submission; runtime/ENVIRONMENT.md lists what lies in it.
+// The directory with everything about one submission; runtime/ENVIRONMENT.md lists its files.
 
 #include <chrono>
 #include <filesystem>
@@ -10,6 +10,7 @@
 
 namespace dlrun {
 
+/// A run and its directory.
 struct RunDirectory {
   std::string id;  ///< NAME-YYYYMMDD-HHMMSS-xxxx, the directory's name
   std::string name;
@@ -17,25 +18,25 @@ struct RunDirectory {
   std::string created;  ///< UTC, milliseconds
   bool is_indexed = true;
 
-  /// What other commands find it by.
+  /// Returns the text by which other commands find the run.
   [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }
 };
 
-/// Whether a run can be made below runs_dir, which need not be there; makes nothing. Fails with
-/// kIo, naming the directory that is no directory, or not to be written into.
+/// Checks that a run can be created below runs_dir, which need not exist. Creates nothing. Fails
+/// with kIo and names the directory that is not a directory or not writable.
 [[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
 
-/// Makes runs_dir (0700 where it is missing) and in it a new, private directory that nobody else
-/// has. The time in the id is the local one. Fails with kIo, naming the directory.
+/// Creates runs_dir (mode 0700) if it is missing, and in it a new private directory with a unique
+/// name. The time in the id is local time. Fails with kIo and names the directory.
 [[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                                         std::string_view name,
                                                         std::chrono::system_clock::time_point now);
 
-/// The name inside an id; the whole id when it does not have an id's form.
+/// Returns the name in an id; the whole id if it does not have an id's form.
 [[nodiscard]] std::string name_of_id(std::string_view id);
 
-/// True when path looks like a run: a directory with a submission, a claim, events or a
-/// sweep in it.
+/// Returns true if path looks like a run: a directory with a submission, a claim, events or
+/// a sweep in it.
 [[nodiscard]] bool is_run_directory(const std::filesystem::path& path);
 
 }  // namespace dlrun

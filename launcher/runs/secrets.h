@@ -1,7 +1,7 @@
 #pragma once
-// Values that only the job's program may see. They travel in one file of the run, never in an
-// environment that Slurm stores, an argument, the script or a log. The agent's side is
-// runtime/agent/secrets.h; the page runtime/ENVIRONMENT.md.
+// Values that only the job's program may see. They are passed in one file of the run, and never in
+// an environment that Slurm stores, an argument, the script or a log. runtime/agent/secrets.h is
+// the agent's side; runtime/ENVIRONMENT.md documents the file.
 
 #include <filesystem>
 #include <string>
@@ -17,16 +17,16 @@ struct SecretValue {
   std::string name, value;
 };
 
-/// The value of one: from its file, without the last newline, or from env. Fails with kInvalid: not
-/// set, empty, a NUL in it, or larger than 64 KiB; with read_file's errors. No message holds a
-/// value.
+/// Returns the value of one secret: from its file, without the last newline, or from env. Fails
+/// with kInvalid if it is not set, is empty, holds a NUL or is larger than 64 KiB, and as
+/// read_file() does. No message shows a value.
 [[nodiscard]] Result<SecretValue> read_secret(const SecretSource& source, const Env& env);
 
-/// Writes RUN/secrets, 0600. Nothing is written for no secrets.
+/// Writes RUN/secrets with mode 0600. Writes nothing if there are no secrets.
 [[nodiscard]] Result<> write_secrets(const std::filesystem::path& run,
                                      const std::vector<SecretValue>& secrets);
 
-/// Called whenever a run is known to be over. No file: nothing to do.
+/// Removes RUN/secrets if it exists. Called when a run is known to be over.
 void remove_secrets(const std::filesystem::path& run);
 
 }  // namespace dlrun

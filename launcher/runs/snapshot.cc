@@ -31,7 +31,7 @@ struct Tree {
   return done->out;
 }
 
-/// The files of the repository around folder; nothing where there is none, or no git.
+/// Returns the files of the repository around folder; nullopt if there is no repository or no git.
 [[nodiscard]] std::optional<Tree> git_tree(const fs::path& folder, const Env& env) {
   const auto root = ask_git(folder, env, {"rev-parse", "--show-toplevel"});
   if (!root) return std::nullopt;
@@ -79,7 +79,7 @@ struct Tree {
     const fs::path from = tree.root / name, to = copy / name;
     const auto kind = fs::symlink_status(from, error).type();
     const bool is_link = kind == fs::file_type::symlink;
-    // A tracked file that was deleted, a submodule's folder, a socket: nothing to copy.
+    // Skips a tracked file that was deleted, a submodule's folder, a socket.
     if ((!is_link && kind != fs::file_type::regular) || is_at_or_below(from, left_out)) continue;
     if (!is_link) {
       const auto bytes = static_cast<std::size_t>(fs::file_size(from, error));

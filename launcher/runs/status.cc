@@ -1,3 +1,5 @@
+// assess() is pure: facts in, state out. RunInspector collects the facts: it reads the files,
+// settles open submissions, and sends one query per executor for all runs of a call.
 #include "launcher/runs/status.h"
 
 #include <array>
@@ -14,8 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// "afterok:12, which can never hold any more", of what the job waited for; empty where Slurm does
-/// not say so.
+/// Returns the dependency that can no longer be fulfilled, such as "afterok:12, which can never
+/// hold any more"; empty if Slurm reports none.
 std::string never_satisfied(const JobReport& report) {
   constexpr std::string_view kReason = "DependencyNeverSatisfied";
   if (!report.reason.starts_with(kReason)) return {};
@@ -24,7 +26,7 @@ std::string never_satisfied(const JobReport& report) {
                      which.starts_with(": ") ? printable(which.substr(2)) : "a dependency");
 }
 
-/// Slurm's end states in people's words, where the word alone does not say it.
+/// Explains Slurm's end states whose word alone is not clear.
 std::string explain_end(const JobReport& report) {
   struct Row {
     std::string_view state, text;
@@ -75,7 +77,7 @@ std::string running_detail(const RunRecord& record) {
   return {};
 }
 
-/// From the run's own record alone, for when nobody else answers.
+/// Returns the state according to the run's own record, if there is no other answer.
 RunState last_known(const RunRecord& record) {
   return record.has_events ? RunState::kRunning : RunState::kPending;
 }
@@ -157,7 +159,7 @@ std::string describe(const RankFailure& failure) {
 
 std::optional<JobId> job_of(const RunFacts& facts) {
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
-  // The claim's cluster is the cluster's name, not what -M needs: asking with -M takes a database.
+  // Leaves out the claim's cluster: a query with -M requires the accounting database.
   if (facts.claim && parse_local_job(facts.claim->job.id))
     return JobId{std::string(kLocalCluster), facts.claim->job.id};
   if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
@@ -257,7 +259,7 @@ RunStatus assess(RunFacts facts) {
 
 namespace {
 
-/// In the place of an executor that must not be asked: says why, whatever it is asked.
+/// Stands in for an executor that must not be asked: every call fails with the reason.
 class Refusing final : public Executor {
  public:
   explicit Refusing(Error why) : why_(std::move(why)) {}
@@ -450,7 +452,7 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
 
 std::vector<Result<RunStatus>> RunInspector::inspect_all(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
-  // Sweeps become their points, so that all share one question.
+  // Replaces sweeps by their points, so that one query serves all of them.
   struct Part {
     std::size_t first = 0, count = 1;
     bool is_sweep = false;
@@ -498,19 +500,19 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
 
 namespace {
 
-/// A leader on this machine that is gone without a word will not write the end: whoever notices
-/// first does.
+/// Writes the end of a run whose leader on this machine is gone without having written it. Several
+/// processes may notice; the first one writes.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id))
     return;
   constexpr const char* kMessage = "its leader is gone and left no word";
-  constexpr int kCode = 1;  // which signal it was nobody knows any more
+  constexpr int kCode = 1;  // the signal is unknown by now
   if (auto record = write_lost_end(run, kCode, kMessage); record) {
     facts.record = std::move(*record);
     return;
   }
-  facts.record.ended = true;  // a folder that cannot be written: seen all the same
+  facts.record.ended = true;  // the folder cannot be written, so only this process sees the end
   facts.record.end_state = "failed";
   facts.record.end_code = kCode;
   facts.record.end_message = kMessage;
@@ -542,7 +544,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     if (!facts.back()) continue;
     RunFacts& f = *facts.back();
     if (f.record.ended) continue;
-    // Whatever is done from here on is done by what the files say.
+    // From here on dlrun acts on what the files say, so their owner must be the caller.
     if (!f.foreign) f.foreign = foreign_owner(run);
     if (f.foreign) continue;
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;
@@ -590,14 +592,14 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     }
     if (!one->record.ended && one->was_asked &&
         (!one->report || one->report->phase == JobPhase::kEnded)) {
-      // The job may have ended between our reading and our asking: its last words count more than
-      // its absence.
+      // The job may have ended after its record was read and before Slurm was asked. An end in the
+      // record counts more than Slurm's silence.
       if (auto again = read_events(runs[i]); again) one->record = std::move(*again);
       take_lost_end(runs[i], *one);
     }
     result.emplace_back(assess(std::move(*one)));
     if (is_over(*result.back()) && !result.back()->facts.foreign)
-      remove_secrets(runs[i]);  // lead does, unless it was killed or never began
+      remove_secrets(runs[i]);  // lead does it, unless it was killed or never started
   }
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What has become of a run: its own record first, then what Slurm says, and never a guess.
+// Determines a run's state: from its own record first, then from Slurm's answer,
+// and never by guessing.
 
 #include <chrono>
 #include <filesystem>
@@ -23,105 +24,111 @@ namespace dlrun {
 
 enum class RunState {
   kNotSubmitted,  ///< the submission was interrupted, and no job of it is known
-  kRefused,       ///< Slurm said no
+  kRefused,       ///< Slurm refused the job
   kPending,
   kRunning,
   kCompleted,
   kFailed,
   kCancelled,
-  kTimeout,  ///< Slurm ended it at its time limit
-  kUnknown,  ///< nobody who is left knows
+  kTimeout,  ///< Slurm ended the job at its time limit
+  kUnknown,  ///< neither the record nor Slurm knows
 };
 
-/// The word in every output: not_submitted, refused, pending, running, completed, failed,
-/// cancelled, timeout, unknown.
+/// Returns the state's word for all output: not_submitted, refused, pending, running, completed,
+/// failed, cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
-/// True for states that no waiting will change.
+/// Returns true for states that do not change any more.
 [[nodiscard]] bool is_final(RunState state);
 
-/// All that is known from files and from the executor; what assess() decides by.
+/// Everything that is known from files and from the executor; the input of assess().
 struct RunFacts {
   std::optional<Submission> submission;
   std::optional<Claim> claim;
   RunRecord record;
-  std::optional<JobReport> report;  ///< nothing: not asked, or nobody knows the job
+  std::optional<JobReport> report;  ///< nullopt: not asked, or the job is unknown
   std::string unreachable;  ///< why the controller did not answer; empty: it did, or was not asked
   std::string accounting;   ///< why accounting did not answer
-  bool is_being_submitted = false;  ///< somebody was at it before the job was looked for
-  bool is_recorded_only =
-      false;                   ///< its directory is there, and nothing says that anything was sent
-  bool was_cancelled = false;  ///< `dlrun cancel` ended it, or its array, before it started
-  bool was_asked = false;      ///< the executor was asked for the job and answered
-  std::optional<Owner> foreign;  ///< the other user whose run it is; then its files alone are known
+  bool is_being_submitted = false;  ///< the lock was held before the job was looked up
+  /// The run's directory exists, and nothing shows that a job was sent.
+  bool is_recorded_only = false;
+  bool was_cancelled = false;    ///< `dlrun cancel` ended the run or its array before it started
+  bool was_asked = false;        ///< the executor was asked about the job and answered
+  std::optional<Owner> foreign;  ///< the other user who owns the run; only its files are known then
 };
 
-/// How many points of a sweep are in which state.
+/// The number of a sweep's points in each state.
 struct SweepCounts {
   std::size_t points = 0;
   std::size_t pending = 0, running = 0, completed = 0, failed = 0, cancelled = 0;
-  std::size_t not_submitted = 0, unknown = 0;  ///< failed holds timeout and refused too
+  std::size_t not_submitted = 0, unknown = 0;  ///< failed includes timeout and refused
 };
 
+/// A run's state, and the facts that it follows from.
 struct RunStatus {
   RunState state = RunState::kUnknown;
-  std::string detail;  ///< a sentence for people: why, or what is going on
-  bool is_last_known =
-      false;  ///< the controller is unreachable, or not asked for a foreign run: known before
-  JobId job;  ///< of a sweep: its first array's
+  std::string detail;  ///< a sentence for people: the reason, or what is happening
+  /// The state is an earlier one: the controller is unreachable, or is not asked since
+  /// the run is foreign.
+  bool is_last_known = false;
+  JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
-  std::optional<SweepCounts> sweep;  ///< of a sweep; then facts say nothing
+  std::optional<SweepCounts> sweep;  ///< only for a sweep; facts are then empty
 };
 
-/// The controller was to be asked and did not answer; of a foreign run it is not asked.
+/// Returns true if the controller was asked and did not answer; false for a foreign run, about
+/// which it is not asked.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
-/// Known to have ended, or been refused; not guessed.
+/// Returns true if the run is known to have ended or to have been refused.
 [[nodiscard]] bool is_over(const RunStatus& status);
 
-/// "6 points: 4 completed, 1 failed, 1 running"
+/// Returns the counts as text: "6 points: 4 completed, 1 failed, 1 running".
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
-/// What its points' states make a sweep: running while some have ended and others not; completed
-/// where all are; failed where one is, once none goes on.
+/// Returns the state of a sweep: running while a point is running, or while some points are
+/// pending and others not; completed if all points are; failed if a point has failed and none
+/// is running or pending.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
+/// Returns the state that follows from the facts.
 [[nodiscard]] RunStatus assess(RunFacts facts);
 
-/// "rank 3 on n2 was ended by SIGKILL", "rank 0 on n1 ended with code 2 (train.py: ...)"
+/// Returns the failure as text: "rank 3 on n2 was ended by SIGKILL", "rank 0 on n1 ended with code
+/// 2 (train.py: ...)".
 [[nodiscard]] std::string describe(const RankFailure& failure);
 
-/// The job that the run's files name; nothing before it is known.
+/// Returns the job that the run's files name; nullopt while it is unknown.
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
-/// The token that the run's job was started with; empty where its files name none.
+/// Returns the token with which the run's job was started; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
 /// Asks about runs. One query serves all runs of a call.
 class RunInspector {
  public:
-  /// servers: those that a run may have been submitted through. A run that names another is not
-  /// asked about.
+  /// servers: the slurmrestd servers that may be asked. A run that names another server
+  /// is not asked about.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
-  /// Reads the run's files, settles an open submission, asks the executor where the files do not
-  /// say that the run is over. An executor that cannot be asked is part of the answer, not an
-  /// error. Of a foreign run only the files are read. max_age: how old the executor's answer may
-  /// be, when others of the user's processes ask as well.
+  /// Reads the run's files, settles an open submission, and asks the executor unless the files say
+  /// that the run is over. An executor that does not answer is reported in the result, not as an
+  /// error. Reads only the files of a foreign run. max_age: how old an answer to another of the
+  /// user's processes may be.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
-  /// The same for many; one that cannot be read has its own error. A sweep is the sum of its
-  /// points, each the last run that it was submitted again as; an array's outcome is settled once
-  /// for all its points.
+  /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
+  /// points, each represented by the last run that it was resubmitted as. An array's outcome is
+  /// settled once for all its points.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {});
 
-  /// Only what the files say: no process, no network.
+  /// Reads the run's files. Starts no process and uses no network.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
-  /// Returns the executor that the run was submitted through. For a foreign run it is one whose
-  /// every call fails. The reference is valid until the next call.
+  /// Returns the executor through which the run was submitted; for a foreign run one whose every
+  /// call fails. The reference is valid until the next call.
   [[nodiscard]] Executor& executor_of(const RunFacts& facts);
-  /// Returns the executor for a new job: the slurmrestd, or Slurm's own commands where server is
-  /// empty. For a server that the configuration does not list every call fails with kInvalid, and
+  /// Returns the executor for a new job: the slurmrestd, or Slurm's own commands if server is
+  /// empty. If the configuration does not list the server, every call fails with kInvalid and
   /// nothing is sent.
   [[nodiscard]] Executor& executor_of(const std::optional<RestServer>& server);
 

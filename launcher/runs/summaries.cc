@@ -20,7 +20,7 @@ std::string stamp_of(const struct stat& events) {
                      events.st_mtim.tv_nsec);
 }
 
-/// Cuts the text before the next tab, or what is left, off the front of line.
+/// Removes the text before the next tab from the front of line, or all of it, and returns it.
 std::string_view take_field(std::string_view& line) {
   const auto end = std::min(line.find('\t'), line.size());
   const auto field = line.substr(0, end);

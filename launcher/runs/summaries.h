@@ -1,7 +1,7 @@
 #pragma once
-// A cache of the rows that `dlrun ls` shows of runs that have ended: the list of 10,000 runs then
-// costs one file and one stat a run, not five files a run. It lies beside the user's index, is
-// written by `ls` alone, and can be deleted at any time.
+// Caches the rows that `dlrun ls` shows for ended runs: listing 10,000 runs then costs one file and
+// one stat per run instead of five files per run. The cache is beside the user's index, only `ls`
+// writes it, and it can be deleted at any time.
 
 #include <sys/stat.h>
 
@@ -18,30 +18,30 @@ namespace dlrun {
 
 class RunSummaries {
  public:
-  /// The columns of a run that has ended by its own record.
+  /// The columns of a run that has ended according to its own record.
   struct Row {
     std::string job, state, matters;
   };
 
-  /// Reads the cache beside the index. It is empty where its file is missing, damaged, or not the
-  /// caller's.
+  /// Reads the cache beside the index. The cache is empty if its file is missing, damaged, or not
+  /// owned by the caller.
   [[nodiscard]] static RunSummaries beside(const RunIndex& index);
 
-  /// The row, if the run's events.jsonl is still the file that it was made of.
+  /// Returns the row if the run's events.jsonl is still the file that the row was made from.
   [[nodiscard]] std::optional<Row> find(const IndexEntry& run, const struct stat& events) const;
-  /// Remembers a row; one with a tab or a newline is not remembered.
+  /// Adds a row. Ignores rows with a tab or a newline.
   void keep(const IndexEntry& run, const struct stat& events, Row row);
-  /// Writes the file when something was kept. A failure costs time later, nothing else.
+  /// Writes the file if a row was added. Ignores errors; they only cost time later.
   void save() const;
 
  private:
   explicit RunSummaries(std::filesystem::path file) : file_(std::move(file)) {}
 
   std::filesystem::path file_;
-  std::string text_;  ///< the file
-  /// A run's path -> its line in text_, from the stamp on.
+  std::string text_;  ///< the text of the file
+  /// Maps a run's path to the rest of its line in text_, which starts with the stamp.
   std::unordered_map<std::string_view, std::string_view> known_;
-  std::map<std::string, std::string> kept_;  ///< path -> line, from the stamp on
+  std::map<std::string, std::string> kept_;  ///< added rows: path -> line from the stamp on
 };
 
 }  // namespace dlrun

@@ -68,7 +68,7 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
   }
-  // Each array has a point, so that a number without points behind it costs nobody anything.
+  // Requires a point for each array, so that a large number without points costs no time.
   if (sweep.points.empty() || sweep.arrays > sweep.points.size()) return damaged();
   return sweep;
 }
@@ -125,8 +125,8 @@ Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
 
 namespace {
 
-/// A point of one user does not go on as a run of another: its owner could name any run, the
-/// caller's among them.
+/// Returns true if the same user owns both runs. Otherwise a point's owner could name any run as
+/// its successor, such as one of the caller's.
 bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
   struct stat of_a {
   }, of_b{};
@@ -138,7 +138,7 @@ bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path&
 
 std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
   std::vector<std::filesystem::path> runs{point};
-  constexpr std::size_t kMostTimes = 100;  // a chain that somebody made a ring ends, too
+  constexpr std::size_t kMostTimes = 100;  // also ends a chain that somebody made a cycle
   while (runs.size() <= kMostTimes) {
     const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
     if (!text) break;

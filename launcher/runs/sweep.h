@@ -1,11 +1,11 @@
 #pragma once
-// A sweep's run directory: the parent of its arrays, and through them of its points.
-// runtime/ENVIRONMENT.md has the layout:
-//   <sweep>/sweep.json       which points there are, what they set, which array runs them as which
-//   task <sweep>/array-K/         what one sbatch gets: job.sh, submission.json <sweep>/array-K/T/
-//   the run of one point: its own job.sh and resolved.yaml, and what a run has
-// A point's submission.json says only that it is task T of the array above it, so that 10,000
-// points are written once and not again when they have been submitted.
+// A sweep's run directory, which contains its arrays; the arrays contain the points.
+// runtime/ENVIRONMENT.md documents the layout:
+//   SWEEP/sweep.json    the points, the values they set, the array and the task of each
+//   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
+//   SWEEP/array-K/T/    the run of one point: job.sh, resolved.yaml, and a run's other files
+// A point's submission.json only says that it is task T of the array above. So 10,000 points are
+// written once, and not again after their submission.
 
 #include <array>
 #include <cstddef>
@@ -21,11 +21,12 @@
 
 namespace dlrun {
 
+/// The contents of sweep.json.
 struct SweepRecord {
   struct Point {
     std::size_t array = 0, task = 0;
-    std::vector<std::optional<std::string>>
-        values;  ///< of keys; nothing where the point does not set one
+    /// The values of `keys`, in that order; nullopt for a key that the point does not set.
+    std::vector<std::optional<std::string>> values;
   };
   std::vector<std::string> keys;
   std::vector<Point> points;
@@ -33,9 +34,11 @@ struct SweepRecord {
   std::optional<std::int64_t> max_parallel;
 };
 
+/// Returns true if the run's directory is a sweep's.
 [[nodiscard]] bool is_sweep(const std::filesystem::path& run);
-/// kNotFound for a run that is no sweep, kInvalid where sweep.json is damaged.
+/// Reads sweep.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged.
 [[nodiscard]] Result<SweepRecord> read_sweep(const std::filesystem::path& run);
+/// Returns the text of sweep.json.
 [[nodiscard]] std::string sweep_json(const SweepRecord& sweep);
 
 [[nodiscard]] std::filesystem::path array_path(const std::filesystem::path& sweep,
@@ -43,38 +46,39 @@ struct SweepRecord {
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 
-/// What points are judged by where nobody says: the first of these that one of them has as a
-/// result.
+/// The results by which points are compared unless the user names one: the first of these
+/// that a point has.
 inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
                                                            "loss"};
-/// Less is better of what names a loss, an error or a time; of anything else more is.
+/// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
 [[nodiscard]] bool less_is_better(std::string_view result);
 
-/// "train.lr=0.1 train.batch=32"
+/// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);
 
-/// The sweep that a point's directory belongs to.
+/// Returns the sweep that a point's directory belongs to; nullopt if it is not a point's.
 [[nodiscard]] std::optional<std::filesystem::path> sweep_of_point(
     const std::filesystem::path& point);
 
-/// A point as a run of its own, "SWEEP-ID/7": the run that counts for it. kNotFound where there is
-/// no such point.
+/// Returns a point as an index entry "SWEEP-ID/7" whose path is current_run_of() the point. Fails
+/// with kNotFound if there is no such point.
 [[nodiscard]] Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number);
 
-/// A point's own directory, and the runs that it was submitted again as, in their order. Never
-/// empty.
+/// Returns the point's own directory and the runs that it was resubmitted as,
+/// in order. Never empty.
 [[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
-/// The run that counts for a point: the last of these.
+/// Returns the run that counts for a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
-/// Slurm soon forgets what was cancelled before it started, an array's task at once. The mark is of
-/// a run, a point among them, or of an array.
+/// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets such
+/// jobs, and an array's tasks at once.
 [[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
+/// Returns true if the mark is set.
 [[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);
-/// It is submitted after all.
+/// Removes the mark when the job is submitted after all.
 void unmark_cancelled(const std::filesystem::path& run_or_array);
 
-/// A point, or a run that counts for one, goes on as another run.
+/// Records that the point, or the run that counts for it, was resubmitted as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point,
                                        const std::filesystem::path& run);
 

@@ -79,14 +79,14 @@ Result<> check_owner(const std::filesystem::path& folder) {
   return {};
 }
 
-/// The caller's whole copy of a file, which nobody else can write.
+/// Returns true if the file is the caller's complete copy, which nobody else can write.
 bool is_staged(const std::filesystem::path& file) {
   struct stat info {};
   return ::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
          (info.st_mode & 0122U) == 0100U;
 }
 
-/// What copies that were killed have left.
+/// Removes what killed copies have left.
 void remove_leftovers(const std::filesystem::path& folder) {
   constexpr auto kOld = std::chrono::hours(1);
   std::error_code error;

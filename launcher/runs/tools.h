@@ -1,8 +1,8 @@
 #pragma once
-// dlrun-agent, dlrun-trainer and its modules beside the runs: <runs>/.agents-UID/<hash>/.
-// Content-addressed, so a run keeps the agent that it started with and ten thousand runs do not
-// copy it. Each user of a runs folder has a place of their own there: what a job executes is nobody
-// else's.
+// Copies of dlrun-agent, dlrun-trainer and its modules beside the runs: <runs>/.agents-UID/<hash>/.
+// The folder's name is a hash of the contents, so that a run keeps the agent it started with and
+// ten thousand runs share one copy. Each user of a runs folder has a folder of their own, because a
+// job must not execute another user's files.
 
 #include <filesystem>
 #include <optional>
@@ -13,36 +13,37 @@
 
 namespace dlrun {
 
-/// What dlrun was built with. Known at build time: rendering hashes nothing.
+/// The tools that dlrun was built with. Their hashes are known at build time,
+/// so rendering computes none.
 struct ToolSet {
   struct File {
-    std::string
-        place;  ///< below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so
-    std::string sha256;  ///< hex
+    /// Path below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so.
+    std::string place;
+    std::string sha256;  ///< hexadecimal
   };
-  std::string hash;  ///< of all of them; names the folder
+  std::string hash;  ///< hash of all files; names the folder
   std::vector<File> files;
 };
 
-/// The caller's: the uid is in its name.
+/// Returns the caller's folder for the tools; the uid is in its name.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
                                                     const ToolSet& tools);
 
-/// Fails with kInvalid where the place of the caller's tools is another user's, or one that others
-/// may write: a program of theirs would run as the caller.
+/// Fails with kInvalid if another user owns the folder of the caller's tools, or if others can
+/// write to it: their program would run as the caller.
 [[nodiscard]] Result<> check_tools_place(const std::filesystem::path& runs_dir,
                                          const ToolSet& tools);
 
-/// A sentence about the folder, runs_dir or one above it, in which others than its owner and root
-/// may rename or replace what the caller has there (no sticky bit), or which another user owns;
-/// nothing where all are safe.
+/// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
+/// replace the caller's files: it is writable for others without the sticky bit, or another user
+/// owns it. Returns nullopt if all folders are safe.
 [[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
 
-/// Makes sure that all of tools lie in tools_directory(), by their names: copies them from below
-/// root where they are missing (temporary name, verified while copying, fsync, rename). Where they
-/// are it costs a few system calls. A module (lib/) that is not installed is passed over. Fails
-/// with kInvalid when a file is not the one dlrun was built with, kNotFound without a program, kIo
-/// when runs_dir cannot execute programs (noexec) or cannot be written.
+/// Copies missing tools from below root into tools_directory(): temporary name, verified while
+/// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)
+/// that is not installed. Fails with kInvalid if a file is not the one dlrun was built with, with
+/// kNotFound if a program is missing, and with kIo if runs_dir cannot execute programs (noexec) or
+/// cannot be written.
 [[nodiscard]] Result<> stage_tools(const std::filesystem::path& root,
                                    const std::filesystem::path& runs_dir, const ToolSet& tools);
 

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kLargestConfig = 1U << 20U;
 
-/// Slurm binds GPUs to tasks and says by these which; a preset that guessed over them would take
-/// others' GPUs.
+/// Variables that Slurm sets when it binds GPUs to tasks. A preset that set them could make ranks
+/// use GPUs of other tasks.
 constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                                      "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
 
@@ -40,7 +40,8 @@ constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "RO
   return {};
 }
 
-/// Why the folder, which is there, cannot be looked into; 0 where it can, or is not there.
+/// Returns the errno that prevents a search of the folder; 0 if it can be searched
+/// or does not exist.
 int why_closed(const std::filesystem::path& folder) {
   return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
 }
@@ -164,7 +165,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                                    {"vars", reader.variables(preset.vars, check_value)},
                                    {"pmix_vars", reader.variables(preset.pmix_vars, check_value)}});
   preset.is_node_launcher = tasks == "node";
-  // Trust comes with dlrun's own program and cannot be claimed by a file.
+  // Only dlrun's own program is trusted; no key of a preset file can claim trust.
   preset.is_trainer = preset.trusted = program == "trainer";
   return preset;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Site profiles and presets as files: the user's before the built-in one. Private to the loading of
-// specs.
+// Finds and reads the YAML files of site profiles and presets. A user's file shadows the built-in
+// file of the same name. Private to the loading of specs.
 
 #include <filesystem>
 #include <optional>
@@ -14,34 +14,38 @@
 
 namespace dlrun {
 
-/// A profile's file, found and read.
+/// A site or preset file that was found and parsed.
 struct ConfigFile {
   Origin::Kind kind = Origin::Kind::kSite;
-  std::string source;  ///< the path, or "built-in sites/generic.yaml"
+  std::string source;  ///< the file's path, or "built-in sites/generic.yaml"
   std::string text;
   YamlDocument document;
 };
 
-/// Warnings of the FOLDERs that are there and cannot be looked into: they are passed over.
+/// Returns a warning for every DIR/FOLDER that exists but cannot be searched for lack of
+/// permission. Such folders are skipped.
 [[nodiscard]] std::vector<Diagnostic> closed_folders(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
-/// FOLDER/NAME.yaml of the first directory that has it, else the built-in one. Nothing when there
-/// is none; what is wrong with a file that exists goes to diagnostics.
+/// Returns FOLDER/NAME.yaml of the first directory that has it, else the built-in file. Returns
+/// nullopt if no such file exists, or if the file found cannot be read or parsed; the latter adds
+/// an error to diagnostics.
 [[nodiscard]] std::optional<ConfigFile> find_config(std::string_view folder, std::string_view name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& diagnostics);
 
-/// The text of FOLDER/NAME.yaml where it is, byte for byte, the one that dlrun brings: it needs no
-/// checks. Nothing when the first directory that has the file has another one.
+/// Returns the built-in text of FOLDER/NAME.yaml if that file is in effect: no directory
+/// has the file, or the first one that has it holds the same bytes. Such a text needs no
+/// checks. Returns nullopt otherwise.
 [[nodiscard]] std::optional<std::string_view> built_in_config(
     std::string_view folder, std::string_view name, const std::vector<std::filesystem::path>& dirs);
 
-/// The names of FOLDER's files: those of the first directory, then those that the second adds, and
-/// at last the built-in ones; sorted within each.
+/// Returns the names of FOLDER's files: those of the first directory, then those that each further
+/// directory adds, then the remaining built-in ones; sorted within each group.
 [[nodiscard]] std::vector<std::string> config_names(std::string_view folder,
                                                     const std::vector<std::filesystem::path>& dirs);
 
+/// Reads a preset. Problems go to diagnostics; the fields concerned keep their defaults.
 [[nodiscard]] Preset read_preset(const ConfigFile& file, std::string_view name,
                                  std::vector<Diagnostic>& diagnostics);
 

@@ -1,5 +1,6 @@
 #pragma once
-// What a spec means where no key says it outright: follows from several keys, or from the site.
+// Values that follow from several keys of a spec, or from the site, where no
+// single key states them.
 
 #include <cstdint>
 #include <optional>
@@ -11,29 +12,31 @@
 
 namespace dlrun {
 
-/// The container runtime that `auto` or silence means: the site's where there is an image, else
-/// none.
+/// Returns the container runtime. `auto`, or no runtime at all, means the site's runtime if the
+/// spec has an image or a container name, else "none".
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
-/// Ranks on each node as far as the spec fixes them: tasks_per_node, else gpus_per_node, else 1;
-/// nothing where only ntasks is given and the nodes do not divide it.
+/// Returns the ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
+/// gpus_per_node, else 1. Returns nullopt if ntasks is given and the nodes do not divide it evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
-/// Ranks that a preset's own launcher starts on each node: launch.nproc_per_node, else the node's
-/// GPUs, else 1; nothing where only the whole job's GPUs are given.
+/// Returns the ranks that a preset's own launcher starts on each node:
+/// launch.nproc_per_node, else gpus_per_task, else the node's GPUs, else 1. Returns nullopt
+/// if only the whole job's GPUs are known.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
-/// What retry.max is where only another key of retry is given.
+/// The retry.max that applies if another key of retry is given and retry.max is not.
 inline constexpr std::int64_t kRetryMax = 3;
-/// Some key of retry is given, and its max is not 0.
+/// Returns true if some key of retry is given and retry.max is not 0.
 [[nodiscard]] bool wants_retry(const JobSpec& spec);
-/// retry.on, or what it is where it is not given.
+/// Returns retry.on. Without it, all causes; `timeout` only if checkpoint.signal_before is given.
 [[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
 
-/// GPUs of each node as far as the spec fixes them; 0 where it asks for none.
+/// Returns the GPUs of each node; 0 if the spec asks for none, nullopt if it counts GPUs in another
+/// way (resources.gpus, resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// False where no key asks for GPUs: Slurm then hides them. Whole nodes (resources.exclusive) come
-/// with theirs.
+/// Returns false if no key asks for GPUs; Slurm then hides them from the job. Whole nodes
+/// (resources.exclusive) bring their GPUs.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

@@ -11,13 +11,13 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the caret
+constexpr std::size_t kShownColumns = 160;  ///< columns of a source line, around the caret
 
 [[nodiscard]] bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
 }
 
-/// The byte at which column (from 1, in characters) starts.
+/// Returns the offset in bytes at which the column (in characters, from 1) starts.
 [[nodiscard]] std::size_t byte_of_column(std::string_view line, int column) {
   std::size_t at = 0;
   for (int seen = 1; seen < column && at < line.size(); ++seen) {
@@ -27,8 +27,8 @@ constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the ca
   return at;
 }
 
-/// The line around the caret and the caret's own line: the same text as white space, tabs kept,
-/// then '^'.
+/// Returns the part of the line around the caret, and the line below it: white space of the same
+/// width (tabs stay tabs), then '^'.
 [[nodiscard]] std::pair<std::string, std::string> excerpt(std::string_view line, int column) {
   std::size_t caret = byte_of_column(line, column);
   std::string prefix;
@@ -66,7 +66,7 @@ constexpr std::size_t kShownColumns = 160;  ///< of a source line, around the ca
 
 namespace {
 
-/// Where to look: file, line and column.
+/// Returns the place as file:line:column, or as the file alone if the line is unknown.
 [[nodiscard]] std::string position(const Origin& origin) {
   std::string text = printable(origin.source);
   if (origin.line > 0) text += fmt::format(":{}:{}", origin.line, origin.column);

@@ -1,5 +1,6 @@
 #pragma once
-// What is wrong with a spec, told like a compiler: file:line:col, the line, a caret.
+// Problems of a spec and their text in the form that compilers use: file:line:column,
+// the line, a caret.
 
 #include <span>
 #include <string>
@@ -8,23 +9,23 @@
 
 namespace dlrun {
 
+/// An error or a warning about a spec.
 struct Diagnostic {
   enum class Severity { kError, kWarning };
   Severity severity = Severity::kError;
   Origin where;
   std::string message;
-  std::string line_text;  ///< the source's line, empty where there is none
+  std::string line_text;  ///< the line of the source; empty if there is none
 };
 
-/// One diagnostic, ended by a newline:
+/// Formats one diagnostic; the text ends with a newline:
 ///   exp.yaml:12:3: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?
 ///      12 |   gpus_per_nod: 8
 ///         |   ^
-/// Control characters in it are escaped; long lines are cut around the caret; one with a password
-/// is not shown.
+/// Escapes control characters, cuts long lines around the caret, and hides lines with a password.
 [[nodiscard]] std::string format_diagnostic(const Diagnostic& diagnostic);
 
-/// All of them, in the order given.
+/// Formats all diagnostics in the given order.
 [[nodiscard]] std::string format_diagnostics(std::span<const Diagnostic> diagnostics);
 
 }  // namespace dlrun

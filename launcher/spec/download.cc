@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDigits = 64, kLongestName = 200, kLongestUrl = 4096;
 
-/// A url's parts that matter here, as views into it.
+/// The parts of a url that the checks need, as views into it.
 struct UrlParts {
   std::string_view scheme, authority, path;  ///< "https", "example.org:8080", "/a/b.gz"; no query
 };
@@ -29,9 +29,9 @@ struct UrlParts {
   return parts;
 }
 
-/// Whether a user or a password stands in it. Also where it is not quite a url, so that it is not
-/// shown as a mistake: "https:/me:word@host/f", and "https://me:wo/rd@host/f", whose "wo" is no
-/// port.
+/// Returns true if the url holds a user or a password. Malformed urls count too, because a message
+/// about them would show the password: "https:/me:word@host/f", and "https://me:wo/rd@host/f",
+/// whose "wo" is not a port.
 [[nodiscard]] bool has_user(std::string_view url) {
   const auto at = url.find('@');
   if (at == std::string_view::npos) return false;

@@ -1,5 +1,5 @@
 #pragma once
-// What train.data.download may name.
+// Checks of train.data.download.
 
 #include <string_view>
 
@@ -8,16 +8,17 @@
 
 namespace dlrun {
 
-/// The download with its file's name, taken from the url where it is not given, and a checksum in
-/// small letters. Fails with kInvalid on what is missing or malformed; with kRefused, and a message
-/// without the url, where that holds a user or password: it would stand in the record of every run.
+/// Returns the download with a file name (by default the url's last part) and a lowercase
+/// checksum. Fails with kInvalid on a missing or malformed field. Fails with kRefused if the url
+/// holds a user or a password, since the record of every run shows the url; that message does
+/// not repeat the url.
 [[nodiscard]] Result<Download> checked_download(Download download);
 
-/// In place of a line that is not to be repeated.
+/// Shown instead of a line that holds a password.
 inline constexpr const char* kLineNotShown = "(not shown)";
 
-/// Whether a url within the text, a line of a spec, has a user or a password: that line is not to
-/// be repeated.
+/// Returns true if a url in the text (a line of a spec) holds a user or a password. Such a line
+/// must not be shown.
 [[nodiscard]] bool shows_password(std::string_view text);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
 #pragma once
-// The data files that are part of the program: templates/presets and configs/sites.
+// Data files that are compiled into the program: templates/presets and configs/sites.
 
 #include <span>
 #include <string_view>
@@ -11,7 +11,7 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-/// Sorted by name within each folder.
+/// Returns all embedded files, sorted by name within each folder.
 [[nodiscard]] std::span<const EmbeddedFile> embedded_files();
 
 }  // namespace dlrun

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kCommentColumn = 40;
 
-/// Rows of YAML with their comments under each other.
+/// Lines of YAML with their comments aligned in one column.
 class Page {
  public:
   void heading(std::string_view text) { text_ += fmt::format("\n{}:\n", text); }
@@ -42,7 +42,7 @@ class Page {
   return "[" + join(quoted, ", ") + "]";
 }
 
-/// "batch, gpu, gpu-short": what one may put in place.
+/// Returns the site's partitions, separated by commas: "batch, gpu, gpu-short".
 [[nodiscard]] std::string partition_names(const SiteProfile& site) {
   std::vector<std::string> names;
   for (const auto& [name, partition] : site.partitions) names.push_back(name);
@@ -109,7 +109,7 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
-/// What the site's runtime takes, and where it comes from.
+/// Returns an example image for the runtime, and a remark on where such an image comes from.
 [[nodiscard]] std::pair<std::string, std::string> example_image(std::string_view runtime) {
   constexpr std::string_view kName = "nvcr.io/nvidia/pytorch:24.05-py3";
   if (runtime == "apptainer")
@@ -173,7 +173,7 @@ InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
     Gpus gpus;
     if (partition != nullptr) {
       gpus.count = partition->gpus_per_node.value_or(0);
-      // A node of slices: one of them is a first job.
+      // GPUs that are divided into slices (MIG, such as 1g.5gb): a first job gets one slice.
       const bool is_sliced =
           std::any_of(partition->gpu_types.begin(), partition->gpu_types.end(),
                       [](const std::string& type) { return type.find("g.") != std::string::npos; });

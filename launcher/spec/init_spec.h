@@ -1,5 +1,5 @@
 #pragma once
-// A first spec from a few answers and what is known of the site.
+// Writes a first spec from a few answers and the site's profile (`dlrun init`).
 
 #include <cstdint>
 #include <optional>
@@ -11,27 +11,29 @@
 
 namespace dlrun {
 
-/// What a first spec needs. Absent: the site's, or what every cluster takes.
+/// Answers for a first spec. For an absent one the site's value is used, or a value that
+/// works on every cluster.
 struct InitAnswers {
   std::optional<std::string> name, partition, account, time, mem, image, runtime, conda, venv,
       preset;
-  std::optional<std::string>
-      site;  ///< written into the spec; else the spec finds its site by the cluster
+  /// Written into the spec if given; otherwise the spec finds its site by the cluster's name.
+  std::optional<std::string> site;
   std::optional<std::int64_t> nodes, tasks_per_node, cpus_per_task;
   std::optional<Gpus> gpus_per_node;
   std::vector<std::string> modules, command;
 };
 
-/// The answers with what is missing taken from the site: the partition's GPUs, its longest time
-/// where that is below an hour. An image's name in a registry gets the form that the runtime takes.
+/// Fills in missing answers from the site: the partition's GPUs, and its time limit if
+/// that is below an hour (else one hour). Converts an image's registry name to the form
+/// that the runtime takes.
 [[nodiscard]] InitAnswers complete(InitAnswers answers, const SiteProfile& site);
 
-/// What runs the image: as asked, else the site's; "none" where neither says.
+/// Returns the runtime for the image: the one asked for, else the site's, which may be "none".
 [[nodiscard]] std::string runtime_of(const InitAnswers& answers, const SiteProfile& site);
 
-/// The spec's text: the answers, each with a word about it, and the keys one wants next as
-/// comments. Loads without an error and without a warning where the answers are within the site's
-/// limits.
+/// Returns the spec's text: the answers with short remarks, and as comments the keys that
+/// users usually want next. The text loads without errors or warnings if the answers are
+/// within the site's limits.
 [[nodiscard]] std::string init_spec(const InitAnswers& completed, const SiteProfile& site);
 
 }  // namespace dlrun

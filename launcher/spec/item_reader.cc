@@ -60,7 +60,7 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
     if (!text) return tl::unexpected(text.error());
     secret.name = std::move(*text);
   }
-  // A value given here by mistake must not be repeated.
+  // Does not repeat the text: the user may have put the secret's value here by mistake.
   if (!is_variable_name(secret.name))
     return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
   if (const auto why = why_not_variable(secret.name); !why.empty())

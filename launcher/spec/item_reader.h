@@ -1,6 +1,6 @@
 #pragma once
-// One item of a list whose items are more than words: a mount, a secret, a download. Private to the
-// loading of specs.
+// Reads one item of a list whose items have a structure: a mount, a secret, a download. Private to
+// the loading of specs.
 
 #include <string>
 #include <string_view>
@@ -10,11 +10,12 @@
 
 namespace dlrun {
 
-/// Why the job's script cannot set this variable; empty where it can.
+/// Returns why the job's script cannot set this variable; empty if it can.
 [[nodiscard]] std::string_view why_not_variable(std::string_view name);
 
-/// Each fails with kInvalid, or with kRefused where the item holds a password: its line must not be
-/// shown. before: the items that stand before this one.
+/// Reads one item of `row`'s list. Every function fails with kInvalid, or with kRefused if
+/// the item holds a password, in which case its line must not be shown. `before` holds the
+/// items read so far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

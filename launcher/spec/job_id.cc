@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kMostDigits = 10;  // Slurm's ids are 32 bits
+constexpr std::size_t kMostDigits = 10;  // Slurm's ids have 32 bits
 constexpr std::size_t kLongestName = 255;
 constexpr std::string_view kDigits = "0123456789";
 

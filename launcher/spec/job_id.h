@@ -1,7 +1,6 @@
 #pragma once
-// The one place that says what a job's id and a cluster's name look like. Both are read from files
-// that others may have written, and then become words of a command line, parts of a URL and the
-// target of a signal.
+// The forms of job ids and cluster names, defined in one place. Both come from files that others
+// may have written, and are then used in command lines, in URLs and as targets of signals.
 
 #include <sys/types.h>
 
@@ -14,35 +13,36 @@
 
 namespace dlrun {
 
-/// The cluster name of jobs that dlrun runs on this machine itself.
+/// The cluster name of jobs that dlrun runs on this machine without Slurm.
 inline constexpr std::string_view kLocalCluster = "local";
 
+/// A job of a cluster, or of this machine.
 struct JobId {
   std::string cluster;  ///< empty: the default cluster; kLocalCluster: this machine
-  std::string id;       ///< Slurm's ("42", "42_7"); HOST:PID:START for a local job
+  std::string id;       ///< Slurm's id ("42", "42_7"); HOST:PID:START for a local job
   friend bool operator==(const JobId&, const JobId&) = default;
 };
 
-/// A job that runs on one machine without Slurm: with its start time a pid names a process for
-/// good.
+/// A job that runs on one machine without Slurm. The start time makes the pid unambiguous, since
+/// the kernel reuses pids.
 struct LocalJob {
   std::string host;
   pid_t pid = -1;
-  std::uint64_t start_ticks = 0;  ///< since boot; see process_start_ticks()
+  std::uint64_t start_ticks = 0;  ///< clock ticks since boot; see process_start_ticks()
 };
 
-/// True for "42" and "42_7", of at most ten digits each: ^[0-9]+(_[0-9]+)?$.
+/// Returns true for "42" and "42_7" with at most ten digits each: ^[0-9]+(_[0-9]+)?$.
 [[nodiscard]] bool is_slurm_job_id(std::string_view text);
 
-/// HOST:PID:START in its parts; nothing for any other text, and for 0, which is no process's pid.
+/// Splits HOST:PID:START. Returns nullopt for any other text, and for pid 0.
 [[nodiscard]] std::optional<LocalJob> parse_local_job(std::string_view text);
 
-/// True for what can follow -M: names of letters, digits, '_', '.' and '-', separated by commas,
-/// none of which starts with '-'. The empty name is the default cluster.
+/// Returns true for a value that can follow -M: names of letters, digits, '_', '.' and '-',
+/// separated by commas, none of which starts with '-'. The empty name is the default cluster.
 [[nodiscard]] bool is_cluster_name(std::string_view text);
 
-/// Fails with kInvalid where the id is not one that Slurm, or this machine for kLocalCluster, gives
-/// to a job, or where the cluster has no cluster's name. The message quotes the word printably.
+/// Fails with kInvalid if the id is not a Slurm job id (for kLocalCluster: not a local job's id),
+/// or if the cluster's name is malformed. The message escapes unprintable characters.
 [[nodiscard]] Result<> check_job(const JobId& job);
 
 }  // namespace dlrun

@@ -113,7 +113,7 @@ struct TypeOf {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
     text += fmt::format("{}{}: ", i == 0 ? "" : "{", names[i]);
-  // Inside braces a comma or bracket would end a bare word.
+  // Inside braces, a comma or a bracket would end a value without quotes.
   const bool wants_quotes = names.size() > 1 && !row.example.starts_with('[') &&
                             !row.example.starts_with('{') &&
                             row.example.find_first_of(",[]{}") != std::string_view::npos;
@@ -140,7 +140,7 @@ std::vector<const KeyRow*> keys_below(std::string_view section) {
 
 namespace {
 
-/// The key above path that is a map of names; nullptr where there is none.
+/// Returns the key above path that takes a map of free names; nullptr if there is none.
 [[nodiscard]] const KeyRow* map_above(std::string_view path) {
   for (auto dot = path.rfind('.'); dot != std::string_view::npos && dot > 0;
        dot = path.rfind('.', dot - 1)) {

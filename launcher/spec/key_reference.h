@@ -1,5 +1,5 @@
 #pragma once
-// docs/keys.md: the key table as a page.
+// Renders the key table as the page docs/keys.md.
 
 #include <string>
 

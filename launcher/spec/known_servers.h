@@ -1,7 +1,7 @@
 #pragma once
-// The slurmrestds that may be asked, and with which token: those that the user's or the site's
-// configuration lists. A run's files and a spec may name one of them, and never another: whoever
-// writes these could otherwise have a token of the caller's sent to a listener of their own.
+// The slurmrestd servers that may be asked, and the token for each: those that the user's or the
+// site's configuration lists. A run's files and a spec may refer to a listed server only. Otherwise
+// whoever wrote these files could have the caller's token sent to a listener of their own.
 
 #include <filesystem>
 #include <vector>
@@ -12,17 +12,18 @@
 
 namespace dlrun {
 
+/// The configured slurmrestd servers.
 class KnownServers {
  public:
-  /// None.
+  /// Knows no server.
   KnownServers() = default;
-  /// Those of all site files in config_dirs and of the built-in ones: what `slurmrestd` lists, and
-  /// the url and token_file of `defaults.submit`. The files are read when find() is called.
+  /// Knows the servers of all site files, those in config_dirs and the built-in ones: the list
+  /// `slurmrestd`, and the url and token_file in `defaults.submit`. find() reads the files.
   KnownServers(std::vector<std::filesystem::path> config_dirs, Env env)
       : config_dirs_(std::move(config_dirs)), env_(std::move(env)) {}
 
-  /// The listed server that named means: the same url, and the same token file where named has one.
-  /// Fails with kInvalid, and says where to list it, when there is none.
+  /// Returns the listed server with the same url, and with the same token file if `named` has one.
+  /// Fails with kInvalid if there is none; the message says where to list it.
   [[nodiscard]] Result<RestServer> find(const RestServer& named) const;
 
  private:

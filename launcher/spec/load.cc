@@ -1,3 +1,6 @@
+// Loading applies the layers to a SpecBuilder, strongest first: point, --set, file, bases,
+// environment, site, preset. The checks of validate.cc come last. All diagnostics are collected and
+// sorted, and no problem hides another one.
 #include "launcher/spec/load.h"
 
 #include <algorithm>
@@ -28,7 +31,7 @@ using Diagnostics = std::vector<Diagnostic>;
   return diagnostic.severity == Diagnostic::Severity::kError;
 }
 
-/// A point's values, at the place where the sweep has them.
+/// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
     auto document = parse_yaml(value.text);
@@ -46,7 +49,7 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   }
 }
 
-/// The first point of a sweep, whatever is wrong with the sweep.
+/// Returns the first point of a sweep. Works for an invalid sweep, too.
 [[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
   const bool is_countable =
       count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
@@ -64,8 +67,8 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   return point;
 }
 
-/// The document of one --set argument. A value in quotes, braces or brackets is YAML; any other is
-/// the text itself, so that no byte of it is special.
+/// Applies one --set argument. A value that starts with a quote, brace or bracket is YAML; any
+/// other is taken as it is, so that no character of it is special.
 void apply_set(SpecBuilder& builder, const std::string& argument, const std::string& current_dir) {
   SpecSource source{Origin::Kind::kSet, argument, argument, current_dir, 0};
   const auto equals = argument.find('=');
@@ -99,8 +102,8 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
   builder.apply_at(document, document.root, path, source);
 }
 
-/// SBATCH_ACCOUNT and its like, as sbatch itself would take them. Inside a job they are the outer
-/// job's.
+/// Applies SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, which sbatch would read itself. Inside
+/// a job these variables belong to that job and are ignored.
 void apply_environment(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
   if (env.has("SLURM_JOB_ID")) return;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
@@ -118,7 +121,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   }
 }
 
-/// The site by spec, by $DLRUN_SITE, by the cluster's name, else the generic one.
+/// Chooses the site: the spec's, else $DLRUN_SITE, else by the cluster's name, else 'generic'.
 [[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
@@ -133,7 +136,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     name = from_env;
     origin = {Origin::Kind::kEnv, "DLRUN_SITE", 0, 0};
   } else {
-    // A job for another cluster (-M) is that cluster's.
+    // A job for another cluster (-M) uses that cluster's site.
     const std::string clusters = builder.spec().resources.clusters.value_or("");
     Diagnostics problems;
     name = match_site(clusters.empty() ? request.cluster_name : clusters, request.config_dirs,
@@ -180,7 +183,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
                                    fmt::format("launch.preset: there is no preset '{}'; {}", name,
                                                similar ? fmt::format("did you mean '{}'?", *similar)
                                                        : "known: " + join(names, " "))));
-    preset.is_trainer = true;  // nothing more to say about a missing command
+    preset.is_trainer = true;  // suppresses the error about a missing command
   }
   for (Diagnostic& problem : problems) builder.report(std::move(problem));
   Resources& resources = builder.spec().resources;
@@ -194,7 +197,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   return preset;
 }
 
-/// A secret's value in another key would stand in the script.
+/// Refuses values that refer to a secret: the script would show the secret.
 void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
                               const LoadedSpec& loaded) {
   const auto check = [&](std::string_view text, const Origin& where) {
@@ -221,7 +224,8 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
     check(set, {Origin::Kind::kSet, set, 1, static_cast<int>(set.find('=')) + 2});
 }
 
-/// The run's name where the spec gives none: the file's, as far as it is one.
+/// Sets the name to the file's name without its ending if the spec gives none. Reports an error if
+/// the file's name is not a valid run name.
 void default_name(SpecBuilder& builder, const LoadRequest& request) {
   if (builder.spec().name || builder.refused().contains("name")) return;
   const std::string stem = std::filesystem::path(request.file).stem().string();
@@ -236,14 +240,14 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
   }
 }
 
-/// The text under a diagnostic that knows only the origin of a value.
+/// Adds the source line to diagnostics that know only their origin.
 void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
   for (Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.line_text.empty()) diagnostic.line_text = line_under(loaded, diagnostic.where);
   }
 }
 
-/// The spec's own lines first, then those of its bases, then the rest.
+/// Sorts by source: the spec's lines first, then those of its bases, then the rest.
 void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
   const auto file_of = [&](const Diagnostic& d) {
     std::size_t index = 0;
@@ -262,7 +266,8 @@ void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
                    });
 }
 
-/// One file of a spec, applied. False: nothing more can be said, since it is not a map of keys.
+/// Parses and applies one file of a spec. Returns false if it is not a map of keys, in which case
+/// further checks are pointless.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
                 YamlLimits& left) {
   auto document = parse_yaml(file.text, left);
@@ -281,7 +286,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return kind != YamlNode::Kind::kScalar && kind != YamlNode::Kind::kSequence;
 }
 
-/// A map with a key that specs have at their top, or an empty file.
+/// Returns true for a map that has one of a spec's top-level keys, and for an empty file.
 [[nodiscard]] bool is_spec(const YamlDocument& document) {
   const YamlNode& root = document.at(document.root);
   if (root.kind == YamlNode::Kind::kNull) return true;
@@ -297,8 +302,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return false;
 }
 
-/// A base may be any file that the spec's author names, a private one of whoever checks the spec
-/// among them: what is no spec is said to be none, and neither its lines nor its words are shown.
+/// Refuses a base that is not a spec. The spec's author chooses the base, so it may be a private
+/// file of the user who checks the spec: the message shows none of the file's text.
 [[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base,
                                           const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
@@ -317,7 +322,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return true;
 }
 
-/// How messages name a base: from the current folder where it is below, else whole.
+/// Returns the name of a base for messages: relative to the current folder if it is below that
+/// folder, else the whole path.
 [[nodiscard]] std::string shown_name(const std::string& path, const LoadRequest& request) {
   const std::string relative =
       std::filesystem::path(path).lexically_relative(request.current_dir).string();
@@ -325,9 +331,9 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return is_below && !request.file.starts_with('/') ? relative : path;
 }
 
-/// The files that the spec inherits from, one behind the other. left: of the limits that hold for
-/// all files together. False: one cannot be had, so that nothing can be said of what the spec
-/// lacks.
+/// Applies the files that the spec inherits from, one after the other. `left`: what is left of the
+/// limits for all files together. Returns false if a base cannot be used; checks for missing keys
+/// are then pointless.
 [[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded,
                                YamlLimits left) {
   std::error_code ignored;
@@ -402,8 +408,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   if (apply_file(builder, {request.file, loaded.text}, folder, left) &&
       apply_bases(builder, request, loaded, left)) {
     if (builder.spec().sweep.is_given() && !request.point) {
-      // What a sweep tries is stronger than what the layers read so far say: they are read once
-      // more below it.
+      // A sweep's values override the layers read so far, so the layers are read again below them.
       LoadRequest with_point = request;
       with_point.text = std::move(loaded.text);
       with_point.point = first_point(builder.spec().sweep);
@@ -431,8 +436,9 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
 
 std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point, const Env& env) {
   SpecBuilder builder(env);
-  for (const SweptValue& value :
-       point) {  // entries of free maps and of lists would otherwise be added
+  // Removes the old origins, and the old entries of free maps: new entries would otherwise
+  // be added to them.
+  for (const SweptValue& value : point) {
     const std::string_view key = value.key;
     std::erase_if(loaded.spec.origins, [&](const auto& origin) {
       return origin.first.starts_with(key) &&
@@ -461,8 +467,8 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
 }
 
 bool has_own_layers(std::string_view key) {
-  // The trainer's values, and bytes for the program: no site, preset or other key looks at them
-  // while layers merge.
+  // The trainer's values, variables and the command: no site, preset or other key depends on them
+  // while the layers merge.
   constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.",
                                                    "launch.command"};
   return std::none_of(kPlain.begin(), kPlain.end(),

@@ -1,5 +1,5 @@
 #pragma once
-// Reads the fixed keys of a site's or preset's map into members. Private to the loading of specs.
+// Reads a site's or preset's map into members, key by key. Private to the loading of specs.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace dlrun {
 
-/// Hands a map's values to the readers of its keys; everything else about the map is an error.
+/// Passes each value of a map to the reader of its key. Reports unknown and repeated keys and wrong
+/// types as errors.
 class MapReader {
  public:
   MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics)
@@ -41,7 +42,7 @@ class MapReader {
     });
   }
 
-  /// Every key and value of a map whose names are free.
+  /// Calls reader for every key and value of a map with free names.
   void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& reader) {
     const YamlNode& map = file_.document.at(id);
     if (map.kind == YamlNode::Kind::kNull) return;
@@ -87,7 +88,7 @@ class MapReader {
       if (!into || *into < 0) error(node, "expected a whole number, 0 or more");
     };
   }
-  /// A text that another program understands only in one form; check says what is wrong with it.
+  /// Returns a reader for text that `check` must accept; its error message is reported.
   [[nodiscard]] Reader checked(std::string& into,
                                std::function<Result<>(const std::string&)> check) {
     return [this, &into, check = std::move(check)](YamlId id) {
@@ -105,7 +106,7 @@ class MapReader {
       into = node.text == "true";
     };
   }
-  /// A list of texts, or one alone.
+  /// Returns a reader for a list of texts, or for a single one.
   [[nodiscard]] Reader list(std::vector<std::string>& into,
                             std::function<Result<>(const std::string&)> check = {}) {
     return [this, &into, check = std::move(check)](YamlId id) {
@@ -120,8 +121,9 @@ class MapReader {
       }
     };
   }
-  /// Variables: names to values. check says what is wrong with one, if anything.
+  /// Checks one variable; its error message is reported.
   using Check = std::function<Result<>(const std::string& name, const std::string& value)>;
+  /// Returns a reader for a map of variables.
   [[nodiscard]] Reader variables(NamedValues& into, Check check = {}) {
     return [this, &into, check = std::move(check)](YamlId id) {
       each(id, [&](const YamlNode& key, YamlId value) {

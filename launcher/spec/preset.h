@@ -1,5 +1,5 @@
 #pragma once
-// How a framework wants to be started: templates/presets/*.yaml, data that a user can override.
+// How a framework is started: templates/presets/*.yaml, which users can override.
 
 #include <optional>
 #include <span>
@@ -12,40 +12,45 @@
 
 namespace dlrun {
 
+/// The contents of a preset's file.
 struct Preset {
   std::string name;
-  std::string source;  ///< file, or "built-in"
+  std::string source;  ///< the file's path, or "built-in presets/NAME.yaml"
   std::string help;
-  bool trusted = false;           ///< the program is dlrun's own and gets the store
-  bool is_trainer = false;        ///< the program comes from `train`, not from launch.command
+  bool trusted = false;           ///< the program is dlrun's own and may use the agent's store
+  bool is_trainer = false;        ///< `train` defines the program, not launch.command
   bool wants_mpi = false;         ///< launch.mpi defaults to the site's
   bool is_node_launcher = false;  ///< one task per node; the program starts the node's ranks itself
-  std::vector<std::string> words;  ///< templates, before launch.command
-  NamedValues env;        ///< NAME to template, set by the rank agent; see runtime/ENVIRONMENT.md
-  NamedValues vars;       ///< NAME to value, exported by the script unless environment.vars has it
-  NamedValues pmix_vars;  ///< the same, for a step that srun starts over PMIx, and for nothing else
+  std::vector<std::string> words;  ///< templates that precede launch.command
+  /// Variables that the rank agent sets, NAME to template; see runtime/ENVIRONMENT.md.
+  NamedValues env;
+  /// Variables that the script exports unless environment.vars sets them, NAME to value.
+  NamedValues vars;
+  /// Like vars, but exported only for a step that srun starts over PMIx.
+  NamedValues pmix_vars;
 };
 
-/// A field of a template, {NAME}; runtime/ENVIRONMENT.md says what each stands for.
+/// A field of a template, {NAME}; runtime/ENVIRONMENT.md defines each field.
 struct TemplateField {
   std::string_view name;
-  bool is_role = false;  ///< needs launch.roles
-  std::string_view shell =
-      {};  ///< what a plain script (launch.agent: false) knows it as; empty: only the agent knows
+  bool is_role = false;  ///< only with launch.roles
+  /// The field in a plain script (launch.agent: false), as sh; empty if only the agent knows it.
+  std::string_view shell = {};
 };
+/// Returns all fields.
 [[nodiscard]] std::span<const TemplateField> template_fields();
 
-/// The fields that text names, in order. Fails with kInvalid on an unknown field and on a brace
-/// without its partner.
+/// Returns the fields that text names, in order. Fails with kInvalid on an unknown field and
+/// on an unpaired brace.
 [[nodiscard]] Result<std::vector<std::string_view>> fields_of(std::string_view text);
 
-/// The field in sh; empty where only the agent knows it.
+/// Returns the field as sh; empty if only the agent knows it.
 [[nodiscard]] std::string_view shell_of_field(std::string_view name);
 
-/// Does a template of the preset name a role?
+/// Returns true if a template of the preset uses a field of roles.
 [[nodiscard]] bool uses_roles(const Preset& preset);
 
-/// The first field of the preset's templates that only the agent knows.
+/// Returns the first field of the preset's templates that only the agent knows.
 [[nodiscard]] std::optional<std::string> field_of_agent(const Preset& preset);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-// The effective spec as YAML: every value that was set, with its origin.
+// Writes the effective spec as YAML: every value that was set, with its origin.
 
 #include <algorithm>
 
@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-/// Rows of output: a path's names, a value, its origin. Sections are opened as paths need them.
+/// Writes one line per value: its name, the value, its origin. Opens the sections of a path when
+/// the first value in them is written.
 class YamlWriter {
  public:
   void value(const EffectiveValue& value) {
@@ -106,7 +107,7 @@ class YamlWriter {
 }  // namespace
 
 std::vector<EffectiveValue> effective_values(const JobSpec& of) {
-  JobSpec spec = of;  // the key table reads through mutable members
+  JobSpec spec = of;  // a copy, because the key table accesses mutable members
   std::vector<EffectiveValue> values;
   const auto add = [&](std::string key, std::string text) {
     const auto origin = spec.origins.find(key);
@@ -141,7 +142,7 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
 }
 
 std::string resolved_yaml(const LoadedSpec& loaded) {
-  // The job starts in the same folder, wherever the resolved spec lies.
+  // Names the folder, so that the job starts there wherever resolved.yaml is stored.
   JobSpec spec = loaded.spec;
   const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
                                   [](const SlurmOption& o) { return o.name == "chdir"; });

@@ -12,7 +12,7 @@ namespace {
          c == '-' || c == '_';
 }
 
-/// "host", "host:port", "[v6]:port", without user, path or query.
+/// Returns true for "host", "host:port" and "[v6]:port", without user, path or query.
 [[nodiscard]] bool is_authority(std::string_view text) {
   std::string_view host = text, port;
   if (text.starts_with('[')) {
@@ -44,7 +44,7 @@ namespace {
 
 Result<RestAddress> parse_rest_url(std::string_view url) {
   constexpr std::string_view kUnix = "unix:", kHttp = "http://", kHttps = "https://";
-  constexpr std::size_t kLongestSocket = 107;  // sun_path
+  constexpr std::size_t kLongestSocket = 107;  // the size of sun_path, less its final NUL
   if (url.starts_with(kUnix)) {
     const std::string_view path = url.substr(kUnix.size());
     if (!path.starts_with('/') || path.size() > kLongestSocket)

@@ -1,5 +1,5 @@
 #pragma once
-// A slurmrestd: where it listens and how it learns who asks.
+// The address of a slurmrestd, and the token that identifies the caller.
 
 #include <string>
 #include <string_view>
@@ -9,20 +9,21 @@
 namespace dlrun {
 
 struct RestServer {
-  std::string url;         ///< unix:/PATH, http://127.0.0.1:PORT, https://HOST[:PORT]
-  std::string token_file;  ///< absolute; holds a JWT and is readable by its owner alone. Empty: the
-                           ///< socket tells who asks
+  std::string url;  ///< unix:/PATH, http://127.0.0.1:PORT, https://HOST[:PORT]
+  /// Absolute path of a file with a JWT, readable by its owner alone. Empty for a unix socket,
+  /// which identifies the caller by itself.
+  std::string token_file;
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 
-/// The url in libcurl's terms.
+/// The url in the form that libcurl takes.
 struct RestAddress {
   std::string base;    ///< "http://localhost", "https://rest.example.org:6820"; without a path
   std::string socket;  ///< absolute path of a unix socket, else empty
 };
 
-/// Fails with kInvalid for any other form, and for http:// to another machine: the token would
-/// travel in the clear.
+/// Parses the forms listed at RestServer::url. Fails with kInvalid for any other form, and for
+/// http:// to another machine, which would send the token unencrypted.
 [[nodiscard]] Result<RestAddress> parse_rest_url(std::string_view url);
 
 }  // namespace dlrun

@@ -1,3 +1,4 @@
+// Builds the schema from the key table, with one overload per type of member.
 #include "launcher/spec/schema.h"
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
                      fmt::join(kVariablesOfJob, "|"), fmt::join(kVariablesOfBash, "|"));
 }
 
-/// ${NAME}: what it becomes is known at submission only.
+/// Accepts ${NAME}, whose value is known only at submission.
 [[nodiscard]] Json variable() {
   return {{"$ref", "#/definitions/variable"}};
 }
@@ -53,7 +54,7 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
   return {{"type", "string"}, {"pattern", pattern}};
 }
 
-/// Text that YAML may read as a number or a truth value: `name: 4711` is the name "4711".
+/// Accepts text that YAML may read as a number or a boolean: `name: 4711` is the name "4711".
 [[nodiscard]] Json scalar(std::string_view pattern = {}) {
   Json schema{{"type", {"string", "number", "boolean"}}};
   if (!pattern.empty()) schema["pattern"] = pattern;
@@ -66,7 +67,7 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
   return schema;
 }
 
-/// The text of a value in one of the formats.
+/// Returns the schema of a text in the row's format.
 [[nodiscard]] Json formatted(const KeyRow& row) {
   switch (row.format) {
     case Format::kLines:
@@ -104,7 +105,7 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
   return scalar();
 }
 
-/// Keys that a sweep may set.
+/// Accepts the keys that a sweep may set.
 [[nodiscard]] Json swept_name() {
   Json names = Json::array();
   for (const KeyRow& row : spec_keys()) {
@@ -114,7 +115,7 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
                  {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}}});
 }
 
-/// Called by the type of a row's field.
+/// Returns the schema for the type of a row's field; called by std::visit.
 struct SchemaOf {
   const KeyRow& row;
 
@@ -221,6 +222,7 @@ struct SchemaOf {
   }
 };
 
+/// Accepts null as well.
 [[nodiscard]] Json or_nothing(Json schema) {
   if (!schema.contains("anyOf")) schema = any_of({std::move(schema)});
   schema["anyOf"].push_back({{"type", "null"}});
@@ -235,7 +237,7 @@ struct SchemaOf {
   return schema;
 }
 
-/// The map at section, and the single value that it may be written as.
+/// Returns the schema of a section: its map, or the single value that its shorthand takes.
 [[nodiscard]] Json section_schema(const std::string& section) {
   Json properties = Json::object();
   for (std::string_view name : names_in_section(section)) {

@@ -1,14 +1,14 @@
 #pragma once
-// The key table as JSON Schema (draft 7, which editors' YAML servers know best).
+// The key table as JSON Schema (draft 7, which the YAML servers of editors support best).
 
 #include <string>
 
 namespace dlrun {
 
-/// The schema of exp.yaml, ended by a newline. It takes every form of a value that load_spec takes,
-/// and refuses unknown keys, wrong types and numbers out of range. What needs more than one value,
-/// the site or the machine is load_spec's. Keys whose part of dlrun is not built are absent, so an
-/// editor refuses them as load_spec does.
+/// Returns the schema of exp.yaml, ended by a newline. The schema accepts every form of a value
+/// that load_spec accepts, and refuses unknown keys, wrong types and numbers out of range. Checks
+/// that need several values, the site or the machine are left to load_spec. Keys that are not
+/// supported yet are absent, so that an editor refuses them as load_spec does.
 [[nodiscard]] std::string spec_schema();
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// What is true of a cluster, so that specs need not say it: configs/sites/*.yaml, one file a site.
-// docs/sites.md lists the keys.
+// Facts about a cluster, so that specs need not state them: configs/sites/*.yaml, one file per
+// site. docs/sites.md lists the keys.
 
 #include <cstdint>
 #include <map>
@@ -10,35 +10,39 @@
 
 namespace dlrun {
 
-/// What one node of a partition has, and what a job in it may ask for. Absent: not known, so
-/// nothing is checked.
+/// The resources of one node of a partition, and the limits of a job in it. An absent value is
+/// unknown and is not checked.
 struct PartitionProfile {
   std::string help;
   std::optional<std::int64_t> gpus_per_node, cpus_per_node, max_nodes;
-  std::vector<std::string> gpu_types;  ///< as Slurm names them: a100, 1g.5gb
+  std::vector<std::string> gpu_types;  ///< in Slurm's names: a100, 1g.5gb
   std::optional<std::int64_t> mem_per_node_mib;
   std::optional<std::int64_t> max_time_seconds;  ///< the longest time limit
 };
 
+/// The facts about one cluster.
 struct SiteProfile {
   std::string name;
-  std::string source;  ///< the file, or "built-in sites/NAME.yaml"
+  std::string source;  ///< the file's path, or "built-in sites/NAME.yaml"
   std::string help;
-  std::string docs;                        ///< where the cluster's own pages are
-  std::vector<std::string> cluster_names;  ///< POSIX extended expressions; each must match the
-                                           ///< whole of Slurm's ClusterName, in any case
+  std::string docs;  ///< the address of the cluster's documentation
+  /// POSIX extended regular expressions. Each must match the whole of Slurm's
+  /// ClusterName; case is ignored.
+  std::vector<std::string> cluster_names;
   std::string gpu_style = "gpus";          ///< "gpus": --gpus-per-node; "gres": --gres=gpu:N
-  std::string container_runtime = "none";  ///< what `container.runtime: auto` means
-  std::string mpi;       ///< srun's --mpi where the spec is silent and the preset wants MPI; empty:
-                         ///< "pmix"; "default": srun's own, unsaid
-  std::string runs_dir;  ///< may hold ${VAR}; empty, or a variable that is not set: ./runs
-  std::string module_init;        ///< file to source for `module`; empty: searched by the script
-  std::string interface;          ///< network interface for collectives; empty: not named
-  std::string default_partition;  ///< the one that Slurm takes where a job names none
+  std::string container_runtime = "none";  ///< the value of `container.runtime: auto`
+  /// srun's --mpi if the spec gives none and the preset wants MPI. Empty: "pmix". "default": no
+  /// --mpi option, so that srun's own default applies.
+  std::string mpi;
+  /// The runs folder; may hold ${VAR}. Empty, or a variable that is not set: ./runs.
+  std::string runs_dir;
+  std::string module_init;  ///< file to source for `module`; empty: the script searches for it
+  std::string interface;    ///< network interface for collectives; empty: none is set
+  std::string default_partition;  ///< Slurm's choice for a job that names no partition
   std::optional<std::int64_t> max_gpus_per_node;
   std::map<std::string, PartitionProfile, std::less<>> partitions;
-  std::map<std::string, std::string, std::less<>>
-      environment;  ///< exported by every script, e.g. PMIX_MCA_gds
+  /// Variables that every script exports, such as PMIX_MCA_gds.
+  std::map<std::string, std::string, std::less<>> environment;
 };
 
 }  // namespace dlrun

@@ -1,3 +1,5 @@
+// Reads site files with MapReader. The maps below `defaults` hold keys of a spec; they are kept as
+// nodes of the document and applied by a SpecBuilder later.
 #include "launcher/spec/sites.h"
 
 #include <algorithm>
@@ -15,14 +17,14 @@
 namespace dlrun {
 namespace {
 
-/// Where the file's maps of spec keys stand.
+/// Nodes of the file's maps that hold keys of a spec.
 struct DefaultIds {
   std::optional<YamlId> site;
-  std::vector<YamlId> servers;  ///< each as the `submit` section of a spec
+  std::vector<YamlId> servers;  ///< each one is the `submit` section of a spec
   std::map<std::string, YamlId, std::less<>> partitions;
 };
 
-/// A POSIX extended expression that stands for a whole cluster name.
+/// A POSIX extended regular expression that must match a whole cluster name.
 class ClusterPattern {
  public:
   explicit ClusterPattern(const std::string& expression)
@@ -37,7 +39,7 @@ class ClusterPattern {
   [[nodiscard]] bool matches(const std::string& name) const {
     return error_ == 0 && ::regexec(&compiled_, name.c_str(), 0, nullptr, 0) == 0;
   }
-  /// What is wrong with the expression; empty: nothing.
+  /// Returns what is wrong with the expression; empty if nothing is.
   [[nodiscard]] std::string problem() const {
     if (error_ == 0) return {};
     std::array<char, 256> text{};
@@ -85,7 +87,7 @@ class ClusterPattern {
   return partition;
 }
 
-/// A list of maps, each with a url and perhaps a token_file.
+/// Reads a list of maps, each with a url and perhaps a token_file.
 void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
                   std::vector<YamlId>& servers) {
   const YamlNode& list = file.document.at(id);
@@ -136,7 +138,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return site;
 }
 
-/// The value at path below a map, names apart from each other.
+/// Returns the value at the path below a map; nullopt if there is none.
 [[nodiscard]] std::optional<YamlId> child(const YamlDocument& document, YamlId id,
                                           std::initializer_list<std::string_view> path) {
   for (std::string_view name : path) {
@@ -152,10 +154,10 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return id;
 }
 
-/// Every map of defaults, tried on an empty spec.
+/// Checks every map of defaults by applying it to an empty spec.
 [[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file,
                                                            const DefaultIds& defaults) {
-  Env any;  // a default may hold ${VAR}: whether it is set is for the job to say
+  Env any;  // empty: whether ${VAR} is set is checked when a job uses the default
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
   const auto check = [&](YamlId id) {
@@ -182,8 +184,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return site;
 }
 
-/// The clusters of a file that needs no checks, cut out without reading the rest: every command
-/// that plans asks all files.
+/// Returns the clusters of a built-in file without parsing the rest of it: every command that plans
+/// a job reads all site files.
 [[nodiscard]] std::vector<std::string> clusters_of(std::string_view text) {
   constexpr std::string_view kKey = "clusters:";
   std::size_t begin = 0;
@@ -316,7 +318,7 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
 
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, current_dir, 0};
   builder.keep_out_alternatives();
-  // The partition first: its own defaults are stronger than the site's.
+  // The partition comes first, because its defaults are stronger than the site's.
   const auto partition_id = defaults.site
                                 ? child(file->document, *defaults.site, {"resources", "partition"})
                                 : std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
-// Which site a job runs on, and what that site's file says: configs/sites/*.yaml, shadowed by the
-// user's sites/*.yaml.
+// Chooses the site of a job and reads its file: configs/sites/*.yaml, which
+// a user's sites/*.yaml shadow.
 
 #include <filesystem>
 #include <functional>
@@ -18,38 +18,41 @@ namespace dlrun {
 
 class SpecBuilder;
 
-/// A site's file, read. Its problems leave the facts they are about at their defaults.
+/// A site's file after reading. Facts that have a problem keep their defaults.
 struct Site {
   SiteProfile profile;
-  std::string text;                  ///< the file's
-  std::vector<Diagnostic> problems;  ///< of the facts, and of every default for a spec's keys
+  std::string text;  ///< the file's text
+  /// Problems of the facts and of the defaults for a spec's keys.
+  std::vector<Diagnostic> problems;
 };
 
-/// The names of all sites: the user's first, then the built-in ones.
+/// Returns the names of all sites: the user's first, then the built-in ones.
 [[nodiscard]] std::vector<std::string> site_names(const std::vector<std::filesystem::path>& dirs);
 
-/// Nothing when no folder has it.
+/// Returns the site; nullopt if no folder has it. A file that cannot be read or parsed gives a site
+/// without facts and with `problems`.
 [[nodiscard]] std::optional<Site> find_site(std::string_view name,
                                             const std::vector<std::filesystem::path>& dirs);
 
-/// A site's file that lies anywhere; its name is the file's without .yaml.
+/// Reads a site's file from any folder. The site's name is the file's name without .yaml.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
 
-/// The slurmrestds that a site's file lists: under `slurmrestd`, and as the url and token_file of
-/// its defaults. env: for ~ and ${VAR}. What is wrong with the file is for the commands that show
-/// or use the site to tell.
+/// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as url and
+/// token_file of its defaults. `env` is for ~ and ${VAR}. Ignores other problems of the file; the
+/// commands that show or use the site report them.
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
-/// The first site one of whose `clusters` is cluster_name; nothing where none is. A file that
-/// cannot be read is passed over, with a warning in problems where it is the user's.
+/// Returns the first site with a `clusters` entry that matches cluster_name; nullopt if there is
+/// none. Skips files that cannot be read; for a user's file that adds a warning to problems.
 [[nodiscard]] std::optional<std::string> match_site(std::string_view cluster_name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);
 
-/// The site's facts; its defaults become the weakest layer of the spec, those of the job's
-/// partition before the rest. A key that the spec gives in another form (gres for gpus_per_node)
-/// keeps its defaults out. Everything wrong goes to builder. Nothing when no folder has the site.
+/// Applies the site's defaults to builder as the weakest layer (those of the job's partition before
+/// the others) and returns its facts. If the spec gives a key in another form (gres for
+/// gpus_per_node), the site's default for that key is ignored. Reports all problems to builder.
+/// Returns nullopt if no folder has the site.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,
                                              const std::string& current_dir);

@@ -1,7 +1,7 @@
 #pragma once
-// The experiment as plain data: what exp.yaml says once its text, --set, the site and the
-// environment are merged. A field here has one row in launcher/spec/spec_keys.cc; nothing else
-// knows its name, type or range.
+// The experiment as plain data: exp.yaml after its text, --set, the site and the environment
+// are merged. Every field has one row in launcher/spec/spec_keys.cc, which alone defines its
+// key, type and range.
 
 #include <cstdint>
 #include <map>
@@ -14,24 +14,24 @@
 
 namespace dlrun {
 
-/// Where a value came from.
+/// The place that a value comes from.
 struct Origin {
   enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSet };
   Kind kind = Kind::kDefault;
-  std::string source;  ///< kFile, kSite, kPreset: the file as it was named; kEnv: the variable;
-                       ///< kSet: the argument
-  int line = 0;        ///< from 1; 0 where the source has no lines
-  int column = 0;      ///< from 1
+  /// kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSet: the argument.
+  std::string source;
+  int line = 0;    ///< from 1; 0: the source has no lines
+  int column = 0;  ///< from 1
 };
 
-/// "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT", "site juwels
-/// (sites/juwels.yaml:12)", "default"
+/// Returns the origin as text: "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT",
+/// "site juwels (sites/juwels.yaml:12)", "default".
 [[nodiscard]] std::string describe(const Origin& origin);
 
-/// Key to origin, for every value that was set: "resources.nodes" -> exp.yaml:4:10.
+/// Maps the key of every value that was set to its origin: "resources.nodes" -> exp.yaml:4:10.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
-/// Pairs in the order they were written.
+/// Names and values in the order of the source.
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
 struct NodeRange {
@@ -39,7 +39,7 @@ struct NodeRange {
   std::int64_t max = 1;
 };
 
-/// GPUs as Slurm counts them, with the type where one is asked for: 4, a100:4, 1g.5gb:2.
+/// A number of GPUs, with a type if one is asked for: 4, a100:4, 1g.5gb:2.
 struct Gpus {
   std::string type;
   std::int64_t count = 0;
@@ -53,8 +53,8 @@ struct SlurmOption {
 
 struct Resources {
   std::optional<NodeRange> nodes;
-  std::optional<std::int64_t>
-      spare_nodes;  ///< allocated beyond `nodes`, and used once one of those is lost
+  /// Nodes to allocate beyond `nodes`, used after a node is lost.
+  std::optional<std::int64_t> spare_nodes;
   std::optional<std::int64_t> ntasks, tasks_per_node, cpus_per_task, cpus_per_gpu, threads_per_core;
   std::optional<Gpus> gpus, gpus_per_node, gpus_per_task;
   std::optional<std::string> gres, mem, mem_per_cpu, mem_per_gpu, time;
@@ -66,7 +66,7 @@ struct Resources {
 /// A variable that only the program may see.
 struct SecretSource {
   std::string name;
-  std::string file;  ///< absolute; empty: the submitter's environment has it
+  std::string file;  ///< absolute; empty: the value is in the submitter's environment
 };
 
 struct Environment {
@@ -82,9 +82,9 @@ struct Environment {
 struct Launch {
   std::optional<std::string> preset;
   std::vector<std::string> command;
-  std::optional<bool> agent;  ///< false: a script that needs nothing of dlrun on the nodes
-  std::optional<std::int64_t> nproc_per_node;  ///< of a preset that starts a node's ranks itself
-  std::optional<std::int64_t> chief, ps, evaluator;  ///< roles; every other rank is a worker
+  std::optional<bool> agent;  ///< false: the script needs nothing of dlrun on the nodes
+  std::optional<std::int64_t> nproc_per_node;  ///< for a preset that starts a node's ranks itself
+  std::optional<std::int64_t> chief, ps, evaluator;  ///< roles; all other ranks are workers
   std::optional<std::string> mpi, cpu_bind, gpu_bind;
   std::vector<SlurmOption> srun;
 };
@@ -92,12 +92,12 @@ struct Launch {
 /// A file that a login node fetches before the job is queued.
 struct Download {
   std::string url;     ///< https:// or http://, without user and password
-  std::string sha256;  ///< 64 small hex digits
-  std::string file;    ///< its name in train.data.path
+  std::string sha256;  ///< 64 hexadecimal digits, lowercase
+  std::string file;    ///< the file's name in train.data.path
   std::optional<std::int64_t> bytes;
 };
 
-/// The bundled trainer's settings; an absent one is the trainer's own default.
+/// Settings of the bundled trainer. The trainer has its own default for each absent one.
 struct TrainSpec {
   std::optional<bool> cuda_graphs;
   std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state,
@@ -106,29 +106,29 @@ struct TrainSpec {
       warmup_epochs, local_after, lr_step_factor, lr_power;
   std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples,
       test_samples, local_steps,
-      trace_steps;                                    ///< batches of a rank
+      trace_steps;                                    ///< batches of each rank
   std::vector<std::string> hidden, layers, lr_steps;  ///< numbers, as text
   std::vector<Download> downloads;
 };
 
 struct CheckpointSpec {
-  std::optional<std::string> dir;    ///< absolute, or below the run directory
+  std::optional<std::string> dir;    ///< absolute, or relative to the run's directory
   std::optional<std::string> every;  ///< "500 steps"; "1 epoch"
   std::optional<std::int64_t> keep;
-  std::optional<std::string>
-      signal_before;  ///< seconds before the time limit, in Slurm's or our forms
+  /// Seconds before the time limit, as text.
+  std::optional<std::string> signal_before;
 };
 
-/// When a run starts again.
+/// The conditions for restarting a failed run.
 struct RetrySpec {
   std::optional<std::int64_t> max;
-  std::vector<std::string> on;  ///< causes
+  std::vector<std::string> on;  ///< causes of failure
   std::optional<bool> exclude_bad_nodes;
   std::optional<std::int64_t> no_progress;
 };
 
 struct HealthSpec {
-  std::vector<std::string> preflight;         ///< checks
+  std::vector<std::string> preflight;         ///< names of checks
   std::optional<std::string> hang_after;      ///< seconds, as text
   std::optional<std::string> idle_gpu_after;  ///< seconds, as text
   std::optional<std::string> idle_gpu;        ///< warn, end
@@ -136,27 +136,26 @@ struct HealthSpec {
   std::optional<std::string> known_bad_for;   ///< seconds, as text
 };
 
-/// What must have happened to others before this job starts: runs, by any of their names, and Slurm
-/// job ids.
+/// The jobs that this job waits for: names of runs, and Slurm job ids.
 struct AfterSpec {
   std::vector<std::string> ok, any, notok;
 };
 
-/// A value of a swept key: one line of YAML that means the same wherever it is read, and where it
-/// stands.
+/// A value of a swept key with its origin. `text` is one line of YAML that does not depend on where
+/// it is read.
 struct SweptValue {
   std::string key, text;
   Origin where;
 };
 
-/// Numbers that a random sweep draws from, both ends included.
+/// The range that a random sweep draws from; both ends are included.
 struct SweptRange {
   double min = 0, max = 0;
-  bool is_log = false;    ///< every power of ten is as likely as the next
+  bool is_log = false;    ///< draws uniformly on a logarithmic scale
   bool is_whole = false;  ///< the key takes whole numbers only
 };
 
-/// What a sweep tries for one key: values, or a range.
+/// The values that a sweep tries for one key: a list or a range.
 struct SweptKey {
   std::string key;
   std::vector<SweptValue> values;
@@ -164,7 +163,7 @@ struct SweptKey {
   Origin where;
 };
 
-/// One experiment of a sweep: what it sets, in the order of the spec.
+/// One experiment of a sweep: the values it sets, in the order of the spec.
 using SweepPoint = std::vector<SweptValue>;
 
 struct SweepSpec {
@@ -174,17 +173,17 @@ struct SweepSpec {
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
 };
 
-/// How a job gets to Slurm.
+/// How a job is submitted to Slurm.
 struct SubmitSpec {
   std::optional<std::string> via;         ///< sbatch, slurmrestd
-  std::optional<std::string> url;         ///< slurmrestd's
+  std::optional<std::string> url;         ///< slurmrestd's address
   std::optional<std::string> token_file;  ///< absolute
 };
 
 struct JobSpec {
   std::optional<std::string> name, site;
-  std::optional<std::string>
-      base;  ///< while a spec is loaded; what it inherits is in the other members afterwards
+  /// Used only while a spec is loaded; afterwards the other members hold the inherited values.
+  std::optional<std::string> base;
   Resources resources;
   std::vector<SlurmOption> slurm;
   Environment environment;

@@ -1,3 +1,5 @@
+// Walks a document by the key table. Each value goes to set_value() (value_setter.cc), which sets
+// the member unless a stronger layer has set it already.
 #include "launcher/spec/spec_builder.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ namespace {
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
 }
 
-/// Every key below a section that belongs to a part that is not built: "retry", "sweep".
+/// Returns true if no key below the section is supported yet.
 [[nodiscard]] bool is_unsupported_section(std::string_view section) {
   bool found = false;
   for (const KeyRow& row : spec_keys()) {
@@ -195,7 +197,7 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   }
   if (const KeyRow* row = find_key(path)) return set_key(layer, *row, node, std::string(path));
   if (is_section(path)) return set_section(layer, node, std::string(path));
-  // An entry of a free map: the longest key that is a prefix.
+  // An entry of a free map: the row is the key that is a prefix of the path.
   for (const KeyRow& row : spec_keys()) {
     if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path &&
         path[row.path.size()] == '.') {
@@ -206,7 +208,7 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   const auto dot = path.rfind('.');
   YamlNode key;
   key.line = 1;
-  key.column = 1 - source.column_shift;  // the argument's own start
+  key.column = 1 - source.column_shift;  // the start of the argument
   key.text = last_name(path);
   unknown_key(layer, key, dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)),
               std::string(path));
@@ -256,8 +258,8 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
   if (value.kind == YamlNode::Kind::kMap) return walk_section(layer, value, section);
   if (value.kind == YamlNode::Kind::kNull && value.text.empty())
     return warn(layer, value, fmt::format("{} is empty", section));
-  if (value.kind ==
-      YamlNode::Kind::kNull) {  // a null that is written takes all of it away from weaker layers
+  // A null that is written out removes the whole section from weaker layers.
+  if (value.kind == YamlNode::Kind::kNull) {
     for (const KeyRow& row : spec_keys()) {
       if (row.path.starts_with(section) && row.path[section.size()] == '.')
         settle(std::string(row.path));

@@ -1,5 +1,5 @@
 #pragma once
-// Puts a spec together from its layers, by the key table.
+// Builds a spec from its layers, using the key table.
 
 #include <optional>
 #include <set>
@@ -16,43 +16,43 @@
 
 namespace dlrun {
 
-/// A text that values come from.
+/// A text that holds values of a spec.
 struct SpecSource {
   Origin::Kind kind = Origin::Kind::kFile;
-  std::string name;      ///< as diagnostics show it
-  std::string text;      ///< for the lines under a diagnostic
-  std::string base_dir;  ///< relative paths start here; absolute
-  int column_shift = 0;  ///< where the document starts in the first line of text
+  std::string name;      ///< the name in diagnostics
+  std::string text;      ///< for the source lines that diagnostics show
+  std::string base_dir;  ///< the folder for relative paths; absolute
+  int column_shift = 0;  ///< columns that precede the document in the first line of text
 };
 
-/// Layers are applied from the strongest to the weakest: what is set already stays. A null sets a
-/// key to "not given". Everything that is wrong is collected; values that are not wrong are set
-/// nevertheless.
+/// Merges layers, which must be applied from the strongest to the weakest: a value that is already
+/// set stays. A null marks a key as "not given". Collects all problems, and sets the valid values
+/// even if others are invalid.
 class SpecBuilder {
  public:
   explicit SpecBuilder(const Env& env) : env_(env) {}
 
-  /// A whole document: a map of keys.
+  /// Applies a whole document: a map of keys.
   void apply(const YamlDocument& document, const SpecSource& source) {
     apply_at(document, document.root, "", source);
   }
-  /// The subtree at id as the value of a section, of a key, or of an entry of a free map
-  /// ("environment.vars.X").
+  /// Applies the subtree at id as the value of a section, a key, or an entry of
+  /// a free map ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);
 
-  /// A key that excludes one that is set already counts as settled: a weaker layer's value for it
-  /// is no contradiction.
+  /// Ignores weaker layers' values for keys that exclude a key already set, so that
+  /// they cause no contradiction.
   void keep_out_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
 
-  /// Takes `base` out of the spec again, so that the file it names may have one of its own.
+  /// Removes `base` from the spec and returns it, so that the base's own `base` can be applied.
   [[nodiscard]] std::optional<std::pair<std::string, Origin>> take_base();
 
   [[nodiscard]] JobSpec& spec() { return spec_; }
   [[nodiscard]] std::vector<Diagnostic>& diagnostics() { return diagnostics_; }
-  /// Keys whose value was refused: a check of several keys says nothing about them.
+  /// Keys with a refused value. Checks that involve several keys skip them.
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
 
  private:
@@ -71,19 +71,23 @@ class SpecBuilder {
   void unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
                    const std::string& path);
 
-  /// The map's keys and values; wrong and repeated keys are reported and left out.
+  /// Returns the map's keys and values. Reports malformed and repeated keys and leaves them out.
   [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(
       const Layer& layer, const YamlNode& map, const std::string& path);
+  /// Returns the text of a single value, with ${NAME} replaced. Fails with kInvalid if node is a
+  /// list or a map; expected completes the message.
   [[nodiscard]] Result<std::string> scalar(const YamlNode& node, std::string_view expected) const;
+  /// Returns scalar() after the checks and changes of row's format.
   [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,
                                          const YamlNode& node, std::string_view expected);
+  /// Applies row's format to value: checks it, makes paths absolute, normalises times.
   [[nodiscard]] Result<std::string> formatted(const Layer& layer, const KeyRow& row,
                                               std::string value, const YamlNode& node);
 
   [[nodiscard]] Origin origin(const Layer& layer, const YamlNode& node) const;
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
   void warn(const Layer& layer, const YamlNode& node, std::string message);
-  /// True the first time: the value of this layer counts.
+  /// Returns true on the first call for path, i.e. if this layer's value counts.
   bool settle(const std::string& path) { return settled_.insert(path).second; }
 
   const Env& env_;
@@ -92,22 +96,24 @@ class SpecBuilder {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// text with ${NAME} replaced from env and $${ made ${. Fails with kInvalid on a variable that is
-/// not set and on anything else between the braces.
+/// Replaces ${NAME} by the variable's value and $${ by ${. Fails with kInvalid if the variable is
+/// not set, and on any other text between the braces.
 [[nodiscard]] Result<std::string> substitute_variables(std::string_view text, const Env& env);
 
-/// True when text holds ${name} as substitute_variables would replace it.
+/// Returns true if text uses ${name} in a way that substitute_variables would replace.
 [[nodiscard]] bool uses_variable(std::string_view text, std::string_view name);
 
-/// The line-th line of text (from 1), without its end.
+/// Returns a line of text (counted from 1) without its line end.
 [[nodiscard]] std::string line_of(std::string_view text, int line);
 
-/// path, absolute against base_dir, '.' and '..' resolved by name; a leading ~ is $HOME. Empty:
-/// fails.
+/// Returns path as an absolute path: relative to base_dir, '.' and '..' resolved without looking at
+/// the file system, a leading ~ replaced by $HOME. Fails with kInvalid if path is empty.
 [[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
                                                 const Env& env);
 
+/// Returns true for letters, digits and '_' that do not start with a digit.
 [[nodiscard]] bool is_variable_name(std::string_view name);
+/// Returns true for 1 to 64 letters, digits, '.', '_' and '-' that start with neither '-' nor '.'.
 [[nodiscard]] bool is_slug(std::string_view text);
 
 }  // namespace dlrun

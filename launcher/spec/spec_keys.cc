@@ -163,7 +163,8 @@ constexpr KeyRow kKeys[] = {
   {.path = "submit.url", FIELD(submit.url), .help = "Where slurmrestd listens: unix:/PATH, http://127.0.0.1:PORT or https://HOST[:PORT].", .example = "unix:/run/slurmrestd/socket"},
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath, .help = "A file of mode 0600 with the token that `scontrol token` prints; a socket needs none.", .example = "~/.config/dlrun/token"},
 
-  // Parts that are not built yet: known, so that they are refused by name and not as spelling errors.
+  // Reserved keys of parts that do not exist yet: refused by name, so that they are not
+  // reported as spelling errors.
   {.path = "notify.webhook", .help = "Where to send notifications."},
   {.path = "notify.on", .help = "What to notify of."},
   {.path = "track.mlflow", .help = "An MLflow server."},
@@ -252,7 +253,7 @@ std::vector<std::string_view> names_in_section(std::string_view section) {
 }
 
 std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec) {
-  // Access works on a mutable spec, as loading needs it; reading through it changes nothing.
+  // Access takes a mutable spec because loading writes through it; this code only reads.
   return std::visit(TextOf{const_cast<JobSpec&>(spec)},
                     row.field);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }

@@ -1,6 +1,6 @@
 #pragma once
-// THE key table: every key of exp.yaml, one row each. Loading, --set, spelling suggestions, sbatch
-// directives, trainer flags, help and the key reference come from it.
+// The key table: every key of exp.yaml, one row each. Loading, --set, spelling suggestions, sbatch
+// directives, trainer flags, help and the key reference are derived from it.
 
 #include <cstdint>
 #include <limits>
@@ -15,30 +15,30 @@
 
 namespace dlrun {
 
-/// How the text of a value is checked and changed, beyond its field's type.
+/// How the text of a value is checked and changed, beyond the type of its field.
 enum class Format {
-  kText,       ///< one line: no control characters
+  kText,       ///< one line without control characters
   kLines,      ///< any text without NUL: shell lines, words of a command, values of variables
   kSlug,       ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
   kChoice,     ///< one of `choices`
-  kPath,       ///< made absolute against the spec's folder; a leading ~ is the user's home
-  kMaybePath,  ///< a path where it has a '/', else a name
-  kImage,      ///< a path where it starts with /, ./, ../ or ~/, else a registry name
+  kPath,       ///< made absolute, relative to the spec's folder; a leading ~ is the user's home
+  kMaybePath,  ///< a path if it has a '/', else a name
+  kImage,      ///< a path if it starts with /, ./, ../ or ~/, else a registry name
   kPattern,    ///< a path in which % starts one of Slurm's patterns
   kInside,     ///< an absolute path inside the container
   kTime,       ///< a time limit
   kDuration,   ///< seconds, or 120s, 2m
-  kMemory,     ///< Slurm's memory units
+  kMemory,     ///< a memory size in Slurm's units
   kInterval,   ///< 500 steps, 1 epoch
   kCount,      ///< a whole number from 1
   kHosts,      ///< Slurm's node list: n[1-3],n7
-  kFlag,       ///< true: the bare option; else its value
+  kFlag,       ///< true: the bare option; otherwise the option with this value
 };
 
 template <typename T>
 using Access = T& (*)(JobSpec&);
 
-/// The member that a key sets. monostate: the key belongs to a part of dlrun that is not built yet.
+/// The member that a key sets. monostate: the key is reserved and not supported yet.
 using Field = std::variant<
     std::monostate, Access<std::optional<std::string>>, Access<std::optional<std::int64_t>>,
     Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
@@ -46,38 +46,42 @@ using Field = std::variant<
     Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
     Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
+/// One key of exp.yaml.
 struct KeyRow {
   std::string_view path = {};
   Field field = {};
   Format format = Format::kText;
   std::string_view choices = {};  ///< kChoice: words separated by spaces
-  double min = 0, max = 0;        ///< numbers: inclusive; both 0: unbounded
-  std::string_view option =
-      {};  ///< resources.*: sbatch's; launch.*: srun's; train.* and checkpoint.*: the trainer's
+  double min = 0, max = 0;        ///< limits of numbers, both included; both 0: unbounded
+  /// The option that the key becomes: sbatch's for resources.*, srun's for launch.* and
+  /// container.*, the trainer's for train.* and checkpoint.*.
+  std::string_view option = {};
   std::string_view help = {};
-  std::string_view fallback =
-      {};  ///< what holds where the key is not given, where that is more than "nothing"
-  std::string_view example = {};  ///< a value as YAML, one line; every supported key has one
+  /// The value that applies if the key is not given, if there is one.
+  std::string_view fallback = {};
+  std::string_view example = {};  ///< one line of YAML; every supported key has one
   [[nodiscard]] bool is_supported() const { return field.index() != 0; }
 };
 
+/// Returns all rows in the order of the key reference.
 [[nodiscard]] std::span<const KeyRow> spec_keys();
 
-/// The row of exactly this path; nullptr when there is none.
+/// Returns the row with exactly this path; nullptr if there is none.
 [[nodiscard]] const KeyRow* find_key(std::string_view path);
 
-/// True for a map that holds keys, such as "resources". "" is the whole spec.
+/// Returns true if path is a map of keys, such as "resources". The whole spec is "".
 [[nodiscard]] bool is_section(std::string_view path);
 
-/// The key that a plain value at a section means: "environment.conda: env" is
-/// environment.conda.name. Empty: none.
+/// Returns the key that a single value at a section sets: "environment.conda: env" sets
+/// environment.conda.name. Returns an empty text if there is none.
 [[nodiscard]] std::string_view section_shorthand(std::string_view section);
 
-/// The names that may stand directly in a section.
+/// Returns the names that may stand directly in a section.
 [[nodiscard]] std::vector<std::string_view> names_in_section(std::string_view section);
 
-/// The field's value as an option's text: "2-4", "a100:4", "0.001", a list's words joined by
-/// commas. Nothing when it is not set, or is a map.
+/// Returns the field's value as an option's text: "2-4", "a100:4", "0.001"; words of a
+/// list are joined by commas. Returns nullopt if it is not set or if it has no such
+/// text (maps, mounts, ...).
 [[nodiscard]] std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec);
 
 }  // namespace dlrun

@@ -10,14 +10,15 @@
 namespace dlrun {
 namespace {
 
-/// std::mt19937_64's sequence is the standard's; the distributions' are each library's own, so they
-/// are ours here.
+/// Draws random numbers that are the same with every standard library. The standard
+/// defines the sequence of std::mt19937_64 but not the algorithms of the distributions, so
+/// these are implemented here.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
 
-  /// 0 to below - 1, each as likely: the part of the engine's range that below does not divide is
-  /// drawn again.
+  /// Returns 0 to below - 1, each with the same probability. Rejects draws from the end of the
+  /// engine's range, which would otherwise favour small numbers.
   [[nodiscard]] std::uint64_t index(std::uint64_t below) {
     const std::uint64_t uneven = (UINT64_MAX % below + 1) % below;
     for (;;) {
@@ -26,14 +27,14 @@ class Draw {
     }
   }
 
-  /// 0 to 1, without 1.
+  /// Returns a number from 0 to 1, without 1.
   [[nodiscard]] double fraction() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
 
  private:
   std::mt19937_64 engine_;
 };
 
-/// Six digits: a learning rate that people can read and type again.
+/// Draws a number with six digits, short enough to read and to type.
 [[nodiscard]] std::string draw_number(Draw& draw, const SweptRange& range) {
   if (range.is_whole && !range.is_log) {
     const auto min = static_cast<std::int64_t>(range.min),
@@ -49,12 +50,12 @@ class Draw {
   const double inside = std::clamp(number, range.min, range.max);
   if (range.is_whole) return fmt::format("{:.0f}", inside);
   std::string text = fmt::format("{:.6g}", inside);
-  const double rounded = std::stod(text);  // of our own making: always a number
+  const double rounded = std::stod(text);  // always a number: fmt wrote it
   if (rounded < range.min || rounded > range.max) text = fmt::format("{}", inside);
   return text;
 }
 
-/// The index-th combination.
+/// Returns the combination with this index.
 [[nodiscard]] SweepPoint combination(const SweepSpec& sweep, std::uint64_t index) {
   SweepPoint point(sweep.parameters.size());
   for (std::size_t i = sweep.parameters.size(); i-- > 0;) {
@@ -67,7 +68,8 @@ class Draw {
 
 [[nodiscard]] std::vector<SweepPoint> random_combinations(const SweepSpec& sweep,
                                                           std::uint64_t count, Draw& draw) {
-  // Floyd's: `count` different ones of `all`, each set as likely, without a list of all.
+  // Floyd's algorithm: draws `count` different indexes of `all` without a list of all; each set has
+  // the same probability.
   const std::uint64_t all = grid_size(sweep);
   std::set<std::uint64_t> taken;
   std::vector<SweepPoint> points;

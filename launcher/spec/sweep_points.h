@@ -1,6 +1,6 @@
 #pragma once
-// Which experiments a sweep is made of. Pure: the same spec gives the same points, in the same
-// order, on every machine.
+// Enumerates the experiments of a sweep. A pure function: the same spec gives the same points in
+// the same order on every machine.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace dlrun {
 
-/// Enough for a person to look at, and few enough to plan in seconds.
+/// The most points of a sweep: few enough to review, and to plan in seconds.
 inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 
-/// The combinations of parameters, UINT64_MAX where they are more or a range makes them endless;
-/// the number of points where those are given.
+/// Returns the number of combinations of the parameters; UINT64_MAX if there are more, or if a
+/// range makes them unlimited. If the sweep lists its points, returns their number.
 [[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
 
-/// How many points the sweep has.
+/// Returns how many points the sweep has.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
-/// The points: as given; else every combination, the last key changing fastest; else sweep.random
-/// of them, no two alike. Expects a sweep that was checked: count_points() at most
-/// kMostSweepPoints, random at most grid_size(). A range too narrow for that many different points
-/// gives fewer.
+/// Returns the points: those listed; else sweep.random different combinations, if given; else all
+/// combinations, the last key changing fastest. Requires a checked sweep: count_points() is at most
+/// kMostSweepPoints, and random at most grid_size(). Returns fewer random points if the ranges are
+/// too narrow for that many different ones.
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
 
-/// Whether some point sets this key.
+/// Returns true if some point sets this key.
 [[nodiscard]] bool sweeps_over(const SweepSpec& sweep, std::string_view key);
 
-/// "train.lr=0.1 train.batch=32"
+/// Returns the point as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepPoint& point);
 
 }  // namespace dlrun

@@ -22,15 +22,15 @@ namespace {
          std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field);
 }
 
-/// A text in quotes that it does not need, without them: people read it in tables. true is not the
-/// text "true".
+/// Removes quotes that the text does not need, because people read it in tables. The texts "true"
+/// and "false" keep theirs, to differ from the booleans.
 [[nodiscard]] std::string without_quotes(const std::string& text) {
   if (text.size() < 2 || text.front() != '"') return text;
   const std::string inner = text.substr(1, text.size() - 2);
   return yaml_text(inner) == inner && inner != "true" && inner != "false" ? inner : text;
 }
 
-/// The row of a key, or of the free map that it is an entry of.
+/// Returns the row of a key, or of the free map that has it as an entry; nullptr if there is none.
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
@@ -152,7 +152,7 @@ std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlN
       refuse(*at, "log is true or false");
       is_fine = false;
     } else if (name->text == "min" || name->text == "max") {
-      const auto end = value(key, *at);  // an end that the key itself refuses is no end
+      const auto end = value(key, *at);  // a limit that the key itself refuses is invalid
       const bool is_min = name->text == "min";
       is_fine = is_fine && end.has_value();
       if (end) (is_min ? found.min : found.max) = parse_double(end->text).value_or(0);

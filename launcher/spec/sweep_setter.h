@@ -1,6 +1,6 @@
 #pragma once
-// sweep.parameters and sweep.points out of a document: every value goes through the row of its own
-// key. Private to the loading of specs.
+// Reads sweep.parameters and sweep.points. Every value is checked by the row of its own key.
+// Private to the loading of specs.
 
 #include <optional>
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace dlrun {
 
-/// Why a sweep cannot set this key; empty where it can. An entry of a free map
-/// ("environment.vars.X") is a key, the map as a whole is not.
+/// Returns why a sweep cannot set this key; empty if it can. An entry of a free map
+/// ("environment.vars.X") can be swept, the whole map cannot.
 [[nodiscard]] std::string why_not_swept(std::string_view path);
 
-/// What is wrong goes to builder; then there is no result.
+/// Reads a sweep's keys and values. Problems go to builder; the functions then return nullopt.
 struct SweepSetter {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;
-  const KeyRow& row;  ///< sweep's own, for messages
+  const KeyRow& row;  ///< the row of sweep.parameters or sweep.points, for messages
 
   [[nodiscard]] std::optional<std::vector<SweptKey>> parameters(const YamlNode& node) const;
   [[nodiscard]] std::optional<std::vector<SweepPoint>> points(const YamlNode& node) const;

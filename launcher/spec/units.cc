@@ -12,7 +12,7 @@ constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 constexpr std::int64_t kLongest = 3650 * kDay;
 constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
 
-/// Digits alone: no sign, at most 9 of them, so that sums of products stay far from overflow.
+/// Parses digits without a sign. At most 9 of them, so that sums of products cannot overflow.
 [[nodiscard]] std::optional<std::int64_t> parse_digits(std::string_view text) {
   if (text.empty() || text.size() > 9 ||
       !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
@@ -21,7 +21,7 @@ constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
   return parse_int(text);
 }
 
-/// "1h30m": numbers with d, h, m, s in that order, each at most once.
+/// Parses "1h30m": numbers with d, h, m, s in this order, each at most once. Returns seconds.
 [[nodiscard]] std::optional<std::int64_t> parse_suffixed(std::string_view text) {
   constexpr std::array<std::pair<char, std::int64_t>, 4> units{
       {{'d', kDay}, {'h', kHour}, {'m', kMinute}, {'s', 1}}};
@@ -42,7 +42,7 @@ constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
   return seconds;
 }
 
-/// Slurm's own forms.
+/// Parses Slurm's own forms of a time limit. Returns seconds.
 [[nodiscard]] std::optional<std::int64_t> parse_slurm_time(std::string_view text) {
   std::int64_t days = 0;
   const auto dash = text.find('-');
@@ -109,7 +109,7 @@ Result<> check_memory(std::string_view text) {
   std::string_view digits = text;
   if (!digits.empty() && std::string_view("KMGTkmgt").find(digits.back()) != std::string_view::npos)
     digits.remove_suffix(1);
-  // Slurm takes a B after the unit ("4GB") as well.
+  // Slurm also accepts a B after the unit ("4GB").
   if (digits.size() > 2 && digits.size() == text.size() &&
       (digits.back() == 'B' || digits.back() == 'b')) {
     digits.remove_suffix(1);

@@ -1,5 +1,6 @@
 #pragma once
-// The small languages inside values: time limits, memory, GPUs, node counts, checkpoint intervals.
+// Parses and formats values with a syntax of their own: time limits, memory, GPUs,
+// node counts, checkpoint intervals.
 
 #include <cstdint>
 #include <optional>
@@ -11,38 +12,40 @@
 
 namespace dlrun {
 
-/// A time limit in Slurm's forms (minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS) or ours
-/// (90s, 10m, 1h30m, 2d), in seconds; no value for UNLIMITED and INFINITE. At most 10 years; zero,
-/// which Slurm reads as no limit, is refused.
+/// Parses a time limit in Slurm's forms (minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS) or in
+/// dlrun's (90s, 10m, 1h30m, 2d). Returns seconds, and no value for UNLIMITED and INFINITE. Fails
+/// with kInvalid above 10 years, and on zero, which Slurm takes for "no limit".
 [[nodiscard]] Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text);
 
-/// Slurm's form: HH:MM:SS, with days D-HH:MM:SS.
+/// Formats a time limit as Slurm does: HH:MM:SS, or D-HH:MM:SS from one day on.
 [[nodiscard]] std::string format_time_limit(std::int64_t seconds);
 
-/// Seconds of a duration: a bare number is seconds; else our forms.
+/// Parses a duration and returns seconds. A bare number is seconds; otherwise dlrun's forms.
+/// Fails with kInvalid above 10 years.
 [[nodiscard]] Result<std::int64_t> parse_duration(std::string_view text);
 
-/// Memory in Slurm's units: digits and at most one of K M G T; 0 is all of a node's.
+/// Checks a memory size in Slurm's units: digits and at most one of K M G T, perhaps followed by B.
+/// 0 is all memory of a node.
 [[nodiscard]] Result<> check_memory(std::string_view text);
 
-/// The same in MiB, rounded up; Slurm's unit where none is given is M. Nothing for what is not a
-/// memory size, and for 0.
+/// Returns a memory size in MiB, rounded up; without a unit Slurm takes it for MiB. Returns nullopt
+/// for 0 and for text that is not a memory size.
 [[nodiscard]] std::optional<std::int64_t> memory_mib(std::string_view text);
 
-/// "2" or "2-4".
+/// Parses "2" or "2-4".
 [[nodiscard]] Result<NodeRange> parse_nodes(std::string_view text);
 [[nodiscard]] std::string format_nodes(const NodeRange& nodes);
 
-/// "4" or "TYPE:4".
+/// Parses "4" or "TYPE:4".
 [[nodiscard]] Result<Gpus> parse_gpus(std::string_view text);
 [[nodiscard]] Result<> check_gpu_type(std::string_view type);
 [[nodiscard]] std::string format_gpus(const Gpus& gpus);
 
-/// How many GPUs a raw gres text asks for per node: "gpu:4", "gpu:a100:4,shard:2"; 0 when it names
-/// none.
+/// Returns the GPUs per node that a raw gres text asks for, such as "gpu:4" or
+/// "gpu:a100:4,shard:2"; 0 if it names none.
 [[nodiscard]] std::int64_t gpus_in_gres(std::string_view gres);
 
-/// Steps of "500 steps"; 0 for "1 epoch".
+/// Returns the steps of "500 steps"; 0 for "1 epoch".
 [[nodiscard]] Result<std::int64_t> parse_interval(std::string_view text);
 
 }  // namespace dlrun

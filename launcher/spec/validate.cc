@@ -18,8 +18,8 @@
 namespace dlrun {
 namespace {
 
-/// Of a node list, in the order of their names; nothing of one that is not given or is refused
-/// elsewhere.
+/// Returns the nodes of a list, sorted and without duplicates. Returns none if the list is not
+/// given or malformed; the key itself reports the latter.
 [[nodiscard]] std::vector<std::string> distinct_nodes(const std::optional<std::string>& list) {
   auto nodes = expand_hostlist(list.value_or(""));
   if (!nodes) return {};
@@ -110,7 +110,8 @@ class Validator {
     }
   }
 
-  /// Slurm drops nodes of a list that the count has no room for, or lets the job wait for ever.
+  /// Checks nodelist and exclude. With more listed nodes than the job has, Slurm ignores some of
+  /// them or lets the job wait for ever.
   void check_nodes() {
     const Resources& r = spec_.resources;
     const auto listed = distinct_nodes(r.nodelist), excluded = distinct_nodes(r.exclude);
@@ -160,8 +161,8 @@ class Validator {
     }
   }
 
-  /// What the site's file says of the job's partition. Warnings: the cluster may have grown since,
-  /// and Slurm decides.
+  /// Compares the spec with the site's facts about the job's partition. Reports warnings only,
+  /// because the cluster may have changed since; Slurm decides.
   void check_partition() {
     const Resources& r = spec_.resources;
     const std::string name = r.partition.value_or(site_.default_partition);

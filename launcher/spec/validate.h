@@ -1,5 +1,5 @@
 #pragma once
-// The checks that need more than one key, the site or the preset.
+// Checks that involve several keys, the site or the preset.
 
 #include <set>
 #include <span>
@@ -12,12 +12,12 @@
 
 namespace dlrun {
 
-/// Errors and warnings, in no order, without their lines' text. Nothing is said about keys in
-/// refused.
+/// Returns errors and warnings in no particular order, without the text of their lines. Skips keys
+/// in `refused`, which have an error already.
 [[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
                                                const std::set<std::string, std::less<>>& refused);
 
-/// Pairs of keys that say the same in two ways, so that a spec has one of them at most.
+/// Returns pairs of keys of which a spec may set only one.
 [[nodiscard]] std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys();
 
 }  // namespace dlrun

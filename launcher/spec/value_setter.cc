@@ -1,3 +1,5 @@
+// One overload per type of member. Each reads the node, checks it by the row's format and limits,
+// and sets the member with its origin.
 #include "launcher/spec/value_setter.h"
 
 #include <algorithm>
@@ -16,10 +18,10 @@
 namespace dlrun {
 namespace {
 
-using OwnOption =
-    std::pair<std::string_view, std::string_view>;  ///< the name, and why it cannot be given
+/// An option's name, and why a spec cannot give it.
+using OwnOption = std::pair<std::string_view, std::string_view>;
 
-/// Options that dlrun sets itself, or that would take the job out of its hands.
+/// Options that dlrun sets itself, and options that would prevent it from following the job.
 constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"array", "use sweep"},
     {"comment", "dlrun recognises its submissions by it"},
@@ -74,7 +76,7 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
            "dashes";
   const bool is_srun = row.path == "launch.srun";
   if (is_srun && (name == "container-mounts" || name == "container-env"))
-    return "";  // merged with dlrun's own
+    return "";  // merged with dlrun's own value
   const std::string option = "--" + std::string(name);
   for (const KeyRow& other : spec_keys()) {
     if (other.option != option) continue;
@@ -98,7 +100,7 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
 
 }  // namespace
 
-/// Called by the type of a row's field.
+/// Sets a member by the type of a row's field; called by std::visit.
 struct ValueSetter {
   SpecBuilder& builder;
   SpecBuilder::Layer layer;
@@ -248,7 +250,7 @@ struct ValueSetter {
       put(member, Result<std::vector<SweepPoint>>(std::move(*points)), node);
   }
 
-  /// One variable, or one option of Slurm.
+  /// Sets one variable or one option of Slurm.
   void entry(const YamlNode& key_node, std::string_view name, const YamlNode& value) const {
     const std::string path = key() + "." + std::string(name);
     const auto refuse_entry = [&](const YamlNode& at, std::string_view why) {
@@ -299,7 +301,7 @@ struct ValueSetter {
       return refuse_entry(value, "is a map; expected text, a list, or true for a bare option");
     }
     if (row.path == "launch.srun" &&
-        (name == "nodelist" || name == "exclude")) {  // of a step, as of the job
+        (name == "nodelist" || name == "exclude")) {  // checks a step's nodes like the job's
       const auto fine = check_hostlist(option.value.value_or(""));
       if (!fine)
         return builder.error(layer, value, path, fmt::format("{}: {}", path, fine.error().message));
@@ -318,7 +320,7 @@ struct ValueSetter {
                   fmt::format("{}: {}", row.path, why.message));
   }
 
-  /// Without the line that it is about, which holds a password.
+  /// Reports an error without the line that it is about, which holds a password.
   void refuse_unshown(const Error& why, const YamlNode& at) const {
     Origin where = builder.origin(layer, at);
     if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
@@ -350,7 +352,7 @@ struct ValueSetter {
       entry(*name, name->text, *value);
   }
 
-  /// A list whose items keep origins of their own: "container.mounts[0]".
+  /// Reads a list whose items have origins of their own: "container.mounts[0]".
   template <typename Item, typename Read>
   void each_item(Access<std::vector<Item>> member, std::string_view expected, Read read) const {
     if (node.kind != YamlNode::Kind::kSequence)

@@ -1,6 +1,6 @@
 #pragma once
-// One node of a document into one member of the spec, by the member's type. Private to the loading
-// of specs.
+// Sets one member of the spec from one node of a document, by the member's type. Private to the
+// loading of specs.
 
 #include <array>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-/// Variables that bash computes, or lets nobody set: a job's script cannot export a value of them.
+/// Variables that bash computes or makes read-only, so that a job's script cannot export them.
 inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
     "UID",           "EUID",        "PPID",         "BASHOPTS",    "SHELLOPTS",
     "BASH_VERSINFO", "BASHPID",     "GROUPS",       "_",           "FUNCNAME",
@@ -18,25 +18,25 @@ inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
     "BASH_ARGC",     "BASH_ARGV",   "BASH_ALIASES", "BASH_CMDS",   "PIPESTATUS",
     "SHLVL",         "BASH_REMATCH"};
 
-/// What names of Slurm's go on with, behind SLURM_, by which srun and the job's ranks know what
-/// they are part of.
+/// Beginnings of names after SLURM_. srun and the ranks read these variables to learn which job,
+/// step and task they belong to; a spec must not set them.
 inline constexpr std::array<std::string_view, 15> kVariablesOfJob{
     "ARRAY_", "GTIDS",  "HET_",   "JOB",   "LAUNCH_", "LOCALID", "NNODES", "NODE",
     "NPROCS", "NTASKS", "PROCID", "SRUN_", "STEP",    "SUBMIT_", "TASK"};
 
-/// row's member from node; what is wrong goes to builder.
+/// Sets row's member from node. Problems go to builder.
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                const KeyRow& row, const YamlNode& node);
 
-/// One entry of a free map (environment.vars, slurm, launch.srun), as --set gives it.
+/// Sets one entry of a free map (environment.vars, slurm, launch.srun), as --set does.
 void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                     const KeyRow& row, const YamlNode& node, std::string_view name);
 
-/// Names that cannot stand in a free map of options (slurm, launch.srun): those with a key of their
-/// own, and dlrun's.
+/// Returns the names that a free map of options (slurm, launch.srun) refuses: options with a key of
+/// their own, and options that dlrun sets itself.
 [[nodiscard]] std::vector<std::string_view> refused_option_names(const KeyRow& row);
 
-/// "a list", "a map", ...
+/// Returns the kind for messages: "a list", "a map", ...
 [[nodiscard]] std::string_view kind_name(const YamlNode& node);
 
 }  // namespace dlrun
