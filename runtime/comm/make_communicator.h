@@ -22,8 +22,8 @@ struct CommunicatorOptions {
   World world;
   /// Number of processors this process may run on. make_communicator() sets it.
   int processors = 0;
-  bool has_mpi_launcher =
-      false;  ///< Result of has_mpi_launcher(Env::of_process()); "auto" depends on it.
+  /// Result of has_mpi_launcher(Env::of_process()); "auto" depends on it.
+  bool has_mpi_launcher = false;
 
   /// Store where the ranks find each other. Not owned; must outlive the communicator. mpi and
   /// single do not need one.
