@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-/// keeps a line below PIPE_BUF, so that it is written in one piece
+/// Keeps a line below PIPE_BUF, so that it is written in one piece.
 constexpr std::size_t kReasonLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a
@@ -63,7 +63,7 @@ std::string text(const Json& json, std::string_view key) {
 
 std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
-  // end of the year 9999, so that the time can be printed
+  // End of the year 9999, so that the time can be printed.
   constexpr std::int64_t kLatest = 253'402'300'799;
   const bool is_number = found != json.end() && found->is_number_integer();
   const auto seconds =

@@ -15,7 +15,7 @@ namespace dlrun {
 struct JsonLimits {
   std::size_t depth = 64;          ///< nesting of arrays and objects
   std::size_t values = 1'000'000;  ///< number of values; each costs up to 70 bytes of memory
-  /// names per object; nlohmann's ordered objects search them one by one
+  /// Names per object; nlohmann's ordered objects search them one by one.
   std::size_t members = 256;
 };
 

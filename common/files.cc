@@ -1,3 +1,7 @@
+// Files are written under a temporary name in the same directory, synced, and then renamed or
+// linked to their final name. On file systems that support neither links nor exclusive renames, a
+// new file is written directly.
+
 #include "common/files.h"
 
 #include <fcntl.h>

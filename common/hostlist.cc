@@ -1,3 +1,6 @@
+// A node list is parsed into names, and each name into pieces: literal text followed by an optional
+// bracket of ranges. The number of nodes is checked before the list is expanded.
+
 #include "common/hostlist.h"
 
 #include <algorithm>

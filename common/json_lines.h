@@ -36,9 +36,9 @@ namespace dlrun {
 
 struct CheckedLines {
   std::vector<nlohmann::ordered_json> objects;  ///< in the order of the file, "crc" removed
-  /// length of the file up to its last good line; a writer cuts the torn tail here
+  /// Length of the file up to its last good line; a writer cuts the torn tail here.
   std::size_t valid_bytes = 0;
-  /// number of skipped lines with wrong checksums before the last good line
+  /// Number of skipped lines with wrong checksums before the last good line.
   std::size_t damaged_lines = 0;
   bool has_torn_tail = false;
 };

@@ -1,3 +1,5 @@
+// Reads the affinity from the kernel and the quotas from the files of the control groups.
+
 #include "common/processors.h"
 
 #include <unistd.h>

@@ -1,3 +1,7 @@
+// The child is started with fork and exec. An extra pipe, closed by a successful exec,
+// reports why exec failed. The parent feeds and reads the three standard streams with poll
+// until they close or the time is up.
+
 #include "common/subprocess.h"
 
 #include <fcntl.h>
@@ -108,7 +112,7 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
     if ((waits[2].revents & (POLLOUT | POLLERR)) != 0) {
       const ssize_t written = write(input.get(), pending.data(), pending.size());
       if (written >= 0) pending.remove_prefix(static_cast<std::size_t>(written));
-      // the child closed its stdin, which is allowed
+      // The child closed its stdin, which is allowed.
       const bool is_broken = written < 0 && errno != EINTR && errno != EAGAIN;
       if (pending.empty() || is_broken) input.reset();
     }

@@ -21,7 +21,7 @@ struct Command {
   std::optional<std::string> directory;  ///< working directory; by default the caller's
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
-  /// called about once a second; when it returns true, the child gets SIGTERM
+  /// Called about once a second; when it returns true, the child gets SIGTERM.
   std::function<bool()> is_unwanted{};
 };
 

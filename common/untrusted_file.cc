@@ -71,7 +71,7 @@ Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes,
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
     if (size > limit_bytes) return too_large();
-    // the file grew while it was read
+    // The file grew while it was read.
     if (size == content.size()) content.resize(content.size() * 2);
   }
   content.resize(size);

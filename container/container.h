@@ -28,9 +28,9 @@ struct ContainerSpec {
 /// The settings of a step's container: the user's and dlrun's own.
 struct ContainerStep {
   ContainerSpec spec;
-  /// runs folder and agent; a mount is left out if a user's mount has its target
+  /// Runs folder and agent; a mount is left out if a user's mount has its target.
   std::vector<Mount> own_mounts;
-  /// variables whose value in the job takes precedence over the image's
+  /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;
   std::vector<std::string> job_names;  ///< those of env_names that the script exports
   bool has_gpus = false;               ///< the step may have GPUs
@@ -54,7 +54,7 @@ struct ContainerEntry {
   std::string session;          ///< bash lines for `interactive`, which already runs on its node
   std::string join;             ///< bash lines for `attach`, which joins a running container
   bool tells_failures = false;  ///< batch sets dlrun_unmade to the reason if a container fails
-  /// between srun's options and the command; empty if srun's options enter the container
+  /// Between srun's options and the command; empty if srun's options enter the container.
   std::vector<ContainerLine> words;
 };
 

@@ -94,8 +94,8 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// What to do on SIGTERM. The ranks' agents end their own programs. The programs of an interactive
-/// session have no agent, so this command ends them while there is still time.
+/// Commands that run on SIGTERM. The ranks' agents end their own programs. The programs of an
+/// interactive session have no agent, so this command ends them while there is still time.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";

@@ -1,3 +1,5 @@
+// The table of backends, the choice that "auto" makes, and the store that a backend needs.
+
 #include <array>
 
 #include "common/env.h"

@@ -142,8 +142,8 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  [[nodiscard]] virtual std::string_view name()
-      const = 0;  ///< The backend's name, as make_communicator() takes it.
+  /// Returns the backend's name, as make_communicator() takes it.
+  [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
@@ -191,8 +191,8 @@ class Communicator {
 
   /// Checks that the results of all collectives so far can be trusted. Waits for running
   /// collectives on the device. Fails if one has failed or was aborted, even if its wait() had
-  /// already returned, which can happen with device memory. Not a collective. Call it before
-  /// writing anything that outlives the attempt, for example a checkpoint.
+  /// already returned, which can happen with device memory. This function is not a collective. Call
+  /// it before writing anything that outlives the attempt, for example a checkpoint.
   [[nodiscard]] virtual Result<> settled() = 0;
 
   /// Leaves without the other ranks. The destructor then does not wait, and the other ranks get

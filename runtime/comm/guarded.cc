@@ -1,3 +1,6 @@
+// GuardedCommunicator: each call first compares itself with the other ranks' calls (begin()), then
+// checks its arguments, and adds its description to an error of the backend (finish()).
+
 #include "runtime/comm/guarded.h"
 
 #include <array>

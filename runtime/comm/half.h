@@ -16,7 +16,7 @@ struct Bfloat16 {
   explicit Bfloat16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     constexpr std::uint32_t kInfinity = 0x7f800000;
-    // rounding could turn a NaN into infinity
+    // Rounding could turn a NaN into infinity.
     const bool is_nan = (wide & 0x7fffffffU) > kInfinity;
     bits = static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U
                                              : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
@@ -38,8 +38,8 @@ struct Float16 {
     std::uint32_t size = wide & 0x7fffffffU;
     constexpr std::uint32_t kTooLarge = (127U + 16U) << 23U;  // 2^16
     constexpr std::uint32_t kSmallest = (127U - 14U) << 23U;  // 2^-14
-    constexpr std::uint32_t kStep = (127U - 24U + 23U)
-                                    << 23U;  // a float whose last bit has the value 2^-24
+    // A float whose last bit has the value 2^-24.
+    constexpr std::uint32_t kStep = (127U - 24U + 23U) << 23U;
     if (size >= kTooLarge) {
       size = size > 0x7f800000U ? 0x7e00U : 0x7c00U;
     } else if (size < kSmallest) {

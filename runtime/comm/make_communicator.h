@@ -25,8 +25,8 @@ struct CommunicatorOptions {
   /// Result of has_mpi_launcher(Env::of_process()); "auto" depends on it.
   bool has_mpi_launcher = false;
 
-  /// Store where the ranks find each other. Not owned; must outlive the communicator. mpi and
-  /// single do not need one.
+  /// Store where the ranks find each other. The caller owns the store, which must outlive the
+  /// communicator. mpi and single do not need one.
   Store* store = nullptr;
   /// Distinguishes several communicators that use one store; the same on every rank.
   std::string prefix = "world";

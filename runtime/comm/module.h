@@ -12,8 +12,8 @@
 namespace dlrun {
 
 struct CommBackend {
-  const char* interface =
-      DLRUN_COMM_INTERFACE;  ///< version, and hash of the headers that program and module share
+  /// Version, and hash of the headers that program and module share.
+  const char* interface = DLRUN_COMM_INTERFACE;
   /// Connects to the other ranks. The communicator need not check the arguments of its calls: the
   /// guard (guarded.h) does.
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options) = nullptr;

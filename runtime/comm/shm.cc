@@ -217,7 +217,7 @@ class ShmCommunicator final : public Communicator {
     const std::size_t chunks = (count + chunk - 1) / chunk;
     const std::uint64_t first = segment_->next_step();
     const auto length = [&](std::size_t k) { return std::min(chunk, count - k * chunk); };
-    // the step that copies chunk k in
+    // Returns the step in which chunk k is copied in.
     const auto step_of = [&](std::size_t k) { return first + k; };
     for (std::size_t k = 0; k < chunks + 2; ++k) {
       if (k < chunks) copy_others_parts(slot<T>(rank(), step_of(k)), values + k * chunk, length(k));

@@ -1,3 +1,7 @@
+// Rank 0 creates the memory and passes its descriptor to the other ranks over a socket. Ranks then
+// wait with futexes on each other's step counters. A lock on one byte of the memory's file shows
+// that a rank is alive: the kernel releases the lock when the process ends, however it ends.
+
 #include "runtime/comm/shm_segment.h"
 
 #include <fcntl.h>
@@ -169,9 +173,8 @@ std::string ranks_text(const std::string& list, int count) {
 }  // namespace
 
 struct alignas(64) ShmSegment::Head {
-  std::atomic<std::uint32_t>
-      /// 0: no rank is lost. Else the first lost rank plus 1, combined with kLeft if it left.
-      lost;
+  /// 0: no rank is lost. Else the first lost rank plus 1, combined with kLeft if that rank left.
+  std::atomic<std::uint32_t> lost;
 };
 
 struct alignas(64) ShmSegment::Line {

@@ -43,7 +43,7 @@ struct ShmLayout {
 class ShmSegment {
  public:
   static constexpr std::size_t kHeadBytes = 64;  ///< memory common to all ranks
-  /// per rank: its step counter and flags, which others watch while waiting
+  /// Per rank: its step counter and flags, which others watch while waiting.
   static constexpr std::size_t kLineBytes = 64;
 
   /// Connects the ranks and blocks until all are present. Fails with kInvalid (ranks on

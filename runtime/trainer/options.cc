@@ -1,3 +1,6 @@
+// Parses the command line with tables of flags. A table also gives the text of --help, so
+// each flag is described once.
+
 #include "runtime/trainer/options.h"
 
 #include <functional>

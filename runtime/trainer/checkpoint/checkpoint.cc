@@ -1,3 +1,6 @@
+// Saving: write both data files, sync them, ask may_commit, then write the manifest atomically.
+// Loading: go from the newest checkpoint to older ones until every checksum matches.
+
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
 #include <algorithm>

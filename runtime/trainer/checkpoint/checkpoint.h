@@ -50,7 +50,7 @@ struct TrainingState {
   std::vector<std::string> state_names;  ///< names of its arrays
   std::vector<float> parameters;
   std::vector<float> running;
-  /// one array per state name, each as long as `parameters`
+  /// One array per state name, each as long as `parameters`.
   std::vector<std::vector<float>> states;
   /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
   /// empty. An offset within an epoch is then valid only for the same ranks and files.

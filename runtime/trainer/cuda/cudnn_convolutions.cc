@@ -1,3 +1,6 @@
+// For each window, batch size and number format, cuDNN lists its algorithms once. The fastest one
+// that works is kept and used from then on.
+
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
 #include <array>
@@ -104,7 +107,7 @@ struct Pass {
   };
   const char* call;  // name of kExecute
   const char* find_call;
-  // the first is used; candidates that fail in their first run are removed
+  // The first is used; candidates that fail in their first run are removed.
   std::vector<Candidate> candidates{};
   bool is_searched = false;
   bool has_run = false;

@@ -1,3 +1,6 @@
+// The first call for a shape asks cuBLASLt for an algorithm and keeps the plan;
+// later calls reuse it.
+
 #include "runtime/trainer/cuda/dense_forward.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// CUDA kernels for batches, ReLU, the softmax loss and the optimizers. All sums are added in a
+// fixed order, so that every run gives the same bits.
+
 #include <cstring>
 
 #include "runtime/trainer/cuda/elementwise.h"
@@ -90,11 +93,11 @@ __global__ void add_scaled_kernel(float* y, float scale, const float* x, std::si
   for (std::size_t i = first(); i < count; i += stride()) y[i] += scale * x[i];
 }
 
-/// Converts like runtime/comm/half.h, which CUDA's compiler cannot read.
+/// Converts like runtime/comm/half.h, which needs C++20; this file is compiled as C++17.
 __device__ std::uint16_t bfloat16_of(float value) {
   std::uint32_t wide = 0;
   memcpy(&wide, &value, sizeof wide);
-  // rounding could turn a NaN into infinity
+  // Rounding could turn a NaN into infinity.
   const bool is_nan = (wide & 0x7fffffffU) > 0x7f800000U;
   return static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U
                                            : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);

@@ -1,3 +1,6 @@
+// CUDA kernels for pooling, normalisation, dropout, activations and the sigmoid loss. All sums are
+// added in a fixed order, so that every run gives the same bits.
+
 #include <climits>
 
 #include "runtime/trainer/cuda/launch.h"

@@ -53,7 +53,7 @@ Result<> StepGraphs::launch() {
   cudaGraphExec_t& ready = known_[current_].ready;
   cudaGraphExecUpdateResultInfo result{};
   if (ready != nullptr && cudaGraphExecUpdate(ready, graph.handle, &result) != cudaSuccess) {
-    // the operations have changed; clear the error, or the next launch reports it
+    // The operations have changed; clear the error, or the next launch reports it.
     cudaGetLastError();
     cudaGraphExecDestroy(ready);
     ready = nullptr;

@@ -1,3 +1,6 @@
+// Finds and loads the files of each kind of data set, limits the number of samples, and
+// checks that both halves match.
+
 #include "runtime/trainer/data/dataset.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A digit is a set of strokes in the unit square. A random affine map moves them into the image, a
+// round pen draws them, and noise is added.
+
 #include "runtime/trainer/data/digits.h"
 
 #include <algorithm>

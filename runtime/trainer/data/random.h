@@ -53,7 +53,7 @@ class Random {
   }
   /// `bound` lies between 0 and 1.
   [[nodiscard]] static std::uint64_t threshold_of(double bound) {
-    // exact: a multiplication by a power of two
+    // Exact: a multiplication by a power of two.
     return static_cast<std::uint64_t>(std::ceil(bound * 0x1p53));
   }
 

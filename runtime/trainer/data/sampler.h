@@ -10,19 +10,19 @@ namespace dlrun::trainer {
 
 /// How the ranks share the work.
 enum class Sharding {
-  /// the samples of every epoch are spread over the ranks; `size` ranks with batch B give the same
-  /// result as one rank with batch size * B
+  /// The samples of every epoch are spread over the ranks; `size` ranks with batch B give the same
+  /// result as one rank with batch size * B.
   kSample,
   kFile,  ///< each rank has its own files and goes through them in its own order every epoch
-  /// the epochs are spread over the ranks; every rank sees all samples in its own order, in
-  /// ceil(epochs / size) epochs
+  /// The epochs are spread over the ranks; every rank sees all samples in its own order, in
+  /// ceil(epochs / size) epochs.
   kEpoch,
 };
 
 /// One rank's part of one step.
 struct Batch {
   std::span<const std::uint32_t> samples;  ///< of this rank; may be empty in an epoch's last step
-  /// samples of all ranks in this step; gradients are divided by it
+  /// Samples of all ranks in this step; gradients are divided by it.
   std::size_t global_samples = 0;
   std::size_t advance = 0;  ///< by how much this step moves the offset
 };
@@ -46,7 +46,7 @@ class Sampler {
     int size = 1;
     Sharding sharding = Sharding::kSample;
     std::uint64_t seed = 1;
-    /// for kFile: number of samples of each rank; replaces `samples`
+    /// For kFile: number of samples of each rank; replaces `samples`.
     std::vector<std::size_t> rank_samples{};
   };
 

@@ -25,7 +25,7 @@ TensorPart part_of(const TensorView& tensor) {
   return {tensor.offset, count, tensor.shape.size() > 1};
 }
 
-/// Returns true if ranks that have shared memory may keep their arrays in it. Not possible for
+/// Returns true if ranks that have shared memory may keep their arrays in it. Returns false for
 /// rules that need whole tensors, for 16-bit compression, and for local steps.
 bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
   return !rule.needs_whole_tensors() &&
@@ -68,7 +68,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       checkpoints(
           options.checkpoint_dir, options.checkpoint_keep,
           [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
-            // otherwise the parameters may come from partial sums
+            // Otherwise the parameters may come from partial sums.
             DLRUN_TRY(communicator.settled());
             return may_commit();
           }),

@@ -90,7 +90,7 @@ Result<> Trainer::check_that_ranks_are_alike() const {
     return value ? fmt::format("{}", *value) : "";
   };
   const auto one_of = [](auto value, std::initializer_list<const char*> words) {
-    // in the order of the enumeration
+    // In the order of the enumeration.
     return std::string(words.begin()[static_cast<std::size_t>(value)]);
   };
   return same_on_all_ranks(

@@ -19,8 +19,8 @@ namespace dlrun::trainer {
 
 using Clock = std::chrono::steady_clock;
 
-/// Extra floats behind the gradients in the first bucket. Ranks share these numbers about a step
-/// without a collective of their own.
+/// Indices of the extra numbers ("words") behind the gradients. The words are summed over all ranks
+/// together with the gradients, so that ranks share them without an extra collective.
 enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
 
 /// Returns the largest number of samples that pass through the network together.

@@ -1,3 +1,6 @@
+// Every step is counted; the terminal, the log and the record each show only some of
+// them, at fixed intervals.
+
 #include "runtime/trainer/loop/reporter.h"
 
 #include <fcntl.h>

@@ -24,8 +24,8 @@ struct StepReport {
   std::uint64_t step = 0;   ///< steps done since the start of training
   std::uint64_t steps = 0;  ///< steps of the whole training
   double done = 0;          ///< part of the training that is done, 0..1
-  /// mean over this step's samples on all ranks; for a local step, over rank 0's samples
-  /// since the last average
+  /// Mean over this step's samples on all ranks; for a local step, over rank 0's samples
+  /// since the last average.
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
@@ -37,7 +37,7 @@ struct StepReport {
 struct EpochReport {
   std::size_t epoch = 0;  ///< the epoch that has ended, from 1
   std::uint64_t step = 0;
-  /// mean over the epoch's training samples, each with the parameters at that time
+  /// Mean over the epoch's training samples, each with the parameters at that time.
   double loss = 0;
   double accuracy = 0;
   double test_loss = 0;
@@ -74,7 +74,7 @@ class Reporter {
   void note(const std::string& line);   ///< prints a line for people
   void step(const StepReport& report);  ///< call after every step; shows only some of them
   void epoch(const EpochReport& report);
-  /// reports that a checkpoint contains everything up to this step
+  /// Reports that a checkpoint contains everything up to this step.
   void saved(std::uint64_t step);
   void finish(const FinalReport& report);
 

@@ -43,14 +43,14 @@ struct TrainOptions {
   double lr_power = 2;     ///< for LrDecay::kPolynomial
   double clip_norm = 0;    ///< limit for the gradients' global norm; 0: no limit
   std::size_t batch = 32;  ///< samples per rank and step
-  /// largest number of samples at once; gradients are accumulated; 0: the whole batch
+  /// Largest number of samples at once; gradients are accumulated; 0: the whole batch.
   std::size_t micro_batch = 0;
   std::size_t epochs = 4;
   std::uint64_t seed = 1;
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
   bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_step.h
-  /// steps between averages (parallel/local_steps.h); 0: all steps are common
+  /// Steps between averages (parallel/local_steps.h); 0: all steps are common.
   std::size_t local_steps = 0;
   double local_after = 0;  ///< epochs of common steps before local ones
 
@@ -71,7 +71,7 @@ struct Session {
   Reporter& reporter;
   std::string host;                                                  ///< for messages
   std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
-  /// set by a signal: save after the next step, then continue
+  /// Set by a signal: save after the next step, then continue.
   std::atomic<bool>* save_requested = nullptr;
 };
 

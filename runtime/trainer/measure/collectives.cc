@@ -1,3 +1,5 @@
+// Checks and times one collective for a list of sizes.
+
 #include "runtime/trainer/measure/collectives.h"
 
 #include <algorithm>

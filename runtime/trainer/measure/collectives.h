@@ -18,7 +18,7 @@
 namespace dlrun::trainer {
 
 enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
-/// for example "all_reduce"
+/// For example "all_reduce".
 [[nodiscard]] std::optional<Collective> parse_collective(std::string_view word);
 [[nodiscard]] std::string_view to_string(Collective collective);
 
@@ -28,8 +28,8 @@ enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
 [[nodiscard]] double bus_factor(Collective collective, int ranks);
 
 struct CollectiveTime {
-  /// size of the whole: all_gather's result or reduce_scatter's input; a multiple
-  /// of the number of ranks
+  /// Size of the whole: all_gather's result or reduce_scatter's input; a multiple
+  /// of the number of ranks.
   std::size_t bytes = 0;
   double microseconds = 0;
   [[nodiscard]] double algorithm_gb_s() const {  ///< bytes / time, in 1e9 bytes per second
@@ -49,7 +49,7 @@ struct CollectivesOptions {
   std::string backend = "auto";
   Collective collective = Collective::kAllReduce;
   std::vector<std::size_t> sizes;  ///< bytes
-  /// number of ranks to start on this machine; 0: this process is one rank of the launcher's world
+  /// Number of ranks to start on this machine; 0: this process is one rank of the launcher's world.
   int ranks = 0;
   bool wants_help = false;
 };

@@ -113,7 +113,7 @@ class CpuKernels final : public Kernels<T> {
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
               std::uint8_t* labels) override {
-    // prefetch distance: images are scattered over tens of megabytes
+    // Prefetch distance: images are scattered over tens of megabytes.
     constexpr std::size_t kAhead = 2;
     split_rows(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {

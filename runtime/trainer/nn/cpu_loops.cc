@@ -97,14 +97,14 @@ void relu(const double* x, double* y, std::size_t n) {
 
 DLRUN_EACH_ISA void relu_backward(const float* y, const float* dy, float* dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    // read unconditionally: a read after a branch would prevent vectorisation
+    // Read unconditionally: a read after a branch would prevent vectorisation.
     const float gradient = dy[i];
     dx[i] = y[i] > 0 ? gradient : 0;
   }
 }
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    // read unconditionally: a read after a branch would prevent vectorisation
+    // Read unconditionally: a read after a branch would prevent vectorisation.
     const double gradient = dy[i];
     dx[i] = y[i] > 0 ? gradient : 0;
   }

@@ -74,10 +74,10 @@ void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::siz
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
-/// Copies to[i] = from[i] with stores that bypass this processor's caches. Ordinary stores fetch
-/// each line that other processors have read back from them, which is ten times slower if the
-/// ranks' cores share no cache. Other processors then read the data from memory. A thread that sees
-/// a later store of this thread also sees the copied data.
+/// Copies to[i] = from[i] with stores that bypass this processor's caches. An ordinary store to a
+/// line that another processor has read must first fetch the line from that processor's cache,
+/// which is ten times slower if the ranks' cores share no cache. Readers get the data from memory.
+/// A thread that sees a later store of this thread also sees the copied data.
 void publish(const float* from, float* to, std::size_t n);
 
 }  // namespace dlrun::trainer::loops

@@ -58,7 +58,7 @@ void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_
   const auto in = static_cast<double>(fan_in);
   const auto out = static_cast<double>(fan_out);
   const double variance = scheme == Initialisation::kHe ? 2 / in : 2 / (in + out);
-  // a uniform number in [-bound, bound) has variance bound^2 / 3
+  // A uniform number in [-bound, bound) has variance bound^2 / 3.
   const double bound = std::sqrt(3 * variance);
   for (T& weight : parameters.first(weights))
     weight = static_cast<T>(random.uniform(-bound, bound));

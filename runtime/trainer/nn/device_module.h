@@ -10,7 +10,7 @@
 namespace dlrun::trainer {
 
 struct DeviceModule {
-  /// version and headers of the build; must equal the program's
+  /// Version and headers of the build; must equal the program's.
   const char* interface = DLRUN_DEVICE_INTERFACE;
   Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank,
                                                   const GpuOptions& options) = nullptr;

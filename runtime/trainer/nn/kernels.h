@@ -40,7 +40,7 @@ struct DeviceData {
   std::size_t features = 0;
   std::size_t classes = 0;
   std::size_t label_width = 1;
-  /// true if a GPU has no room for the data: each batch is then sent from host memory
+  /// True if a GPU has no room for the data: each batch is then sent from host memory.
   bool is_streamed = false;
 };
 
@@ -72,7 +72,7 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// for example "cpu, 1 thread", "cuda 0 (NVIDIA H100)"
+  /// For example "cpu, 1 thread", "cuda 0 (NVIDIA H100)".
   [[nodiscard]] virtual std::string description() const = 0;
   [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< the CPU can read the pointers
 
@@ -114,13 +114,13 @@ class Kernels {
   virtual void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
                       std::uint8_t* labels) = 0;
 
-  /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n]. m, n
-  /// > 0; k == 0 gives beta c.
+  /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n].
+  /// m, n > 0; k == 0 gives beta c.
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
                     std::size_t k, const T* a, const T* b, T beta, T* c) = 0;
 
-  /// Computes y = x w + bias, then max(y, 0) if with_relu, with the same bits as relu(). x: [n x
-  /// inputs], w: [inputs x outputs], bias: [outputs]. n > 0.
+  /// Computes y = x w + bias, then max(y, 0) if with_relu, with the same bits as relu().
+  /// x: [n x inputs], w: [inputs x outputs], bias: [outputs]. n > 0.
   virtual void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w,
                      const T* bias, bool with_relu, T* y) = 0;
 
@@ -134,9 +134,9 @@ class Kernels {
   virtual void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
 
   /// Softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of the losses
-  /// to totals[0] and the number of right answers to totals[1]; an answer is the first largest
-  /// logit. If gradient is not nullptr, also computes gradient[i, j] = (softmax(logits[i])[j] - (j
-  /// == labels[i])) * scale.
+  /// to totals[0] and the number of right answers to totals[1]. An answer is right if the first
+  /// largest logit is that of the label. If gradient is not nullptr, also computes
+  ///   gradient[i, j] = (softmax(logits[i])[j] - (j == labels[i])) * scale.
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 

@@ -37,9 +37,9 @@ struct BatchInfo {
   bool is_training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;  ///< the optimizer's step, from 0
-  /// indices of the samples in the data set; empty if not needed
+  /// Indices of the samples in the data set; empty if not needed.
   std::span<const std::uint32_t> samples{};
-  /// samples of the step on all ranks, over all micro-batches; 0: only these
+  /// Samples of the step on all ranks, over all micro-batches; 0: only these.
   std::size_t global_samples = 0;
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
@@ -52,11 +52,11 @@ struct LayerCall {
   T* workspace = nullptr;  ///< [n x Layer::workspace()]
   std::size_t n = 0;
   const BatchInfo& batch;
-  /// running statistics of earlier batches, in the order of Layer::statistics()
+  /// Running statistics of earlier batches, in the order of Layer::statistics().
   const T* running = nullptr;
-  /// during training: receives this rank's share of the step's statistics; may be nullptr
+  /// During training: receives this rank's share of the step's statistics; may be nullptr.
   T* observed = nullptr;
-  /// forward also applies the following ReLU to y; see Layer::takes_relu()
+  /// Forward also applies the following ReLU to y; see Layer::takes_relu().
   bool with_relu = false;
 };
 
@@ -73,16 +73,18 @@ class Layer {
   /// Returns the elements of workspace per sample.
   [[nodiscard]] virtual std::size_t workspace() const { return 0; }
 
-  /// True if forward works with y == x and backward with dx == dy, and backward does not read x.
+  /// Returns true if forward works with y == x and backward with dx == dy, and backward does not
+  /// read x.
   [[nodiscard]] virtual bool is_in_place() const { return false; }
-  /// True if backward reads y; the next layer must then not overwrite it.
+  /// Returns true if backward reads y; the next layer must then not overwrite it.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }
-  /// True if forward supports LayerCall::with_relu. backward still gets dL/dy
+  /// Returns true if forward supports LayerCall::with_relu. backward still gets dL/dy
   /// for y before the ReLU.
   [[nodiscard]] virtual bool takes_relu() const { return false; }
-  /// True if a batch may be processed in parts, one after another, with the parts' gradients added
-  /// up, and larger parts are not faster. Such a layer ignores BatchInfo and has no workspace.
+  /// Returns true if a batch may be processed in parts, one after another, with the parts'
+  /// gradients added up, and larger parts are not faster. A layer of this kind ignores BatchInfo
+  /// and has no workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
 
   /// Returns the parameter tensors in the order in which they lie in the layer's part of the array.
@@ -95,8 +97,8 @@ class Layer {
   /// Fills the statistics with their values before the first batch. Host memory.
   virtual void initialise_statistics(std::span<T> /*running*/) const {}
 
-  /// True if forward and backward call BatchInfo::sum_over_ranks during training. They then run
-  /// even on a rank without samples.
+  /// Returns true if forward and backward call BatchInfo::sum_over_ranks during training. They then
+  /// run even on a rank without samples.
   [[nodiscard]] virtual bool joins_ranks() const { return false; }
 
   /// Fills the parameters with initial values. Host memory. The same stream gives equal values for
@@ -119,9 +121,9 @@ class Layer {
 template <typename T>
 using Layers = std::vector<std::unique_ptr<Layer<T>>>;
 
-/// Scheme for initial weights, which are drawn uniformly. kHe, if a ReLU follows: variance 2 /
-/// fan-in (He et al. 2015, eq. 10). kGlorot: variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010,
-/// eq. 16). Biases are 0.
+/// Scheme for initial weights, which are drawn uniformly; biases are 0.
+/// - kHe, if a ReLU follows: variance 2 / fan-in (He et al. 2015, eq. 10).
+/// - kGlorot: variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010, eq. 16).
 enum class Initialisation { kHe, kGlorot };
 
 /// Draws `weights` weights by the scheme and fills the rest of `parameters`
@@ -154,10 +156,10 @@ template <typename T>
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_average_pool(const Window& window);
 
-/// Makes a dropout layer. During training each element becomes 0 with probability `rate`, else x /
-/// (1 - rate) (Srivastava et al. 2014, in its inverted form); in evaluation y = x. The choice of
-/// elements depends only on seed, step, sample and `index`, not on the world size. `index` is the
-/// number of the dropout layer, so that two of them differ. 0 <= rate < 1.
+/// Makes a dropout layer. During training each element becomes 0 with probability `rate`, else
+/// x / (1 - rate) (Srivastava et al. 2014, in its inverted form); in evaluation y = x. The choice
+/// of elements depends only on seed, step, sample and `index`, not on the world size. `index` is
+/// the number of the dropout layer, so that two of them differ. 0 <= rate < 1.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_dropout(std::size_t width, double rate,
                                                      std::uint64_t index);

@@ -94,11 +94,11 @@ class LayerKernels {
                                std::size_t width, double rate, T* factors) = 0;
 
   /// Binary cross-entropy of the logistic function of each logit against a label of 0 or 1; a
-  /// sample's loss is the mean over its classes. Uses the form max(x, 0) - x y + log(1 +
-  /// exp(-|x|)), which neither overflows nor cancels. logits, labels: [n x classes]. Adds the sum
-  /// over samples to totals[0], and the sum of each sample's fraction of right answers (x > 0 means
-  /// 1) to totals[1]. If gradient is not nullptr, also computes gradient = (logistic(logits) -
-  /// labels) * scale / classes.
+  /// sample's loss is the mean over its classes. Uses a form that neither overflows nor cancels:
+  ///   max(x, 0) - x y + log(1 + exp(-|x|)).
+  /// logits, labels: [n x classes]. Adds the sum over samples to totals[0], and the sum of each
+  /// sample's fraction of right answers (x > 0 means 1) to totals[1]. If gradient is not nullptr,
+  /// also computes gradient = (logistic(logits) - labels) * scale / classes.
   virtual void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 

@@ -1,3 +1,6 @@
+// Builder reads one layer after another, checks that it fits the output shape of the layer
+// before it, and appends it.
+
 #include "runtime/trainer/nn/model.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Allocates the arrays of all layers and runs the layers forwards and backwards. Layers that work
+// in place share arrays; the first layers may process a batch in parts.
+
 #include "runtime/trainer/nn/network.h"
 
 #include <algorithm>

@@ -85,7 +85,7 @@ class Network {
   [[nodiscard]] std::size_t first(std::size_t layer) const { return first_[layer]; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<TensorView>& running_tensors() const { return running_tensors_; }
-  /// for example "784 - dense 512 - relu - dense 10"
+  /// For example "784 - dense 512 - relu - dense 10".
   [[nodiscard]] std::string description() const;
 
  private:
@@ -119,9 +119,9 @@ class Network {
   std::size_t extra_;
   std::size_t parts_ = 0;         // number of first layers that process the batch in parts
   std::size_t part_samples_ = 0;  // samples of a part
-  // from this index on deltas_[i] holds the whole batch, before it one part
+  // From this index on deltas_[i] holds the whole batch, before it one part.
   std::size_t whole_delta_ = 0;
-  // true for a ReLU computed by the layer before it; see Layer::takes_relu()
+  // True for a ReLU computed by the layer before it; see Layer::takes_relu().
   std::vector<bool> is_taken_;
   std::vector<std::size_t> first_;          // offset of each layer's parameters, and their end
   std::vector<std::size_t> first_running_;  // offset of each layer's statistics

@@ -1,3 +1,6 @@
+// A residual block is a layer that contains two branches of layers. Both branches use the block's
+// parameters, statistics and workspace at fixed offsets.
+
 #include <algorithm>
 #include <iterator>
 
@@ -175,7 +178,7 @@ class Residual final : public Layer<T> {
 
   std::size_t inputs_;
   std::size_t outputs_;
-  // used by both branches; declared before them because they add to it
+  // Used by both branches; declared before them because they add to it.
   typename Way<T>::Place taken_;
   Way<T> inner_;
   Way<T> shortcut_;

@@ -45,7 +45,7 @@ struct Slice {
   T* gradients = nullptr;  ///< may be overwritten by the rule
   std::span<T* const> states;
   std::size_t count = 0;
-  /// the tensors of the slice, in order; for rules that need whole tensors
+  /// The tensors of the slice, in order; for rules that need whole tensors.
   std::span<const TensorPart> tensors;
 };
 
@@ -67,8 +67,8 @@ class Optimizer {
   /// Returns the names of the state arrays, which are zero before the first step.
   [[nodiscard]] virtual std::span<const std::string_view> states() const = 0;
 
-  /// True if a step depends on a whole tensor and not only on single elements. A slice must then
-  /// contain whole tensors.
+  /// Returns true if a step depends on a whole tensor and not only on single elements. A slice must
+  /// then contain whole tensors.
   [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
 
   /// Does one step in place. An empty slice does nothing. Only the device can fail (kernels.h).

@@ -1,3 +1,6 @@
+// Ranks agree with small collectives: the lowest failed rank broadcasts its error, and hashes are
+// gathered and compared.
+
 #include "runtime/trainer/parallel/agreement.h"
 
 #include <array>

@@ -1,3 +1,6 @@
+// layer_done() starts the all-reduce of each full bucket during backward; wait() ends them all and
+// widens compressed buckets.
+
 #include "runtime/trainer/parallel/gradient_reducer.h"
 
 #include <span>

@@ -32,9 +32,9 @@ class GradientReducer {
 
   struct Options {
     std::size_t first_bucket_bytes = 16U << 10U;  ///< small, so that communication starts early
-    /// a bucket ends with the layer that makes it this large
+    /// A bucket ends with the layer that makes it this large.
     std::size_t bucket_bytes = 4U << 20U;
-    Compression compression = Compression::kNone;  ///< does not support buckets in GPU memory
+    Compression compression = Compression::kNone;  ///< works in host memory only, so not with nccl
   };
 
   /// communicator, kernels and network must outlive the reducer. The extra words behind the
