@@ -3,7 +3,7 @@
 //
 // A collective on a device ends after the call that started it. An aborted collective ends too:
 // work that waits for it continues with partial sums, and no call fails. The watch therefore
-// remembers when collectives were started, aborts those that take too long, and from then on
+// remembers when a collective was last started, aborts those that take too long, and from then on
 // returns an error to every caller.
 
 #include <chrono>

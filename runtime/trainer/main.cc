@@ -104,7 +104,8 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   communicator.set_compute_stream((*kernels)->stream());
   Reporter::Options reporting;
   reporting.is_silent = world.rank != 0;
-  // mpirun makes stdout of a rank a terminal even if nobody reads it as one, but never stderr.
+  // mpirun connects stdout of a rank to a terminal of its own, even if the output goes to a
+  // file, but never stderr.
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   reporting.metrics = options.metrics;
   reporting.store = job.store();

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// bytes: more than one step of a ring, less than a second on any network
+// In bytes: more than one step of a ring, less than a second on any network.
 constexpr std::array<std::size_t, 1> kSizes{std::size_t{4} << 20U};
 constexpr int kMostSeconds = 3600;
 

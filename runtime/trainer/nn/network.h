@@ -46,10 +46,10 @@ class Network {
   /// world sizes get the same.
   void initialise(std::uint64_t seed);
 
-  /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled. n <=
-  /// max_batch. If the first layers allow it (Layer::goes_in_parts), a few samples at a time pass
-  /// through all of them, so that the data stays in the cache. Keeps `batch` for backward. During
-  /// training, adds this rank's share of the batch's statistics to observed().
+  /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled, for
+  /// n <= max_batch. If the first layers allow it (Layer::goes_in_parts), a few samples at a time
+  /// pass through all of them, so that the data stays in the cache. Keeps `batch` for backward.
+  /// During training, adds this rank's share of the batch's statistics to observed().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
   /// Computes gradients() from output_gradient(), which the caller has filled with dL/doutput.

@@ -20,9 +20,9 @@ namespace dlrun::trainer {
 /// only read host memory.
 ///
 /// With compression, a bucket is rounded to 16 bits, summed in 16 bits in the backend's order, and
-/// widened again. Half the bytes are sent. The sum over N ranks has a relative error of up to N
-/// 2^-9 (bf16) or N 2^-12 (fp16; below 2^-14 an absolute error of N 2^-25). The extra words are not
-/// compressed; they get a bucket of their own.
+/// widened again. Half the bytes are sent. The sum over N ranks has a relative error of up to
+/// N * 2^-9 (bf16) or N * 2^-12 (fp16; below 2^-14 an absolute error of N * 2^-25). The extra words
+/// are not compressed; they get a bucket of their own.
 ///
 /// Ranks scale their loss by 1 / (samples of all ranks), so the sum is the
 /// gradient of the mean loss.
