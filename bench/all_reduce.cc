@@ -1,13 +1,14 @@
-// What dlrun's communicator costs over the library under it: all-reduce of float32 through each, in
-// the same process, in turns.
+// Measures the overhead of dlrun's communicator over the library below it: all-reduces float32 with
+// each of them, in turns in the same process.
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
-// Prints a table: bytes, median microseconds of MPI_Allreduce, of the mpi backend, of
-// gloo::allreduce, of the gloo and shm backends, of arrays that lie in memory of all ranks (without
-// the writing of them, which private ones need, too, and with it), and the ratios mpi to MPI, gloo
-// to Gloo, MPI to shm and MPI to in place, medians of the rounds'. Their ranks meet through a store
-// in a folder of rank 0's temporary directory: one machine only.
+// Prints a table with the number of bytes and the median microseconds of MPI_Allreduce, the mpi
+// backend, gloo::allreduce, the gloo backend, the shm backend, and a sum over arrays in memory
+// shared by all ranks ("in place"), without and with the time to write the arrays. Also prints the
+// ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to in place; each is the median over rounds.
+// The gloo and shm ranks meet through a store in a directory of rank 0's temporary directory, so
+// the benchmark runs on one machine only.
 
 #include <algorithm>
 #include <array>
@@ -41,7 +42,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 21;  // of each way, in turns
 
-/// The ways, in the order of the table.
+/// The ways to all-reduce, in the order of the table.
 enum Way { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kInPlace, kInPlaceWithWrite, kWays };
 
 double median(std::vector<double> values) {
@@ -49,7 +50,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Microseconds of each of repeats calls.
+/// Appends the microseconds of each of `repeats` calls.
 template <typename Call>
 void measure(std::vector<double>& times, int repeats, Call&& call) {
   for (int i = 0; i < repeats; ++i) {
@@ -69,8 +70,9 @@ Result<std::string> shared_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
-/// What the trainer does on one node (parallel/sharded_step.cc): every rank has its array where all
-/// ranks read it, sums its own part of all of them, and the sum is one array for all.
+/// The method of the trainer on one node (parallel/sharded_step.cc): every rank's array is
+/// readable by all ranks, every rank sums its own part of all arrays, and all ranks share
+/// the resulting array.
 class InPlace {
  public:
   static Result<InPlace> make(Communicator& comm, std::size_t count) {
@@ -81,8 +83,8 @@ class InPlace {
     return InPlace(comm, count, std::move(*memory));
   }
 
-  /// As a backward pass does before each call. Other ranks have read it: the write takes it back
-  /// from their caches.
+  /// Writes this rank's array, as a backward pass does before each call. Other ranks have read the
+  /// array, so the write must fetch it back from their caches.
   void write_own() { std::fill_n(array(comm_.rank()), count_, 1.0F); }
 
   Result<> all_reduce() {
@@ -106,13 +108,13 @@ class InPlace {
   InPlace(Communicator& comm, std::size_t count, std::shared_ptr<std::byte> memory)
       : comm_(comm), count_(count), memory_(std::move(memory)) {}
 
-  /// Ranks write their own arrays at once: no two of them in one page.
+  /// Rounds up to whole pages, since two ranks that write at once must not share a page.
   static std::size_t whole_pages(std::size_t count) {
     constexpr std::size_t kPage = 4096 / sizeof(float);
     return (count + kPage - 1) / kPage * kPage;
   }
 
-  /// A rank's, and behind them the sum.
+  /// Returns the array of a rank; rank == size() gives the sum.
   [[nodiscard]] float* array(int rank) const {
     return reinterpret_cast<float*>(memory_.get()) +
            static_cast<std::size_t>(rank) * whole_pages(count_);
@@ -123,7 +125,7 @@ class InPlace {
   std::shared_ptr<std::byte> memory_;
 };
 
-/// Gloo as it comes, with its own store and its own sum.
+/// Gloo without dlrun, with its own store and its own sum.
 class RawGloo {
  public:
   static Result<RawGloo> make(int rank, int size, const std::string& folder) {
@@ -157,12 +159,13 @@ class RawGloo {
   std::uint32_t next_tag_ = 1;
 };
 
-/// One round of each way at each size, and what comes of the rounds.
+/// The results of all rounds at one size.
 struct Rounds {
-  std::array<std::vector<double>, kWays> us;  // a median of each round
+  std::array<std::vector<double>, kWays> us;  // the median of each round
 
   [[nodiscard]] double median_of(Way way) const { return median(us[way]); }
-  /// The median of the rounds' ratios: what disturbs a round disturbs both.
+  /// Returns the median of the rounds' ratios. A disturbance of a round affects
+  /// both sides of a ratio.
   [[nodiscard]] double ratio(Way a, Way b) const {
     std::vector<double> ratios;
     for (std::size_t round = 0; round < us[a].size(); ++round)
@@ -221,7 +224,7 @@ Result<> run() {
         measure(times[way], repeats, call);
         return {};
       };
-      // Of a library and what stands on it, now the one goes first, now the other.
+      // Alternate which of the two goes first, the library or the backend above it.
       for (int half = 0; half < 2; ++half) {
         if ((half == 0) == (round % 2 == 0)) {
           DLRUN_TRY(turn(kMpi, [&] {

@@ -1,5 +1,5 @@
-// What one core can do at most, for bench/trainer: prints its fused multiply-adds, in GF/s, and the
-// rate at which it reads four arrays and writes three of them back, as Adam does, in GB/s.
+// Measures the limits of one core, for bench/trainer. Prints its fused multiply-adds in GF/s, and
+// the rate in GB/s at which it reads four arrays and writes three of them back, as Adam does.
 //
 // usage: bench_floor PARAMETERS
 
@@ -15,8 +15,8 @@
 namespace {
 
 constexpr std::size_t kLanes = 16;
-constexpr std::size_t kChains =
-    12;  // more than a multiply-add takes cycles, and fewer than there are registers
+// More than the latency of a multiply-add in cycles, and fewer than the registers.
+constexpr std::size_t kChains = 12;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));
 using Lanes4 = float __attribute__((vector_size(4 * sizeof(float))));
@@ -25,7 +25,7 @@ template <typename Vector>
 [[gnu::always_inline]] inline float multiply_add_in(std::size_t times) {
   std::array<Vector, kChains> sums{};
   for (std::size_t chain = 1; chain < kChains; ++chain)
-    sums[chain] += static_cast<float>(chain);  // no two are alike
+    sums[chain] += static_cast<float>(chain);  // all different
   Vector factor = sums[0] + 0.999F;
   Vector term = sums[0] + 0.001F;
   for (std::size_t i = 0; i < times; ++i) {
@@ -37,8 +37,8 @@ template <typename Vector>
   return all[0];
 }
 
-// A vector is as wide as a register: one that is spread over two would not leave all chains in
-// registers.
+// A vector must be as wide as a register. A vector spread over two registers would leave too few
+// registers for the chains.
 [[gnu::target("arch=x86-64-v4")]] float multiply_add_512(std::size_t times) {
   return multiply_add_in<Lanes>(times);
 }
@@ -68,7 +68,7 @@ EACH_ISA void stream(Lanes* __restrict p, const Lanes* __restrict g, Lanes* __re
   }
 }
 
-/// The least of some runs' seconds: what the machine can do, not what it did beside others.
+/// Returns the shortest of several runs in seconds: the machine's limit without disturbances.
 template <typename Work>
 double seconds(int runs, const Work& work) {
   double least = 1e9;

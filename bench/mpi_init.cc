@@ -1,8 +1,8 @@
-// How long MPI takes to start: MPI_Init_thread as it comes, or dlrun's communicator over it.
+// Measures the start of MPI: MPI_Init_thread alone, or dlrun's communicator over it.
 //
 //   mpirun -n 2 build/release/bin/bench_mpi_init raw|dlrun
 //
-// Prints the milliseconds of the rank that took longest. bench/mpi-init runs both in turn.
+// Prints the milliseconds of the slowest rank. bench/mpi-init runs both in turn.
 
 #include <chrono>
 #include <cstdio>

@@ -24,11 +24,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-constexpr std::size_t kReasonLimitBytes =
-    400;  ///< keeps a line below PIPE_BUF, so that it is written in one piece
+/// Keeps a line below PIPE_BUF, so that it is written in one piece.
+constexpr std::size_t kReasonLimitBytes = 400;
 
-/// Opens a regular file for appending, or makes it; never waits for a reader, as a FIFO in its
-/// place would make it.
+/// Opens or creates a regular file for appending. Does not block if the path is a
+/// FIFO without a reader.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd fd(::open(file.c_str(), kFlags, 0666));
@@ -39,7 +39,7 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   return fd;
 }
 
-/// Returns true where the file ends within a line: a writer was cut off.
+/// Returns true if the file's last line has no newline, because a writer was interrupted.
 bool has_torn_end(int fd) {
   char last = '\n';
   const off_t size = ::lseek(fd, 0, SEEK_END);
@@ -63,15 +63,15 @@ std::string text(const Json& json, std::string_view key) {
 
 std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
-  constexpr std::int64_t kLatest =
-      253'402'300'799;  // the year 9999's end: a time that can be printed
+  // End of the year 9999, so that the time can be printed.
+  constexpr std::int64_t kLatest = 253'402'300'799;
   const bool is_number = found != json.end() && found->is_number_integer();
   const auto seconds =
       is_number ? std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, kLatest) : 0;
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));
 }
 
-/// One plain name: a line that names a range or an option of a command is not ours.
+/// Accepts a single plain name. dlrun never writes a range, or a name that looks like an option.
 bool is_node_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name.front() != '-' &&
          name.find_first_of("[],") == std::string::npos && check_hostlist(name).has_value();
@@ -86,7 +86,7 @@ Result<std::string> read_tail(const std::filesystem::path& file) {
   const ssize_t got = ::pread(fd->get(), tail.data(), tail.size(), from);
   if (got < 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
   tail.resize(static_cast<std::size_t>(got));
-  if (from > 0) tail.erase(0, tail.find('\n') + 1);  // the first line is most likely cut
+  if (from > 0) tail.erase(0, tail.find('\n') + 1);  // the first line is probably incomplete
   return tail;
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// The memory of bad nodes that runs share: one append-only file of checked lines
+// The list of bad nodes that runs share: one append-only file of lines with checksums
 // (common/json_lines.h).
 //
-// Every line is one fact: a node was bad until a time, or was forgotten. Writers only append, one
-// write(2) a line, so two runs that write at once lose nothing, and a torn line is skipped by its
-// checksum. Lead writes the file and `dlrun nodes --forget` does; submissions read it. Other users
-// may write it, too: readers take names of nodes and bounded text from it, nothing else.
+// Each line states that a node was bad until a given time, or that it was forgotten. Writers
+// append each line with one write(2), so two concurrent writers lose nothing, and readers skip
+// a torn line because of its checksum. Lead and `dlrun nodes --forget` write the file;
+// submissions read it. Other users may be able to write it too, so readers take only node names
+// and bounded text from it.
 
 #include <chrono>
 #include <filesystem>
@@ -19,27 +20,27 @@ namespace dlrun {
 
 struct BadNode {
   std::string node;
-  std::string cluster;  ///< Slurm's name of the cluster; empty where it was not known
+  std::string cluster;  ///< Slurm's name of the cluster; empty if unknown
   std::string reason;   ///< one sentence for people
-  std::string run;      ///< the run's directory name
+  std::string run;      ///< name of the run directory
   std::string job;
   std::chrono::sys_seconds since{};
-  std::chrono::sys_seconds until{};  ///< no longer bad from then on
+  std::chrono::sys_seconds until{};  ///< the node counts as good from this time on
 };
 
-/// Appends one line for each of nodes. Creates the file with the process's umask, so that a team
-/// can share it. Fails with kIo.
+/// Appends one line per node. Creates the file with the process's umask, so that a team can
+/// share it. Fails with kIo.
 [[nodiscard]] Result<> remember_bad_nodes(const std::filesystem::path& file,
                                           std::span<const BadNode> nodes);
 
-/// Appends that node is bad no longer, on any cluster. Fails with kIo.
+/// Appends a line saying that the node is good again, on all clusters. Fails with kIo.
 [[nodiscard]] Result<> forget_bad_node(const std::filesystem::path& file, const std::string& node,
                                        std::chrono::sys_seconds now);
 
-/// Returns the nodes that are bad at `now`, sorted by cluster and name, each with its latest line.
-/// A missing file holds none. Only the file's last mebibyte is read: what stands before it has
-/// expired, or the file is not ours to trust. Fails with kIo, and with kInvalid where the path is
-/// no regular file.
+/// Returns the nodes that are bad at `now`, sorted by cluster and name, each with its latest
+/// entry. A missing file means no bad nodes. Reads only the last mebibyte of the file: older
+/// entries have expired, or the file is not trustworthy. Fails with kIo, and with kInvalid if the
+/// path is not a regular file.
 [[nodiscard]] Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file,
                                                           std::chrono::sys_seconds now);
 

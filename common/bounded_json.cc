@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kDeepest = 64;
 
-/// One past the closing quote of the string whose text begins at `at`.
+/// Returns the position after the closing quote of the string that begins at `at`.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   for (;;) {
     at = text.find_first_of("\"\\", at);
@@ -21,8 +21,9 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 }  // namespace
 
 bool is_within(std::string_view text, const JsonLimits& limits) {
-  // Up to the first byte that is no JSON this sees the strings and brackets that the parser sees,
-  // and the parser stops there. What it counts is therefore never less than what the parser makes.
+  // Up to the first invalid byte this loop sees the same strings and brackets as the
+  // parser, and the parser stops there. The counts are therefore never smaller than what
+  // the parser would create.
   const std::size_t deepest = std::min(limits.depth, kDeepest);
   struct Open {
     bool is_object = false;

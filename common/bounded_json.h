@@ -1,8 +1,8 @@
 #pragma once
-// The one JSON parser for text that somebody else may have written. nlohmann's parser takes any
-// depth and any number of values, and its values are copied, printed and compared by recursion:
-// 100,000 nested brackets end the process, and an object of a million names costs hours. The text
-// is measured before it is parsed.
+// The only JSON parser for text from untrusted sources. It checks depth and size before
+// parsing, because nlohmann's parser has no limits, and copies, prints and compares values by
+// recursion: 100,000 nested brackets would crash the process, and an object with a million
+// names would take hours.
 
 #include <cstddef>
 #include <limits>
@@ -13,23 +13,23 @@
 namespace dlrun {
 
 struct JsonLimits {
-  std::size_t depth = 64;          ///< of arrays and objects inside each other
-  std::size_t values = 1'000'000;  ///< in all; one costs up to 70 bytes of memory
-  std::size_t members =
-      256;  ///< of one object; nlohmann's ordered objects are searched name by name
+  std::size_t depth = 64;          ///< nesting of arrays and objects
+  std::size_t values = 1'000'000;  ///< number of values; each costs up to 70 bytes of memory
+  /// Names per object; nlohmann's ordered objects search them one by one.
+  std::size_t members = 256;
 };
 
-/// For objects that are trees (nlohmann::json), in which a name is found fast.
+/// Returns limits for nlohmann::json, whose objects are search trees and find a name fast.
 [[nodiscard]] constexpr JsonLimits limits_of_trees() {
   return {.depth = 64, .values = 1'000'000, .members = 1'000'000};
 }
 
-/// True when text, as far as it is JSON, keeps within limits. One pass, constant memory, no
-/// recursion. Says nothing of whether text is JSON.
+/// Returns true if the text keeps within the limits, as far as it is valid JSON. Takes one pass and
+/// constant memory, without recursion. Does not check that the text is JSON.
 [[nodiscard]] bool is_within(std::string_view text, const JsonLimits& limits);
 
-/// Parses text. Returns a discarded value (is_discarded(); no object, no array) when it is no JSON
-/// or exceeds limits. Never throws but for want of memory.
+/// Parses the text. Returns a discarded value (is_discarded(); neither object nor array) if the
+/// text is not JSON or exceeds the limits. Throws only when out of memory.
 template <typename Json = nlohmann::ordered_json>
 [[nodiscard]] Json parse_json(std::string_view text, const JsonLimits& limits = {}) {
   if (!is_within(text, limits)) return Json(nlohmann::detail::value_t::discarded);

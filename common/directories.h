@@ -1,5 +1,5 @@
 #pragma once
-// Directories that stay after a power loss.
+// Creates directories that survive a power loss.
 
 #include <sys/types.h>
 
@@ -9,10 +9,10 @@
 
 namespace dlrun {
 
-/// Creates path and the missing directories above it, with mode as the umask leaves it. Each new
-/// one is synced into the one above it: otherwise all that is written into it later could go with
-/// it, however well that is synced. An existing directory is left as it is.
-/// make_private_directories() of common/files.h is this function with mode 0700.
+/// Creates the path and its missing parents, with `mode` reduced by the umask. Syncs the parent of
+/// each new directory; otherwise a power loss could remove the directory together with files that
+/// were synced later. Leaves existing directories as they are. make_private_directories() of
+/// common/files.h calls this function with mode 0700.
 [[nodiscard]] Result<> make_directories(const std::filesystem::path& path, mode_t mode);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// The environment as a value: taken once at the start, passed along, never read again from the
-// process.
+// Environment variables as a value. The program takes a copy at its start and passes it along; it
+// never reads the process's environment again.
 
 #include <map>
 #include <optional>
@@ -16,22 +16,22 @@ class Env {
   explicit Env(std::map<std::string, std::string, std::less<>> values)
       : values_(std::move(values)) {}
 
-  /// The process's environment now. Entries without '=' are dropped.
+  /// Returns the process's present environment, without entries that lack '='.
   [[nodiscard]] static Env of_process();
 
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
-  /// The value, or fallback when it is not set or empty.
+  /// Returns the value, or the fallback if the variable is unset or empty.
   [[nodiscard]] std::string get_or(std::string_view name, std::string_view fallback) const;
   [[nodiscard]] bool has(std::string_view name) const { return get(name).has_value(); }
   void set(std::string_view name, std::string_view value);
   void unset(std::string_view name);
 
-  /// Removes each variable whose name matches a pattern; a trailing '*' matches any rest. keep wins
-  /// over patterns.
+  /// Removes every variable whose name matches a pattern; a '*' at the end matches any rest. Names
+  /// in `keep` are never removed.
   void remove_matching(const std::vector<std::string_view>& patterns,
                        const std::vector<std::string_view>& keep);
 
-  /// NAME=value strings, sorted by name, as execve takes them.
+  /// Returns NAME=value strings for execve, sorted by name.
   [[nodiscard]] std::vector<std::string> entries() const;
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& values() const {
     return values_;

@@ -1,3 +1,7 @@
+// Files are written under a temporary name in the same directory, synced, and then renamed or
+// linked to their final name. On file systems that support neither links nor exclusive renames, a
+// new file is written directly.
+
 #include "common/files.h"
 
 #include <fcntl.h>
@@ -48,8 +52,9 @@ Result<> write_all(int fd, std::string_view bytes) {
 Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open() && errno == EACCES)
-    return {};  // a folder that we may write, but not read, cannot be synced
-  // Some network file systems refuse fsync of a folder; their rename is durable by their own rules.
+    return {};  // a directory that we may write but not read cannot be synced
+  // Some network file systems do not support fsync of a directory; there, rename
+  // is durable by itself.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
     return fail(Errc::kIo, "{}: {}", directory.string(), errno_text(errno));
   }
@@ -58,7 +63,7 @@ Result<> sync_directory(const fs::path& directory) {
 
 namespace {
 
-/// name: the file that a message is about.
+/// Writes and syncs a new file. `name` is the file named in error messages.
 Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode,
                       const fs::path& name) {
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
@@ -69,7 +74,7 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
   }
   auto written = write_all(file.get(), content);
   if (written && fsync(file.get()) != 0) written = fail(Errc::kIo, "{}", errno_text(errno));
-  // close() reports what NFS could not store.
+  // On NFS, close() reports errors of earlier writes.
   if (close(file.release()) != 0 && written) written = fail(Errc::kIo, "{}", errno_text(errno));
   if (!written) {
     unlink(path.c_str());
@@ -97,12 +102,13 @@ namespace {
 
 enum class Named { kDone, kExists, kCannot };
 
-/// Gives a whole file its name unless that is taken. The temporary name may be left.
+/// Links a complete file to its final name, unless that exists. The temporary name may remain.
 Named name_exclusively(const fs::path& temporary, const fs::path& path) {
   if (link(temporary.c_str(), path.c_str()) == 0) return Named::kDone;
   const int error = errno;
   struct stat status {};
-  // NFS: the reply was lost, and the repeated request finds what the first one made.
+  // On NFS, a lost reply makes the client repeat the request, which then finds
+  // the link it has made.
   if (error == EEXIST && stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2)
     return Named::kDone;
   if (error == EEXIST) return Named::kExists;
@@ -132,11 +138,11 @@ Result<> make_directories(const fs::path& path, mode_t mode) {
     const fs::path parent = built.empty() ? fs::path(".") : built;
     built /= part;
     if (mkdir(built.c_str(), mode) == 0) {
-      DLRUN_TRY(sync_directory(parent));  // else all that is written into it goes with it
+      DLRUN_TRY(sync_directory(parent));  // otherwise a power loss could remove it with its content
       continue;
     }
     const int error = errno;
-    // EACCES, EROFS: a parent may be unwritable and exist all the same.
+    // After EACCES or EROFS the directory may still exist.
     struct stat status {};
     if (stat(built.c_str(), &status) != 0)
       return fail(Errc::kIo, "{}: {}", built.string(), errno_text(error));

@@ -1,6 +1,5 @@
 #pragma once
-// Files that are written whole or not at all, directories that are private, descriptors that close
-// themselves.
+// Atomic writing of files, private directories, and an owner for file descriptors.
 
 #include <sys/types.h>
 
@@ -15,7 +14,7 @@
 
 namespace dlrun {
 
-/// Owns a file descriptor.
+/// Owns a file descriptor and closes it.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -38,33 +37,34 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-/// The whole file. Fails with kNotFound, kIo, or kInvalid when it is larger than limit_bytes or not
-/// a regular file.
+/// Returns the whole file. Fails with kNotFound, kIo, or kInvalid if the file is larger than
+/// limit_bytes or not a regular file.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit_bytes);
 
-/// Writes path whole: a temporary file beside it, fsync, rename, fsync of the folder. A reader sees
-/// the old content or the new; after a failure the old file is untouched and the temporary is gone.
-/// mode is the new file's.
+/// Replaces a file atomically: writes a temporary file beside it, then fsync, rename, and fsync of
+/// the directory. Readers see the old content or the new. After a failure the old file is unchanged
+/// and the temporary file is removed. `mode` applies to the new file.
 [[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path,
                                          std::string_view content, mode_t mode = 0600);
 
-/// Creates path whole or not at all; of several that try, one succeeds. Fails with kRefused when it
-/// exists already.
+/// Creates a file atomically. If several processes try, one succeeds. Fails with
+/// kRefused if the file exists.
 [[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path,
                                              std::string_view content, mode_t mode = 0600);
 
-/// Creates path and the missing directories above it with mode 0700. An existing directory is left
-/// as it is.
+/// Creates the path and its missing parents with mode 0700. Leaves existing
+/// directories as they are.
 [[nodiscard]] Result<> make_private_directories(const std::filesystem::path& path);
 
-/// What was renamed or made in it stays after a power loss.
+/// Syncs a directory, so that files created or renamed in it survive a power loss.
 [[nodiscard]] Result<> sync_directory(const std::filesystem::path& directory);
 
-/// All of bytes, whatever write(2) takes at a time. Retries EINTR; fails with kIo otherwise.
+/// Writes all bytes, in several write(2) calls if needed. Retries on EINTR; fails with
+/// kIo on other errors.
 [[nodiscard]] Result<> write_all(int fd, std::string_view bytes);
 
-/// "No space left on device (ENOSPC)"
+/// Returns text such as "No space left on device (ENOSPC)".
 [[nodiscard]] std::string errno_text(int error);
 
 }  // namespace dlrun

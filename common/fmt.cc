@@ -1,6 +1,6 @@
-// The library {fmt}, compiled once. Debian packages it as a shared library, which a static agent
-// cannot use, or as headers, which cost every file of ours three seconds. These are the
-// instantiations that its headers leave to a library.
+// Compiles the library {fmt} once. Debian packages it as a shared library, which a static agent
+// cannot use, or as headers, which cost three seconds in every file. These are the instantiations
+// that the headers expect from a library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

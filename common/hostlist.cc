@@ -1,3 +1,6 @@
+// A node list is parsed into names, and each name into pieces: literal text followed by an optional
+// bracket of ranges. The number of nodes is checked before the list is expanded.
+
 #include "common/hostlist.h"
 
 #include <algorithm>
@@ -7,23 +10,24 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShown = 200;              // of a list in a message
-constexpr std::size_t kSlurmsRange = 64 * 1024;  // nodes that Slurm 22.05 makes of one list
+constexpr std::size_t kShown = 200;              // bytes of a list shown in a message
+constexpr std::size_t kSlurmsRange = 64 * 1024;  // most nodes that Slurm 22.05 makes of one list
 
 struct Range {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
-  std::size_t width = 0;  ///< digits with leading zeros; 0 pads nothing
+  std::size_t width = 0;  ///< number of digits with leading zeros; 0: no padding
   [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
 };
 
-/// A name is literal text and brackets in turn: n [1-3,7] -ib [0-1].
+/// A name consists of pieces of literal text, each followed by an optional bracket:
+/// n [1-3,7] -ib [0-1].
 struct Piece {
   std::string literal;
-  std::vector<Range> ranges;  ///< empty: the literal alone
+  std::vector<Range> ranges;  ///< if empty, the piece is the literal alone
 };
 
-/// Where part, a piece of expression, begins: counted from 1, as people do.
+/// Returns the position of `part` within `expression`, counted from 1.
 std::size_t position_of(std::string_view part, std::string_view expression) {
   return static_cast<std::size_t>(part.data() - expression.data()) + 1;
 }
@@ -91,7 +95,7 @@ Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view ex
   return pieces;
 }
 
-/// Commas inside brackets belong to the brackets.
+/// Splits a list at the commas outside brackets.
 std::vector<std::string_view> split_names(std::string_view expression) {
   std::vector<std::string_view> names;
   std::size_t start = 0;
@@ -130,7 +134,7 @@ void append_names(std::span<const Piece> pieces, const std::string& prefix,
   }
 }
 
-/// The names of a list, none of them expanded yet.
+/// Parses all names of a list without expanding them.
 Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, std::size_t limit) {
   std::vector<std::vector<Piece>> names;
   if (expression.empty()) return names;
@@ -184,7 +188,7 @@ Result<> check_hostlist(std::string_view expression) {
       return malformed(expression, at, "'/': a file of names is not taken here, write the names;");
     if (*wrong == ' ')
       return malformed(expression, at, "a space; names are separated by commas alone:");
-    // Of a character of several bytes, all.
+    // Report all bytes of a multi-byte character.
     std::size_t bytes = 1;
     while (bytes < at.size() && (static_cast<unsigned char>(at[bytes]) & 0xc0U) == 0x80U) ++bytes;
     return malformed(
@@ -198,7 +202,7 @@ Result<> check_hostlist(std::string_view expression) {
 
 namespace {
 
-/// A host as text before its last number, the number's digits, text after.
+/// A host name split at its last number: text before it, its digits, text after it.
 struct Numbered {
   std::string_view prefix;
   std::string_view digits;
@@ -225,7 +229,7 @@ std::string compress_hostlist(std::span<const std::string> hosts) {
       list += hosts[i++];
       continue;
     }
-    // Take the neighbours that differ in the number alone; inside, runs of one width become ranges.
+    // Take the following hosts that differ only in the number; consecutive numbers become ranges.
     std::string inside;
     std::size_t taken = 0;
     while (i < hosts.size()) {

@@ -1,5 +1,5 @@
 #pragma once
-// Slurm's node lists: n[1-3,7],gpu[01-16]-ib0 and the like.
+// Slurm's node lists, for example n[1-3,7],gpu[01-16]-ib0.
 
 #include <cstddef>
 #include <span>
@@ -11,19 +11,19 @@
 
 namespace dlrun {
 
-/// The nodes that Slurm's expression names, in its order, duplicates kept, as `scontrol show
-/// hostnames` prints them. Several brackets in a name multiply, the last varying fastest. Fails
-/// with kInvalid on malformed input and on more than limit nodes, before it allocates them.
+/// Expands a node list in its order and keeps duplicates, as `scontrol show hostnames` does. If a
+/// name has several brackets, the last one varies fastest. Fails with kInvalid if the list is
+/// malformed or has more than `limit` nodes, before allocating them.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view expression,
                                                                std::size_t limit = 100'000);
 
-/// Whether a person's node list is one: names of letters, digits, '.', '_' and '-', brackets with
-/// numbers and ranges, commas between them; no file of names. Fails with kInvalid, says which
-/// character is wrong, and is cheap for any text.
+/// Checks a node list written by a person: names of letters, digits, '.', '_' and '-', brackets
+/// with numbers and ranges, separated by commas; names of files are not allowed. Fails with
+/// kInvalid and names the wrong character. Cheap for any text.
 [[nodiscard]] Result<> check_hostlist(std::string_view expression);
 
-/// A node list that expands to exactly hosts, in their order; consecutive numbers of one width are
-/// ranges.
+/// Returns a node list that expands to exactly these hosts in this order. Consecutive numbers of
+/// one width become ranges.
 [[nodiscard]] std::string compress_hostlist(std::span<const std::string> hosts);
 
 }  // namespace dlrun

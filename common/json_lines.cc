@@ -16,7 +16,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kMark = ",\"crc\":\"";
-constexpr std::size_t kTailLength = kMark.size() + 8 + 2;  // mark, eight digits, "}
+constexpr std::size_t kTailLength = kMark.size() + 8 + 2;  // kMark, eight digits and "}
 
 std::string checksum(std::string_view bytes) {
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());

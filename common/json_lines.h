@@ -1,9 +1,9 @@
 #pragma once
-// JSON Lines with a checksum in every line, for logs that survive a torn write.
+// JSON Lines with a checksum in every line, for logs that must survive an interrupted write.
 //
-// A line is {"...":...,"crc":"89abcdef"}: crc is the CRC-32 (zlib's polynomial) of the line's bytes
-// before `,"crc":`, as eight lower-case hex digits. A last line without newline or with a wrong
-// checksum is a torn tail.
+// A line is {"...":...,"crc":"89abcdef"}. The value of crc is the CRC-32 (zlib's polynomial) of the
+// line's bytes before `,"crc":`, as eight lower-case hex digits. Lines with a wrong checksum or
+// without a newline at the end of a file are its torn tail.
 
 #include <sys/types.h>
 
@@ -19,73 +19,75 @@
 
 namespace dlrun {
 
-/// object must be a non-empty JSON object without a key "crc". The line ends with a newline.
+/// Returns the object as a line with checksum and newline. It must be a non-empty JSON object
+/// without a key "crc".
 [[nodiscard]] std::string to_checked_line(const nlohmann::ordered_json& object);
 
-/// Returns the checked line of an object that is text already. The text ends with the object's
-/// closing brace.
+/// Does the same for an object in the form of text, which must end with its closing brace.
 [[nodiscard]] std::string checked_line_of_text(std::string_view object);
 
-/// True when the line (without its newline) ends with the checksum of its bytes.
+/// Returns true if the line (without its newline) ends with the checksum of its bytes.
 [[nodiscard]] bool has_checksum(std::string_view line);
 
-/// The object of a line (without its newline), "crc" removed. Nothing when the line has no checksum
-/// that fits, or is no object within the limits of common/bounded_json.h.
+/// Returns the object of a line (without its newline), with "crc" removed. Returns nothing if the
+/// checksum is missing or wrong, or the line is not an object within the limits of
+/// common/bounded_json.h.
 [[nodiscard]] std::optional<nlohmann::ordered_json> parse_checked_line(std::string_view line);
 
 struct CheckedLines {
-  std::vector<nlohmann::ordered_json> objects;  ///< in file order, "crc" removed
-  std::size_t valid_bytes =
-      0;  ///< length of the prefix that holds them: where a writer cuts a torn tail
-  std::size_t damaged_lines =
-      0;  ///< lines before the tail whose checksum does not fit; they are left out
+  std::vector<nlohmann::ordered_json> objects;  ///< in the order of the file, "crc" removed
+  /// Length of the file up to its last good line; a writer cuts the torn tail here.
+  std::size_t valid_bytes = 0;
+  /// Number of skipped lines with wrong checksums before the last good line.
+  std::size_t damaged_lines = 0;
   bool has_torn_tail = false;
 };
 
-/// Never fails: what can be read is read, what cannot is counted. For short texts; files of any
-/// size go through LineReader.
+/// Parses lines; skips and counts those it cannot read. Never fails. For short texts; LineReader
+/// handles files of any size.
 [[nodiscard]] CheckedLines parse_checked_lines(std::string_view text);
 
-/// No line of ours is longer. A longer one is damage, or another's file.
+/// Maximum length of a line, in bytes. A longer line is damaged or was not written by dlrun.
 inline constexpr std::size_t kLongestLineBytes = 2U << 20U;
 
-/// The lines of a part of a file, one after another, through a buffer of bounded size. Owns no
-/// descriptor.
+/// Reads the lines of a range of a file one by one, with a buffer of bounded size. Does
+/// not own the descriptor.
 class LineReader {
  public:
-  /// Reads from begin up to end (where the file ends before that, up to its end).
+  /// Reads from offset `begin` to `end`, or to the end of the file if it is shorter.
   LineReader(int fd, off_t begin, off_t end)
       : fd_(fd), at_(begin), line_(begin), next_(begin), end_(end) {}
 
-  /// The next line without its newline; the view lives until the next call. Nothing at the end;
-  /// what stands there without a newline is no line. A line longer than kLongestLineBytes is passed
-  /// over and counted.
+  /// Returns the next line without its newline, or nothing at the end. The view is valid until the
+  /// next call. Bytes without a newline at the end are not returned. Lines longer than
+  /// kLongestLineBytes are skipped and counted.
   [[nodiscard]] std::optional<std::string_view> next();
 
-  /// Where the line that next() gave begins, and where the one after it does.
+  /// Offsets in the file of the line that next() returned last, and of the line after it.
   [[nodiscard]] off_t line_begin() const { return line_; }
   [[nodiscard]] off_t line_end() const { return next_; }
   [[nodiscard]] std::size_t long_lines() const { return long_lines_; }
-  /// True when bytes without a newline stand at the end.
+  /// Returns true if the range ends with bytes that have no newline. Valid after next()
+  /// has returned nothing.
   [[nodiscard]] bool has_rest() const { return has_rest_; }
 
  private:
-  /// Reads more bytes behind those in the buffer. False at the end, and where reading fails.
+  /// Appends more bytes of the file to the buffer. Returns false at the end, or if reading fails.
   bool fill();
 
   int fd_;
   off_t at_, line_, next_, end_;
-  std::string buffer_;        ///< bytes of the file up to at_
-  std::size_t begin_ = 0;     ///< of the next line in buffer_
-  std::size_t size_ = 0;      ///< bytes in buffer_
-  std::size_t searched_ = 0;  ///< behind begin_, without a newline
+  std::string buffer_;        ///< bytes of the file up to offset at_
+  std::size_t begin_ = 0;     ///< offset of the next line in buffer_
+  std::size_t size_ = 0;      ///< number of bytes in buffer_
+  std::size_t searched_ = 0;  ///< bytes after begin_ known to hold no newline
   std::size_t long_lines_ = 0;
   bool has_rest_ = false;
 };
 
-/// The end of the last whole line of the file with a fitting checksum: what stands behind it is a
-/// torn tail, which a writer cuts off before it appends. Reads the file's end alone where a good
-/// line is in it.
+/// Returns the end offset of the file's last line with a correct checksum. Bytes after it
+/// are a torn tail; a writer cuts them off before it appends. Reads only the end of the file
+/// if a good line is there.
 [[nodiscard]] off_t end_of_checked_lines(int fd, off_t size);
 
 }  // namespace dlrun

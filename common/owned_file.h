@@ -1,5 +1,5 @@
 #pragma once
-// A file's content together with whose file it was.
+// Reads a file together with the user id of its owner.
 
 #include <sys/types.h>
 
@@ -17,8 +17,8 @@ struct OwnedText {
   uid_t owner = 0;
 };
 
-/// The whole file, with the owner of what was read: no other file can have taken its place in
-/// between. Fails as read_untrusted() does.
+/// Returns the whole file and its owner. Both come from one open file, so no other file can take
+/// its place in between. Fails as read_untrusted() does.
 [[nodiscard]] Result<OwnedText> read_owned_file(const std::filesystem::path& path,
                                                 std::size_t limit_bytes, Links links);
 

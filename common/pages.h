@@ -1,5 +1,5 @@
 #pragma once
-// The machine's unit of memory.
+// The size of a memory page.
 
 #include <unistd.h>
 

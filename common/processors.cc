@@ -1,3 +1,5 @@
+// Reads the affinity from the kernel and the quotas from the files of the control groups.
+
 #include "common/processors.h"
 
 #include <unistd.h>
@@ -19,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFileLimit = 64U << 10U;
 
-/// Returns the numbers of a line such as "150000 100000"; -1 for a word that is none, as "max".
+/// Returns the numbers of a line such as "150000 100000"; -1 for other words, such as "max".
 std::vector<std::int64_t> numbers_in(const fs::path& file) {
   std::vector<std::int64_t> numbers;
   const auto text = read_file(file, kFileLimit);
@@ -29,8 +31,8 @@ std::vector<std::int64_t> numbers_in(const fs::path& file) {
   return numbers;
 }
 
-/// Returns the quota of one group. Version 2 says "QUOTA PERIOD", version 1 has a file for each;
-/// "max" or -1: none.
+/// Returns the quota of one group, in processors. Version 2 has a file with "QUOTA PERIOD", version
+/// 1 one file for each. "max" and -1 mean no quota.
 std::optional<double> quota_of(const fs::path& group) {
   auto numbers = numbers_in(group / "cpu.max");
   if (numbers.empty()) {
@@ -42,8 +44,8 @@ std::optional<double> quota_of(const fs::path& group) {
   return static_cast<double>(numbers[0]) / static_cast<double>(numbers[1]);
 }
 
-/// Lowers least to the smallest quota from mount/group up to mount. A container may see only the
-/// upper ones.
+/// Lowers `least` to the smallest quota of the groups from `mount` down to mount/group. In a
+/// container only the upper groups may be visible.
 void lower(std::optional<double>& least, const fs::path& mount, const fs::path& group) {
   fs::path at = mount;
   const auto look = [&] {
@@ -51,7 +53,7 @@ void lower(std::optional<double>& least, const fs::path& mount, const fs::path& 
   };
   look();
   for (const fs::path& part : group.relative_path()) {
-    if (part == "..") continue;  // a group outside of this namespace's root
+    if (part == "..") continue;  // a group outside this namespace's root
     at /= part;
     look();
   }

@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-/// Bytes that mean themselves in any word of the shell and of sbatch.
+/// Returns true for characters that need no quotes in the shell and in sbatch.
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_-./:,+=@%").find(c) != std::string_view::npos;
@@ -16,8 +16,8 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // A leading '=' is expanded by zsh; a '=' elsewhere could make an assignment of a first word,
-  // which callers never pass.
+  // zsh expands a leading '='. An '=' elsewhere could turn the first word into an assignment, but
+  // callers never pass a first word.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
   const bool has_return = text.find('\r') != std::string_view::npos;

@@ -1,6 +1,6 @@
 #pragma once
-// Languages that look alike and are not: the shell's words, the words of a #SBATCH line, sbatch's
-// output patterns.
+// Quoting for three languages that look alike but differ: shell words, words of an #SBATCH line,
+// and sbatch's patterns for output files.
 
 #include <span>
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace dlrun {
 
-/// One word of a POSIX shell that expands to exactly text: bare where that is safe, else
-/// single-quoted. Newlines and any other byte arrive unchanged; a NUL cannot be expressed and must
-/// not be passed. A text with a carriage return takes bash's $'' form, since sbatch refuses a
-/// script that holds the line ends of DOS.
+/// Returns one word for a POSIX shell that expands to exactly this text: unquoted if that is
+/// safe, else in single quotes. Newlines and all other bytes are preserved. The text must not
+/// contain NUL. A text with a carriage return uses bash's $'' form, since sbatch rejects
+/// scripts with DOS line ends.
 [[nodiscard]] std::string shell_quote(std::string_view text);
 
-/// The words, quoted and joined by spaces.
+/// Quotes each word and joins them with spaces.
 [[nodiscard]] std::string shell_quote_all(std::span<const std::string> words);
 
-/// A value as sbatch's own tokenizer of #SBATCH lines reads it back byte for byte: bare where that
-/// is safe, else in double quotes with \ and " escaped. sbatch takes \ as an escape even inside
-/// single quotes, and bash sees the line as a comment only up to the newline: shell quoting here
-/// has let commands run. Control characters are refused.
+/// Quotes a value so that sbatch's tokenizer of #SBATCH lines reads it back byte for byte: unquoted
+/// if that is safe, else in double quotes with \ and " escaped. Shell quoting is unsafe here:
+/// sbatch treats \ as an escape even inside single quotes, and for bash the comment ends at a
+/// newline, so that commands could run. Fails if the value has control characters.
 [[nodiscard]] Result<std::string> sbatch_quote(std::string_view value);
 
-/// A text as the part of sbatch's output pattern that means it: each '%', which would start a
-/// field, twice. A '\' cannot be expressed there and must not be passed.
+/// Returns a pattern for sbatch's output files that stands for exactly this text: each '%', which
+/// starts a field, is doubled. The text must not contain '\', which a pattern cannot express.
 [[nodiscard]] std::string escape_pattern(std::string_view text);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// What a function that can fail returns. Nothing here throws; a library's exceptions are caught
-// where it is called.
+// The return type of functions that can fail. No function here throws; exceptions of a library are
+// caught where the library is called.
 
 #include <string>
 #include <string_view>
@@ -11,22 +11,22 @@
 
 namespace dlrun {
 
-/// The kind of a failure: what a caller may act on. The message is for people.
+/// The kind of a failure, for callers that react to it. The message is for people.
 enum class Errc {
-  kInvalid,      ///< the input is wrong; the user must change it
+  kInvalid,      ///< the input is wrong and the user must change it
   kUsage,        ///< the command line is wrong
   kNotFound,     ///< a file, run, job or program does not exist
-  kRefused,      ///< Slurm answered, and said no
+  kRefused,      ///< Slurm answered and refused
   kUnavailable,  ///< a controller, peer or service did not answer
-  kTimeout,      ///< a bound on time ran out
+  kTimeout,      ///< a time limit expired
   kIo,           ///< the operating system failed a read, write, fsync or rename
-  kShape,        ///< sizes or types of arrays do not fit together
-  kPeer,         ///< another rank failed or disagrees
+  kShape,        ///< sizes or types of arrays do not fit
+  kPeer,         ///< another rank failed, or called another operation
   kInterrupted,  ///< a signal asked to stop
-  kInternal,     ///< a fault of dlrun's own
+  kInternal,     ///< a bug in dlrun
 };
 
-/// message: where, which value, what was expected and what to do; no trailing newline.
+/// The message says where, which value, what was expected and what to do. No newline at its end.
 struct Error {
   Errc code = Errc::kInternal;
   std::string message;
@@ -35,21 +35,22 @@ struct Error {
 template <typename T = void>
 using Result = tl::expected<T, Error>;
 
-/// return fail(Errc::kNotFound, "{}: no such run", name);
+/// Makes an error from a format string: return fail(Errc::kNotFound, "{}: no such run", name);
 template <typename... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format,
                                          Args&&... args) {
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-/// The same error, with where it happened put before its message.
+/// Returns the same error with the place where it happened before its message.
 [[nodiscard]] inline tl::unexpected<Error> within(std::string_view where, const Error& error) {
   return tl::unexpected<Error>(Error{error.code, fmt::format("{}: {}", where, error.message)});
 }
 
 }  // namespace dlrun
 
-/// Leave the function with the error of a Result<> expression that failed.
+/// Evaluates an expression of type Result<>. If it failed, returns its error from
+/// the enclosing function.
 #define DLRUN_TRY(expression)                                                     \
   do {                                                                            \
     if (auto dlrun_try_result = (expression); !dlrun_try_result) {                \

@@ -1,5 +1,5 @@
 #pragma once
-// SHA-256, as its 64 hex digits.
+// SHA-256 hashes, as 64 hex digits.
 
 #include <filesystem>
 #include <functional>
@@ -9,11 +9,11 @@
 
 #include "common/result.h"
 
-struct crypto_hash_sha256_state;  // libsodium's
+struct crypto_hash_sha256_state;  // type of libsodium
 
 namespace dlrun {
 
-/// Of bytes that come in pieces.
+/// Hashes bytes that arrive in pieces.
 class Sha256 {
  public:
   Sha256();
@@ -22,7 +22,7 @@ class Sha256 {
   ~Sha256();
 
   void update(std::string_view bytes);
-  /// Of all bytes so far. No more can be added afterwards.
+  /// Returns the hash of all bytes so far. Call it once; update() is not allowed afterwards.
   [[nodiscard]] std::string hex();
 
  private:
@@ -31,12 +31,12 @@ class Sha256 {
 
 [[nodiscard]] std::string sha256_of_text(std::string_view text);
 
-/// Of what fd has from where it stands to its end; each piece goes to sink, too, whose failure ends
-/// it. name: for messages.
+/// Returns the hash of the remaining bytes of fd, and passes each piece to `sink`, whose failure
+/// ends the reading. `name` appears in error messages.
 [[nodiscard]] Result<std::string> sha256_of_stream(
     int fd, const std::string& name, const std::function<Result<>(std::string_view)>& sink);
 
-/// kNotFound, or kIo.
+/// Returns the hash of a file. Fails with kNotFound or kIo.
 [[nodiscard]] Result<std::string> sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace dlrun

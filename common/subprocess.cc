@@ -1,3 +1,7 @@
+// The child is started with fork and exec. An extra pipe, closed by a successful exec,
+// reports why exec failed. The parent feeds and reads the three standard streams with poll
+// until they close or the time is up.
+
 #include "common/subprocess.h"
 
 #include <fcntl.h>
@@ -38,7 +42,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// In the child between fork and exec: only async-signal-safe calls.
+/// Runs in the child between fork and exec: only async-signal-safe calls are allowed.
 [[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
                                 const char* directory, int in, int out, int err, int status_fd) {
   sigset_t none;
@@ -49,18 +53,18 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   const bool is_there = directory == nullptr || chdir(directory) == 0;
   if (is_there && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
     execve(program.c_str(), argv, envp);
-  const int error = is_there ? errno : -errno;  // of the directory: negative
+  const int error = is_there ? errno : -errno;  // negative if chdir() failed
   [[maybe_unused]] const ssize_t ignored = write(status_fd, &error, sizeof error);
   _exit(127);
 }
 
-/// What one of the child's outputs has said so far.
+/// The output of the child on one pipe so far.
 struct Capture {
   UniqueFd fd;
   std::string* text = nullptr;
 };
 
-/// Reads once. Closes the descriptor at its end.
+/// Reads once. Closes the descriptor at the end of the output.
 Result<> read_some(Capture& capture, std::size_t limit_bytes) {
   std::array<char, 1U << 16U> buffer{};
   const ssize_t got = read(capture.fd.get(), buffer.data(), buffer.size());
@@ -79,7 +83,7 @@ Result<> read_some(Capture& capture, std::size_t limit_bytes) {
   return {};
 }
 
-/// Feeds stdin and collects both outputs until they close or the time is up.
+/// Writes the child's input and collects both outputs until all are closed or the time is up.
 Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& out, Capture& err) {
   const auto deadline = Clock::now() + command.timeout;
   std::string_view pending = command.stdin_text;
@@ -108,20 +112,20 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
     if ((waits[2].revents & (POLLOUT | POLLERR)) != 0) {
       const ssize_t written = write(input.get(), pending.data(), pending.size());
       if (written >= 0) pending.remove_prefix(static_cast<std::size_t>(written));
-      const bool is_broken = written < 0 && errno != EINTR &&
-                             errno != EAGAIN;  // the child closed its stdin: its choice
+      // The child closed its stdin, which is allowed.
+      const bool is_broken = written < 0 && errno != EINTR && errno != EAGAIN;
       if (pending.empty() || is_broken) input.reset();
     }
   }
   return {};
 }
 
-/// For the kernel to end a child that was killed. One that waits for a device or a network file
-/// system is left behind.
+/// How long the kernel may take to end a killed child. A child that waits for a device or a network
+/// file system is left behind.
 constexpr std::chrono::seconds kKillLimit{2};
 
-/// Reaps the child; kills it at the deadline. The outputs are closed, so this is short unless it
-/// daemonised its pipes away.
+/// Reaps the child and kills it at the deadline. The outputs are closed already, so the wait is
+/// short unless the child runs on without them.
 Result<int> reap(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;
@@ -145,7 +149,7 @@ Result<int> reap(pid_t child, Clock::time_point deadline) {
   }
 }
 
-/// SIGPIPE off while we write to a child that may be gone; restored on leaving.
+/// Ignores SIGPIPE while writing to a child that may have ended; the destructor restores it.
 class IgnoreSigpipe {
  public:
   IgnoreSigpipe() {

@@ -1,6 +1,6 @@
 #pragma once
-// Other programs: argv vectors, never a joined string; an explicit environment; bounded time and
-// output.
+// Runs other programs with an argument vector (no shell), an explicit environment, and limits
+// for time and output.
 
 #include <chrono>
 #include <functional>
@@ -15,34 +15,34 @@
 namespace dlrun {
 
 struct Command {
-  std::vector<std::string> argv;  ///< argv[0] is looked up in env's PATH unless it holds a '/'
+  std::vector<std::string> argv;  ///< argv[0] is searched in the PATH of env unless it contains '/'
   Env env;                        ///< the child's whole environment
-  std::string stdin_text;         ///< written to the child's standard input, which is then closed
-  std::optional<std::string> directory;  ///< working directory; the caller's by default
+  std::string stdin_text;         ///< input of the child; its standard input is then closed
+  std::optional<std::string> directory;  ///< working directory; by default the caller's
   std::chrono::milliseconds timeout{30'000};
-  std::size_t output_limit_bytes = 16U << 20U;  ///< for stdout and stderr each
-  std::function<bool()>
-      is_unwanted{};  ///< asked once a second and after signals; once true, the child gets SIGTERM
+  std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
+  /// Called about once a second; when it returns true, the child gets SIGTERM.
+  std::function<bool()> is_unwanted{};
 };
 
 struct Finished {
-  int exit_code = 0;  ///< 128 + signal when a signal ended it
-  int signal = 0;     ///< 0: it exited
+  int exit_code = 0;  ///< 128 + signal number if a signal ended the child
+  int signal = 0;     ///< 0 if the child exited by itself
   std::string out;
   std::string err;
 };
 
-/// The program's absolute path as execvp would find it in env's PATH; nothing when there is none
-/// that is executable.
+/// Returns the path of the program that execvp would run with env's PATH, or nothing if there
+/// is no executable one.
 [[nodiscard]] std::optional<std::string> find_program(std::string_view name, const Env& env);
 
-/// Runs command to its end and captures what it prints. A non-zero exit is not an error here.
-/// Fails with kNotFound (no such program), kTimeout (killed, reaped), kInvalid (output over the
-/// limit), kIo. SIGINT on the terminal reaches the child as usual; the caller is not interrupted
-/// between reaping and returning.
+/// Runs a command to its end and captures its output. A non-zero exit code is not an error here.
+/// Fails with kNotFound (no such program), kTimeout (the child was killed), kInvalid (too much
+/// output) or kIo. SIGINT from the terminal reaches the child as usual.
 [[nodiscard]] Result<Finished> run_command(const Command& command);
 
-/// "SIGKILL" for 9; "SIGRTMIN+1", "signal 99" for the others.
+/// Returns a signal's name: "SIGKILL" for 9, "SIGRTMIN+1" or "signal 99" for
+/// signals without a name.
 [[nodiscard]] std::string signal_name(int signal);
 
 }  // namespace dlrun

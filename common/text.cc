@@ -63,7 +63,7 @@ std::optional<double> parse_double(std::string_view text) {
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the table are enough for transpositions of neighbours.
+  // Transpositions of neighbours need only the last three rows of the table.
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> above(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
@@ -98,7 +98,8 @@ std::optional<std::string_view> nearest(std::string_view word,
 
 namespace {
 
-/// Length in bytes of the well-formed UTF-8 character at the start of text; 0 when there is none.
+/// Returns the length in bytes of the UTF-8 character at the start of the text;
+/// 0 if it is malformed.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -161,8 +162,8 @@ std::string random_hex(std::size_t bytes) {
   std::size_t filled = 0;
   while (filled < bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
-    if (got > 0)
-      filled += static_cast<std::size_t>(got);  // blocks only before the kernel's pool is seeded
+    // Blocks only until the kernel's random pool is initialised.
+    if (got > 0) filled += static_cast<std::size_t>(got);
   }
   return to_hex(random);
 }
@@ -180,7 +181,7 @@ std::string utc_timestamp(std::chrono::system_clock::time_point when) {
 
 namespace {
 
-/// character: of 2 bytes or more, well-formed.
+/// Returns the code point of a well-formed character of 2 to 4 bytes.
 char32_t code_of(std::string_view character) {
   constexpr std::array<unsigned, 5> kOfFirst{0, 0, 0x1f, 0x0f, 0x07};
   char32_t code = static_cast<unsigned char>(character[0]) & kOfFirst.at(character.size());
@@ -189,9 +190,8 @@ char32_t code_of(std::string_view character) {
   return code;
 }
 
-/// A well-formed character that changes how others look, or is not seen: C1 controls, line
-/// separators, those that turn the direction of what follows (Unicode's bidirectional controls:
-/// "Trojan source"), annotations and tags.
+/// Returns true for well-formed characters that are invisible or change how others look: C1
+/// controls, line separators, bidirectional controls ("Trojan Source"), annotations and tags.
 bool is_deceptive(std::string_view character) {
   const char32_t code = code_of(character);
   return (code >= 0x80 && code <= 0x9f) || code == 0x061c || code == 0x180e ||

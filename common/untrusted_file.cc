@@ -14,9 +14,9 @@ namespace dlrun {
 namespace fs = std::filesystem;
 
 Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
-  // Opening a device can have effects of its own: a tape rewinds. Only what is a regular file is
-  // opened. O_NONBLOCK is for a name that becomes a FIFO in between; it has no effect on regular
-  // files.
+  // Opening a device can have side effects; a tape rewinds. Therefore check for a
+  // regular file first. O_NONBLOCK covers a path that becomes a FIFO in between; it has
+  // no effect on regular files.
   struct stat status {};
   const int found =
       links == Links::kRefuse ? lstat(path.c_str(), &status) : stat(path.c_str(), &status);
@@ -56,7 +56,7 @@ Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes,
     return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", path.string(),
                 limit_bytes);
   };
-  // Files of /proc say 0 and hold something; a sparse file says much and holds nothing.
+  // Files in /proc report size 0 but have content; a sparse file reports a large size.
   if (status.st_size > 0 && static_cast<std::size_t>(status.st_size) > limit_bytes)
     return too_large();
   std::string content;
@@ -71,7 +71,8 @@ Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes,
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
     if (size > limit_bytes) return too_large();
-    if (size == content.size()) content.resize(content.size() * 2);  // it grew while being read
+    // The file grew while it was read.
+    if (size == content.size()) content.resize(content.size() * 2);
   }
   content.resize(size);
   return OwnedText{std::move(content), status.st_uid};

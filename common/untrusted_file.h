@@ -1,7 +1,8 @@
 #pragma once
-// The one way in which dlrun, its agent and its trainer read a file that somebody else may have
-// written: a run's records, logs, checkpoints, data. It never waits for a FIFO's writer, opens no
-// device and reads no more than the caller allows. JSON goes on through common/bounded_json.h.
+// The only way in which dlrun, its agent and its trainer read files that somebody else may have
+// written: records of a run, logs, checkpoints, data. Reading never waits for the writer of a FIFO,
+// never opens a device, and stops at the caller's limit. JSON is then parsed with
+// common/bounded_json.h.
 
 #include <cstddef>
 #include <filesystem>
@@ -12,18 +13,18 @@
 
 namespace dlrun {
 
-/// What to do when the last part of a path is a symbolic link.
+/// How to treat a path whose last part is a symbolic link.
 enum class Links {
-  kFollow,  ///< the name is the user's: a spec, a data set, a log that sbatch was told to write
-  kRefuse,  ///< the name is dlrun's own, inside a run directory; dlrun puts no links there
+  kFollow,  ///< the user chose the path: a spec, a data set, a log that sbatch writes
+  kRefuse,  ///< the path is dlrun's own, inside a run directory, where dlrun creates no links
 };
 
-/// Opens a regular file for reading. Never blocks, whatever the name stands for. Fails with
-/// kNotFound, kIo, or kInvalid when it is not a regular file or is a link that is refused.
+/// Opens a regular file for reading and never blocks. Fails with kNotFound, kIo, or kInvalid if the
+/// file is not a regular file or is a refused link.
 [[nodiscard]] Result<UniqueFd> open_untrusted(const std::filesystem::path& path, Links links);
 
-/// Returns the whole file. Fails as open_untrusted() does, and with kInvalid when the file is
-/// larger than limit_bytes. read_file() of common/files.h is this function with Links::kFollow.
+/// Returns the whole file. Fails as open_untrusted() does, and with kInvalid if the file is larger
+/// than limit_bytes. read_file() of common/files.h calls this function with Links::kFollow.
 [[nodiscard]] Result<std::string> read_untrusted(const std::filesystem::path& path,
                                                  std::size_t limit_bytes, Links links);
 

@@ -1,6 +1,6 @@
-// apptainer (or singularity under its name): every task starts it on its own. The host's variables,
-// /tmp and devices are there by themselves; the home directory and the folder it was started in are
-// not wanted and left out.
+// apptainer (also installed under the name singularity). Every task starts its own container. The
+// host's variables, /tmp and devices are available by default. The home directory and the current
+// directory would be too; they are excluded.
 
 #include <algorithm>
 

@@ -1,5 +1,6 @@
 #pragma once
-// The backends there are. A new one: its file, its function here, its row in backends.cc.
+// All container backends. To add one, write its file, declare its function here and add
+// a row in backends.cc.
 
 #include "container/container.h"
 

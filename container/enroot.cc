@@ -1,9 +1,9 @@
-// enroot without pyxis. Every node makes the container once, before the ranks start, and holds it
-// until the job is over; every task enters it with `enroot start`, which takes nothing of the
-// task's environment along but what it is told by name.
+// enroot without pyxis. Every node creates the container once, before the ranks start, and keeps it
+// until the job ends. Every task enters it with `enroot start`, which passes on only those
+// variables that are named.
 //
-// enroot reads mounts as lines of an fstab and variables as lines of a file: a value of several
-// lines, or within quotes, does not arrive, so such values travel with the rank agent (carries()).
+// enroot reads mounts as lines of an fstab, and variables as lines of a file. Values with newlines
+// or quotes get lost there, so the rank agent sets them (carries()).
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// What a task may pass on besides the variables that the job names: Slurm's, MPI's, the agent's,
-/// and the devices'.
+/// Variables passed on to every task, besides those the job names: variables of Slurm, MPI, the
+/// agent and the devices.
 constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
                                                      "PMI*",
                                                      "DLRUN_*",
@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
   });
 }
 
-/// The patterns of a shell's case.
+/// Returns the patterns of a shell `case`.
 [[nodiscard]] std::string passed_on(const std::vector<std::string>& job_names) {
   std::string text;
   for (const std::string_view pattern : kPassedOn)
@@ -51,8 +51,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
   return text;
 }
 
-/// enroot's words about a container that it could not make go to the log; the first error of them
-/// is the answer.
+/// Prints enroot's messages about a failed container to the log, and its first error as the result.
 constexpr std::string_view kTell = R"sh(tell_failure() { # WORDS-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
@@ -95,15 +94,15 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// The ranks' agents end their programs; nothing ends those of a session but this, while there is
-/// time for it.
+/// Commands that run on SIGTERM. The ranks' agents end their own programs. The programs of an
+/// interactive session have no agent, so this command ends them while there is still time.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
-/// A container with a name stays for later jobs. It may be another's that starts at the same time,
-/// on this node or, where enroot's folder is shared, on any: the lock is in that folder. enroot
-/// tells where that is in its complaints alone.
+/// Creates a named container, which stays for later jobs. Another job may create it at the same
+/// time, on this node or, if enroot's data directory is shared, on another. The lock file is
+/// therefore in that directory. Only enroot's error messages tell its path.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_said dlrun_making
   dlrun_said=$(mktemp)
@@ -128,9 +127,9 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// The image's own start-up script, /etc/rc, goes to its work directory; then it runs
-/// /etc/rc.local, where the command can take the entry point's place. In a file, since enroot
-/// closes every descriptor beyond the third.
+/// Configuration for `enroot start`. The image's start-up script /etc/rc changes to its working
+/// directory and then runs /etc/rc.local, which can replace the entry point by the command. The
+/// hook is in a file because enroot closes all descriptors above 2.
 constexpr std::string_view kConf = R"sh(
   # container.entrypoint: the command @ENTRY@.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
@@ -192,7 +191,7 @@ constexpr std::string_view kOnThisNode = "--nodes=1 --ntasks=1 --nodelist=\"$SLU
 
 constexpr std::string_view kSessionNamed = "(hold_container \"$dlrun_image\") >&2\n";
 
-/// An entry point that exports a variable of the job's by itself does not get its way.
+/// Saves the job's variables and restores them later, so that an entry point cannot change them.
 constexpr std::string_view kKept = R"sh(
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then export "DLRUN_KEPT_$dlrun_name=${!dlrun_name}"; fi
@@ -201,7 +200,8 @@ constexpr std::string_view kRestored =
     R"sh(for n in @NAMES@; do eval "[ -z \"\${DLRUN_KEPT_$n+x}\" ] || { export $n=\"\$DLRUN_KEPT_$n\"; unset DLRUN_KEPT_$n; }"; done; exec "$@")sh";
 
 [[nodiscard]] std::string conf_text(bool has_entrypoint) {
-  // A file of one name never changes: another version of dlrun may use it at the same time.
+  // The content of a file with one name never changes: another version of dlrun
+  // may use it meanwhile.
   constexpr std::string_view kAlone =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
   constexpr std::string_view kImages =
@@ -212,7 +212,7 @@ constexpr std::string_view kRestored =
                         {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
 }
 
-/// What an image is that is no path of a .sqsh file, and what to do.
+/// Explains what the image is, if not a path of a .sqsh file, and what to do.
 [[nodiscard]] std::string instead(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
   if (is_file && image.ends_with(".sif"))

@@ -15,7 +15,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kSquashfs = "hsqs";
-/// Behind the line by which a SIF file can be executed.
+/// Stands after the first line, which makes a SIF file executable.
 constexpr std::string_view kSif = "SIF_MAGIC";
 constexpr std::size_t kSifAt = 32;
 

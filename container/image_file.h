@@ -1,13 +1,13 @@
 #pragma once
-// Whether a file is an image, by its first bytes.
+// Checks by its first bytes whether a file is a container image.
 
 #include <string>
 #include <string_view>
 
 namespace dlrun {
 
-/// Why the runtime cannot make a container of the file at path, which exists; empty where nothing
-/// is known to be wrong with it. Folders are apptainer's, too. Opens nothing but regular files.
+/// Returns why the runtime cannot use the existing file at `path` as an image; empty if no problem
+/// is known. apptainer also accepts directories. Opens regular files only.
 [[nodiscard]] std::string why_no_image(const std::string& path, std::string_view runtime);
 
 }  // namespace dlrun

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kScheme = "docker://";
 
-/// [USER@][REGISTRY#]IMAGE[:TAG], of characters that a name may hold: no part of it is empty, and a
-/// port is a number.
+/// Checks the form [USER@][REGISTRY#]IMAGE[:TAG]: valid characters, no empty
+/// part, and a numeric port.
 [[nodiscard]] bool is_well_formed(std::string_view name) {
   const auto hash = name.find('#');
   const std::string_view image = hash == std::string_view::npos ? name : name.substr(hash + 1);

@@ -1,5 +1,5 @@
 #pragma once
-// Mounts and shell text, for the backends.
+// Functions that several backends share: mounts and script templates.
 
 #include <span>
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace dlrun {
 
-/// A path in a line of an fstab, where white space would end it: enroot reads mounts as such lines.
+/// Escapes a path for a line of an fstab, where white space separates fields. enroot reads
+/// mounts in this form.
 [[nodiscard]] std::string fstab_path(std::string_view path);
 
-/// The flags that a mount may have; enroot ignores any other one, and mounts as if it were not
-/// there.
+/// Returns the allowed flags of a mount. enroot silently ignores any other flag.
 [[nodiscard]] std::span<const std::string_view> mount_flags();
 
-/// One error for every mount whose path holds what the backend cannot express.
+/// Returns one error for each mount whose path the backend cannot express.
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
                                                            const ContainerBackend& backend);
 
-/// The user's mounts, then dlrun's own but for those whose target the user's have.
+/// Returns the user's mounts, then dlrun's own mounts except those with the same target.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
 
-/// text with every @NAME@ replaced by its value.
+/// Returns the text with every @NAME@ replaced by its value.
 [[nodiscard]] std::string filled(
     std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values);
 

@@ -1,9 +1,8 @@
-// pyxis: a plugin of srun and sbatch. Its options, as of 0.24: --container-image, -mounts,
-// -workdir, -name, -save,
-// --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint,
-// --container-writable|readonly,
-// --container-env. Of two options of one name the last silently wins, so every list is rendered
-// once.
+// pyxis, a plugin of srun and sbatch. Its options as of version 0.24:
+//   --container-image, -mounts, -workdir, -name, -save, -env
+//   --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint
+//   --container-writable|readonly
+// If an option is given twice, the last one silently wins, so every list is written once.
 
 #include <algorithm>
 
@@ -23,7 +22,7 @@ namespace {
   return text;
 }
 
-/// The user's values of one option, taken out of options.
+/// Removes one option from `options` and returns the user's values of it.
 [[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options,
                                             std::string_view name) {
   std::vector<std::string> values;
@@ -46,9 +45,9 @@ class Pyxis final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "pyxis"; }
 
-  // Commas and colons separate. White space would have to be written \040 before 0.24, and must not
-  // since. The rest would be read by the shell: pyxis writes mounts into a script for enroot,
-  // within double quotes.
+  // Commas and colons are separators. White space must be written as \040 before version 0.24, and
+  // must not since. The shell would interpret the others: pyxis writes mounts into a script for
+  // enroot, inside double quotes.
   [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\ \t"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
@@ -95,7 +94,7 @@ class Pyxis final : public ContainerBackend {
     }
     if (spec.workdir)
       options.push_back({"--container-workdir", *spec.workdir, "container.workdir"});
-    // Always written, so that a site's default cannot surprise.
+    // Always set these options, so that a site's defaults cannot change the result.
     options.push_back(
         {flag(spec.mount_home, "container-mount-home"), std::nullopt, "container.mount_home"});
     options.push_back(

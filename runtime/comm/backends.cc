@@ -1,3 +1,5 @@
+// The table of backends, the choice that "auto" makes, and the store that a backend needs.
+
 #include <array>
 
 #include "common/env.h"
@@ -14,7 +16,7 @@ namespace dlrun {
 
 namespace {
 
-/// Every backend; those without a function are modules.
+/// All backends. A backend without a function is loaded as a module.
 struct Row {
   std::string_view name;
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options);
@@ -53,7 +55,8 @@ bool is_one_node(const World& world) {
   return world.nnodes == 1 && world.local_size == world.size;
 }
 
-/// What "auto" means here. The ranks of a world decide alike: all of this is the same for each.
+/// Returns the backend for "auto". All ranks decide alike, because these facts are
+/// the same on every rank.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
   if (is_one_node(options.world) && options.store != nullptr) return "shm";

@@ -42,7 +42,8 @@ Result<> CollectiveWatch::state() const {
 
 void CollectiveWatch::look_locked() {
   if (is_aborted_) return;
-  // What is busy is asked first: what has ended by then has left its error by then.
+  // Query is_busy() before error(): a collective that has ended by then has
+  // already reported its error.
   const bool is_busy = is_busy_ && device_.is_busy();
   if (auto error = device_.error(); !error) return abort_locked(error.error().message);
   is_busy_ = is_busy;
@@ -53,8 +54,8 @@ void CollectiveWatch::look_locked() {
 }
 
 void CollectiveWatch::abort_locked(std::string_view reason) {
-  // The mark comes first: whoever sees a collective end by the abort must not take it for one that
-  // has ended well.
+  // Set the flag before aborting: a thread that sees a collective end because of the abort must not
+  // take it for a success.
   if (std::exchange(is_aborted_, true)) return;
   reason_ = reason;
   device_.cut_off();

@@ -1,9 +1,10 @@
 #pragma once
-// Whether collectives that run on a device by themselves can still be trusted.
+// Detects failed or hanging collectives on a device.
 //
-// On a device a collective ends after the call that started it, and one that is cut off ends, too:
-// what waits for it goes on with partial sums, and nothing fails by itself. The watch knows what
-// was started, cuts off what takes too long, and from then on says so to everybody who asks.
+// A collective on a device ends after the call that started it. An aborted collective ends too:
+// work that waits for it continues with partial sums, and no call fails. The watch therefore
+// remembers when a collective was last started, aborts those that take too long, and from then on
+// returns an error to every caller.
 
 #include <chrono>
 #include <mutex>
@@ -14,28 +15,29 @@
 
 namespace dlrun {
 
-/// A device's half of a communicator.
+/// The functions of a device communicator that the watch needs.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
-  /// Fails with what the library or the device has found wrong since the communicator was made.
+  /// Fails with the first error that the library or the device reported for this communicator.
   [[nodiscard]] virtual Result<> error() = 0;
-  /// True while something that was started has not ended.
+  /// Returns true while a started collective has not ended.
   [[nodiscard]] virtual bool is_busy() = 0;
-  /// Ends all that was started, with whatever data it has. Called once.
+  /// Aborts all running collectives; their buffers hold partial results. Called once.
   virtual void cut_off() = 0;
 };
 
-/// Every function may be called from any thread; those of the device are called by one at a time.
+/// Thread-safe. Calls the functions of `device` from one thread at a time.
 class CollectiveWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// device outlives this. timeout: of one collective, from its start.
+  /// `device` must outlive this object. `timeout` limits one collective, measured from its start.
   CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout)
       : device_(device), timeout_(timeout) {}
 
-  /// Runs function, which starts a collective, unless an earlier one has failed.
+  /// Runs `function`, which starts a collective. Fails with kPeer, without running it, if
+  /// collectives were aborted.
   template <typename Function>
   [[nodiscard]] Result<> start(Function&& function) {
     const std::lock_guard lock(mutex_);
@@ -46,19 +48,19 @@ class CollectiveWatch {
     return {};
   }
 
-  /// Cuts the collectives off where one has failed or takes longer than timeout. To be called now
-  /// and then.
+  /// Aborts the collectives if one has failed or has run longer than the timeout.
+  /// Call it periodically.
   void look();
 
-  /// Fails with kPeer, and the first reason, once the collectives were cut off. Does not look at
-  /// the device.
+  /// Fails with kPeer and the first reason if the collectives were aborted. Does
+  /// not query the device.
   [[nodiscard]] Result<> healthy();
 
-  /// Returns when all that was started has ended as it should. Fails with kPeer otherwise; what has
-  /// not ended within limit, or the timeout of a collective, is cut off.
+  /// Waits until all started collectives have ended. Fails with kPeer if one failed, or did not end
+  /// within `limit` or the timeout; the running ones are then aborted.
   [[nodiscard]] Result<> settled(std::chrono::milliseconds limit);
 
-  /// Cuts the collectives off.
+  /// Aborts the collectives.
   void abandon(std::string_view reason);
 
  private:
@@ -68,9 +70,9 @@ class CollectiveWatch {
 
   DeviceCollectives& device_;
   std::chrono::milliseconds timeout_;
-  std::mutex mutex_;  ///< guards the device's functions, and what follows
+  std::mutex mutex_;  ///< guards calls of device_ and the members below
   bool is_aborted_ = false;
-  bool is_busy_ = false;  ///< something was started and not yet seen to have ended
+  bool is_busy_ = false;  ///< a collective was started and is not yet known to have ended
   Clock::time_point started_at_;
   std::string reason_;
 };

@@ -1,17 +1,19 @@
 #pragma once
-// Collectives among the ranks of one world.
+// Collective operations among the ranks of one world.
 //
-// Every rank calls the same operations in the same order, with the same type, count and root; data
-// stays in the caller's buffers and is reduced in place. A communicator is used by one thread, and
-// is destroyed by it; all requests are waited for before that. Destroying is a collective too: it
-// waits, for a bounded time, until the others are done with this rank's last messages. A rank that
-// fails for a reason of its own calls abandon() first. Where a buffer may lie is the backend's
-// matter: host memory everywhere, device memory too where name() is "nccl".
+// Every rank calls the same operations in the same order, with the same type, count and root. Data
+// stays in the caller's buffers and is reduced in place. All backends accept host memory; the
+// backend "nccl" accepts device memory too.
 //
-// Errors are kPeer (another rank failed or disagrees), kTimeout, kShape (a count or type that does
-// not fit) or kInternal; the message names the operation, this rank and, where the backend knows
-// it, the peer. After a kPeer or kTimeout the communicator is of no further use: the attempt is
-// over.
+// One thread uses and destroys a communicator. Wait for all requests before destroying
+// it. Destruction is itself a collective: it waits, for a bounded time, until the other
+// ranks have received this rank's last messages. A rank that fails for a reason of its
+// own calls abandon() first.
+//
+// Error codes: kPeer (another rank failed, or called something else), kTimeout, kShape (a count or
+// type does not fit), kInternal. The message names the operation, this rank and, where the backend
+// knows it, the failed rank. After kPeer or kTimeout the communicator cannot be used any more, and
+// the attempt is over.
 
 #include <concepts>
 #include <cstddef>
@@ -71,8 +73,8 @@ inline constexpr DataType kDataTypeOf = std::same_as<T, std::uint8_t>    ? DataT
                                         : std::same_as<T, Bfloat16>      ? DataType::kBfloat16
                                                                          : DataType::kFloat64;
 
-/// count elements of one type that the caller owns. Made from a span by itself, or from a device
-/// pointer by hand.
+/// `count` elements of one type; the caller owns the memory. Converts implicitly from a span; a
+/// device pointer needs the constructor with three arguments.
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;
@@ -108,25 +110,25 @@ struct ConstBuffer {
   [[nodiscard]] std::size_t size_bytes() const { return count * size_of(type); }
 };
 
-/// An all-reduce under way; its buffer belongs to the communicator until wait() returns. Move-only.
-/// A request that was not waited for is waited for by its destructor, and its error is lost.
+/// A running all-reduce. The caller must not touch its buffer until wait() returns. Move-only. The
+/// destructor waits for a request that nobody waited for, and discards its error.
 class Request {
  public:
-  /// A backend's half: finish() is called once.
+  /// The backend's part of a request. finish() is called once.
   class State {
    public:
     virtual ~State() = default;
     [[nodiscard]] virtual Result<> finish() = 0;
   };
 
-  Request() = default;  ///< complete
+  Request() = default;  ///< an already completed request
   explicit Request(std::unique_ptr<State> state) : state_(std::move(state)) {}
   Request(Request&&) noexcept = default;
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// Returns when the buffer holds the result, or, for device memory, when the communicator's
-  /// compute stream will see it. A second call returns success at once.
+  /// Returns when the buffer holds the result. For device memory it returns earlier: work queued on
+  /// the compute stream afterwards then sees the result. A second call returns success at once.
   [[nodiscard]] Result<> wait();
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
@@ -140,60 +142,62 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  [[nodiscard]] virtual std::string_view name()
-      const = 0;  ///< the backend's, as in make_communicator
+  /// Returns the backend's name, as make_communicator() takes it.
+  [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// For buffers in device memory: the caller's queue of work there (a cudaStream_t; by default the
-  /// device's default stream). A collective starts after what was queued before its call, and what
-  /// is queued after it (after Request::wait) sees the result; the calling thread does not wait for
-  /// the device.
+  /// Sets the stream (a cudaStream_t) on which the caller uses its device buffers; the default is
+  /// the device's default stream. A collective starts after all work queued on this stream before
+  /// the call. Work queued after the call (after Request::wait() for requests) sees the result. The
+  /// calling thread does not wait for the device.
   virtual void set_compute_stream(void* /*stream*/) {}
 
-  /// Every rank's data, element by element combined by op, in data on every rank. A sum of floats
-  /// is the same bytes on every rank, but its order of additions depends on backend and size; of
-  /// 16-bit floats each partial sum is rounded to 16 bits. count == 0 does nothing.
+  /// Combines every rank's data element by element with op, and writes the result into data on
+  /// every rank. Every rank gets identical bytes for a sum of floats, but the order of the
+  /// additions depends on the backend and the world size. For 16-bit floats each partial sum is
+  /// rounded to 16 bits. count == 0 does nothing.
   [[nodiscard]] virtual Result<> all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// The same without waiting, so that communication overlaps with what the caller does next.
-  /// Several may be under way; they are started in the same order on every rank.
+  /// Starts an all-reduce and returns at once, so that communication overlaps with computation.
+  /// Several requests may run at a time; every rank starts them in the same order.
   [[nodiscard]] virtual Result<Request> start_all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// Gives requests under way a chance to advance; cheap, never blocks. Only backends without a
-  /// thread or device of their own need it (mpi): call it now and then during long computation.
+  /// Lets running requests advance. Cheap; never blocks. Only backends without a thread or device
+  /// of their own (mpi) need it: call it now and then during a long computation.
   virtual void progress() {}
 
-  /// root's data on every rank.
+  /// Copies the root's data to every rank.
   [[nodiscard]] virtual Result<> broadcast(Buffer data, int root) = 0;
 
-  /// all holds size() * mine.count elements, rank r's at r * mine.count. mine may be that very part
-  /// of all.
+  /// Gathers every rank's data into `all` on every rank. `all` holds size() * mine.count elements;
+  /// rank r's elements start at index r * mine.count. `mine` may be this rank's part of `all`.
   [[nodiscard]] virtual Result<> all_gather(ConstBuffer mine, Buffer all) = 0;
 
-  /// mine is part rank() of the sum (or min, max) of every rank's all; all holds size() *
-  /// mine.count elements and is left as it was. The buffers do not overlap.
+  /// Combines every rank's `all` with op, and writes part rank() of the result into `mine`. `all`
+  /// holds size() * mine.count elements and is not modified. The buffers must not overlap.
   [[nodiscard]] virtual Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) = 0;
 
   /// Returns after every rank has called it.
   [[nodiscard]] virtual Result<> barrier() = 0;
 
-  /// bytes of zeroed memory that all ranks read and write, aligned to a page; it may outlive the
-  /// communicator. What a rank writes before a collective the others see after it. nullptr, on
-  /// every rank, where the backend has none (all but shm) or the machine has no room.
+  /// Returns `bytes` of zeroed memory, aligned to a page, that all ranks read and write. Writes
+  /// before a collective are visible to the other ranks after it. The memory may outlive the
+  /// communicator. Returns nullptr, on every rank, if the backend has no shared memory (all but
+  /// shm) or the machine has none left.
   [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> share(std::size_t /*bytes*/) {
     return nullptr;
   }
 
-  /// Fails where this rank must not rely on what its collectives gave: one has failed, or was cut
-  /// off after its wait() had returned, as only device memory allows; of those under way there it
-  /// waits for the end. No collective. Call before anything is written that is to outlive the
-  /// attempt.
+  /// Checks that the results of all collectives so far can be trusted. Waits for running
+  /// collectives on the device. Fails if one has failed or was aborted, even if its wait() had
+  /// already returned, which can happen with device memory. This function is not a collective. Call
+  /// it before writing anything that outlives the attempt, for example a checkpoint.
   [[nodiscard]] virtual Result<> settled() = 0;
 
-  /// This rank leaves without the others: destroying then waits for nobody, and the others see an
-  /// error instead of a wait where the backend can tell them. Called by itself after an error of
-  /// the communicator.
+  /// Leaves without the other ranks. The destructor then does not wait, and the other ranks get
+  /// an error instead of waiting, where the backend can tell them. The communicator calls it
+  /// after an error of its own.
   virtual void abandon() = 0;
 
  protected:

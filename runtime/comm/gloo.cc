@@ -1,9 +1,10 @@
-// Collectives over Gloo's TCP transport, a full mesh whose addresses travel through the store.
+// Collectives over Gloo's TCP transport. The ranks form a full mesh and exchange
+// addresses through the store.
 //
-// Blocking calls run on the caller's thread; requests run one after another on a thread of this
-// communicator, so that they go on while the caller computes. Each call has a tag of its own,
-// counted alike on every rank: calls of both threads cannot be taken for one another. Gloo reports
-// errors by exceptions; none leaves this file.
+// Blocking calls run on the caller's thread. Requests run one after another on a thread of this
+// communicator, while the caller computes. All ranks count calls alike and use the count as the
+// tag, so calls of the two threads cannot be confused. Gloo reports errors as exceptions; this file
+// catches all of them.
 
 #include <signal.h>
 
@@ -40,10 +41,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long the destructor waits for ranks that have not yet read this one's last messages.
+// How long the destructor waits for ranks that have not yet received this rank's last messages.
 constexpr milliseconds kLeaveWithin{5'000};
 
-/// Our store in Gloo's words. Gloo wants exceptions; the store's own error is kept beside.
+/// Adapts our store to Gloo's interface. Gloo expects exceptions, so the store's own
+/// error is kept in error().
 class StoreOfGloo final : public gloo::rendezvous::Store {
  public:
   StoreOfGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
@@ -82,10 +84,10 @@ class StoreOfGloo final : public gloo::rendezvous::Store {
   std::optional<Error> error_;
 };
 
-/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process by
-/// SIGPIPE. The signal goes to the writing thread, so it is blocked there, and taken back if it
-/// came; threads started meanwhile (Gloo's own) have it blocked for good. The program's disposition
-/// stays as it is.
+/// Blocks SIGPIPE in this thread while Gloo runs. Gloo writes to sockets without MSG_NOSIGNAL, so a
+/// lost peer would end this process. The signal goes to the writing thread: it is blocked there,
+/// and a pending one is removed before unblocking. Threads that Gloo starts meanwhile inherit the
+/// blocked signal. The program's signal disposition does not change.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {
@@ -107,8 +109,8 @@ class SigpipeBlocked {
   sigset_t before_{};
 };
 
-/// "[gloo/transport/tcp/pair.cc:589] Connection closed by peer [10.0.0.2]:4711" without the
-/// source's place.
+/// Removes the source location from messages like "[gloo/transport/tcp/pair.cc:589] Connection
+/// closed by peer [10.0.0.2]:4711".
 std::string_view without_place(std::string_view message) {
   if (message.starts_with('[')) {
     if (const auto end = message.find("] "); end != std::string_view::npos)
@@ -132,8 +134,8 @@ class GlooCommunicator final : public Communicator {
       thread_.join();
     }
     if (!is_abandoned_) {
-      // Closing a socket with unread bytes discards what it still had to send: leave when all are
-      // here.
+      // Closing a socket with unread bytes discards data not yet sent. Close only
+      // when all ranks are here.
       timeout_ = std::min(timeout_, kLeaveWithin);
       (void)barrier();
     }
@@ -219,7 +221,7 @@ class GlooCommunicator final : public Communicator {
     Buffer data;
     ReduceOp op = ReduceOp::kSum;
     std::uint32_t tag = 0;
-    std::optional<Result<>> result = std::nullopt;  ///< under mutex_
+    std::optional<Result<>> result = std::nullopt;  ///< guarded by mutex_
   };
 
   class Pending final : public Request::State {
@@ -237,7 +239,8 @@ class GlooCommunicator final : public Communicator {
     std::shared_ptr<Job> job_;
   };
 
-  // Gloo's collectives use slots of the form prefix << 56 | tag << 24; ours are apart from them.
+  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. These prefixes do
+  // not collide with them.
   static constexpr std::uint64_t kReduceScatterSlots = std::uint64_t{0x70} << 56U;
   static constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 56U;
 
@@ -271,7 +274,8 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  /// Size - 1 steps around the ring; part p starts at rank p + 1 and ends, complete, at rank p.
+  /// Reduces in size - 1 steps around the ring. Part p starts at rank p + 1 and ends,
+  /// complete, at rank p.
   template <typename T>
   void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op,
                            std::uint64_t slot) {
@@ -311,8 +315,8 @@ class GlooCommunicator final : public Communicator {
     }
   }
 
-  /// Gloo's messages name an address; which ranks are gone is found by offering each a byte that
-  /// nobody takes.
+  /// Finds out which ranks are lost by sending each rank a byte that nobody receives. Gloo's
+  /// messages only name an address.
   std::string lost_peers() {
     std::string lost;
     for (int peer = 0; peer < size(); ++peer) {

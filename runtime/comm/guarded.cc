@@ -1,3 +1,6 @@
+// GuardedCommunicator: each call first compares itself with the other ranks' calls (begin()), then
+// checks its arguments, and adds its description to an error of the backend (finish()).
+
 #include "runtime/comm/guarded.h"
 
 #include <array>
@@ -37,7 +40,7 @@ struct Call {
             static_cast<DataType>(words[2]), words[3], static_cast<int>(words[4])};
   }
 
-  /// FNV-1a over the words.
+  /// Returns the FNV-1a hash of the words.
   [[nodiscard]] std::uint64_t fingerprint() const {
     std::uint64_t hash = 0xcbf29ce484222325U;
     for (std::uint64_t word : words()) {
@@ -69,7 +72,7 @@ struct Call {
   }
 };
 
-/// "rank 3", "ranks 0, 1, 2 and 5 more"
+/// Formats ranks for a message: "rank 3", "ranks 0, 1, 2 and 5 more".
 std::string ranks_text(const std::vector<int>& ranks) {
   constexpr std::size_t kNamed = 8;
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
@@ -166,7 +169,7 @@ class GuardedCommunicator final : public Communicator {
   }
 
  private:
-  /// A request that knows which call it is.
+  /// A request that knows its call, so that an error can name it.
   class Described final : public Request::State {
    public:
     Described(GuardedCommunicator& owner, const Call& call, std::uint64_t number, Request request)
@@ -193,15 +196,15 @@ class GuardedCommunicator final : public Communicator {
     return {};
   }
 
-  /// Says where an error happened; after one the backend is abandoned, since what the other ranks
-  /// do is not known.
+  /// Adds the call to an error and abandons the backend, because the state of the other
+  /// ranks is then unknown.
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();
     return described(call, number, result);
   }
 
-  /// Says where an error happened. The first one stays: no later call can make up for it.
+  /// Adds the call to an error. The first error stays in failed_: no later call can undo it.
   [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) {
     Result<> error = fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(),
                           call.text(), number, rank(), size(), result.error().message);
@@ -209,7 +212,7 @@ class GuardedCommunicator final : public Communicator {
     return error;
   }
 
-  /// Counts the call and, while calls are checked, compares it with the other ranks'.
+  /// Counts the call and, while calls are checked, compares it with the other ranks' calls.
   [[nodiscard]] Result<> begin(const Call& call) {
     ++calls_;
     if (calls_ > checked_calls_ || size() == 1) return {};
@@ -221,11 +224,12 @@ class GuardedCommunicator final : public Communicator {
     if (extremes[0] == ~extremes[1]) return {};
     auto calls = gather_calls(call);
     if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
-    // Not abandoned: every rank is here and leaves with this same error.
+    // The backend is not abandoned: every rank takes part and returns this same error.
     return described(call, calls_, fail(Errc::kPeer, "the ranks do not call the same: {}", *calls));
   }
 
-  /// "barrier() in ranks 0, 1; broadcast(float32 x 7, root 0) in rank 2"
+  /// Describes all ranks' calls: "barrier() in ranks 0, 1; broadcast(float32 x
+  /// 7, root 0) in rank 2".
   [[nodiscard]] Result<std::string> gather_calls(const Call& call) {
     auto mine = call.words();
     std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(size()));

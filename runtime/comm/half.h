@@ -1,13 +1,14 @@
 #pragma once
-// Floating-point numbers of 16 bits, to be sent and added: rounded to nearest, ties to even, as
-// IEEE 754 has it. No header of the compiler's: g++ 12 and clang 14 differ in what they have.
+// 16-bit floating-point numbers that can be sent and added. Conversion rounds to nearest, ties to
+// even, as IEEE 754 specifies. The compilers' own types are not used because g++ 12 and clang 14
+// support different ones.
 
 #include <bit>
 #include <cstdint>
 
 namespace dlrun {
 
-/// float32's sign, exponent and seven bits of its fraction.
+/// The sign, the exponent and the first seven fraction bits of a float32.
 struct Bfloat16 {
   std::uint16_t bits = 0;
 
@@ -15,7 +16,8 @@ struct Bfloat16 {
   explicit Bfloat16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     constexpr std::uint32_t kInfinity = 0x7f800000;
-    const bool is_nan = (wide & 0x7fffffffU) > kInfinity;  // rounding could make an infinity of it
+    // Rounding could turn a NaN into infinity.
+    const bool is_nan = (wide & 0x7fffffffU) > kInfinity;
     bits = static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U
                                              : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
   }
@@ -24,8 +26,8 @@ struct Bfloat16 {
   }
 };
 
-/// IEEE 754's binary16: five bits of exponent, ten of fraction; up to 65504, below 2^-14 in steps
-/// of 2^-24.
+/// IEEE 754 binary16: 5 exponent bits, 10 fraction bits. The largest value is 65504; numbers below
+/// 2^-14 are multiples of 2^-24.
 struct Float16 {
   std::uint16_t bits = 0;
 
@@ -36,12 +38,12 @@ struct Float16 {
     std::uint32_t size = wide & 0x7fffffffU;
     constexpr std::uint32_t kTooLarge = (127U + 16U) << 23U;  // 2^16
     constexpr std::uint32_t kSmallest = (127U - 14U) << 23U;  // 2^-14
-    constexpr std::uint32_t kStep = (127U - 24U + 23U)
-                                    << 23U;  // a float whose last bit counts 2^-24
+    // A float whose last bit has the value 2^-24.
+    constexpr std::uint32_t kStep = (127U - 24U + 23U) << 23U;
     if (size >= kTooLarge) {
       size = size > 0x7f800000U ? 0x7e00U : 0x7c00U;
     } else if (size < kSmallest) {
-      // The addition rounds to a multiple of 2^-24, and leaves it in the last bits.
+      // This addition rounds to a multiple of 2^-24 and leaves the result in the low bits.
       size =
           std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kStep)) -
           kStep;

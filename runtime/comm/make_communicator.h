@@ -1,5 +1,5 @@
 #pragma once
-// From a backend's name to a connected communicator.
+// Creates connected communicators by the backend's name.
 
 #include <chrono>
 #include <cstdint>
@@ -17,30 +17,31 @@ namespace dlrun {
 class Store;
 
 struct CommunicatorOptions {
-  /// rank and size; local_rank chooses the GPU where this process sees several (nccl); local_size
-  /// ranks share this node's cores (mpi).
+  /// Rank and size. nccl uses local_rank to choose a GPU if this process sees several; mpi compares
+  /// local_size with `processors`, since the ranks of a node share its cores.
   World world;
-  /// On how many processors this process may run. make_communicator finds it out.
+  /// Number of processors this process may run on. make_communicator() sets it.
   int processors = 0;
-  bool has_mpi_launcher =
-      false;  ///< has_mpi_launcher(Env::of_process()); decides what "auto" takes
+  /// Result of has_mpi_launcher(Env::of_process()); "auto" depends on it.
+  bool has_mpi_launcher = false;
 
-  /// Where ranks find each other; not owned, must outlive the communicator. mpi and single need
-  /// none.
+  /// Store where the ranks find each other. The caller owns the store, which must outlive the
+  /// communicator. mpi and single do not need one.
   Store* store = nullptr;
-  /// Distinguishes several communicators over one store; the same on every rank.
+  /// Distinguishes several communicators that use one store; the same on every rank.
   std::string prefix = "world";
-  /// This rank's IP literal, as other ranks reach it (DLRUN_ADDR); empty: as the store knows it,
-  /// else the loopback address, for one machine (gloo).
+  /// This rank's IP address (a literal) for the other ranks, from DLRUN_ADDR; gloo uses
+  /// it. If empty, the store's address is used, else the loopback address, which works
+  /// on one machine only.
   std::string address;
 
-  /// Bound on connecting, and on each collective (shm, gloo, nccl). An MPI rank that waits for a
-  /// dead peer is ended by the launcher.
+  /// Limit for connecting, and for each collective of shm, gloo and nccl. mpi has no limit: its
+  /// launcher ends a rank that waits for a dead one.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
-  /// The first so many calls are compared among ranks before they run, so that a rank that calls
-  /// something else, or the same with another size, is named instead of hanging all. A check costs
-  /// one 16-byte all-reduce and stops overlap.
+  /// Number of first calls that the ranks compare before they run. A rank that calls another
+  /// operation, or the same one with another size, is then named in an error instead of causing a
+  /// hang. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
   std::uint64_t checked_calls = kCheckedCallsDefault;
 
 #ifdef NDEBUG
@@ -50,28 +51,33 @@ struct CommunicatorOptions {
 #endif
 };
 
-/// backend: "single", "shm" (the ranks of one node), "mpi", "gloo", "nccl", or "auto": single for a
-/// world of one, shm on one node where there is a store, mpi where an MPI launcher or PMIx started
-/// this process and this build has it, else gloo over the store. Blocks until all ranks are
-/// connected. Fails with kUsage (no such backend), kUnavailable (not in this installation, or a
-/// library is missing: which), kInvalid (the world that the backend finds is not options'),
-/// kTimeout or kPeer.
+/// Creates a communicator and blocks until all ranks are connected. The backend is "single", "shm"
+/// (ranks of one node), "mpi", "gloo", "nccl" or "auto". "auto" takes the first that fits:
+/// - single for a world of one;
+/// - shm for one node with a store;
+/// - mpi if an MPI launcher or PMIx started this process and this build has MPI;
+/// - gloo with a store.
+///
+/// Fails with kUsage (unknown backend), kUnavailable (backend not installed, or one of
+/// its libraries is missing), kInvalid (the backend finds another world than `options`
+/// says), kTimeout or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 
-/// The store in which ranks that were started with env meet for backend: DLRUN_STORE's, else PMIx's
-/// under `srun
-/// --mpi=pmix` and mpirun; nullptr where there is none, or no need of one. "auto" goes on without
-/// where this installation has no PMIx. Fails as open_store and PmixStore::open do.
+/// Opens the store where the ranks meet: the one in DLRUN_STORE, else PMIx's (under `srun
+/// --mpi=pmix` and mpirun). Returns nullptr if there is no store, or `backend` needs none. "auto"
+/// continues without a store if this installation has no PMIx. Fails as open_store() and
+/// PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);
 
-/// True when PMIx or Open MPI's launcher started this process: MPI_Init will then find the other
-/// ranks. PMI 1 and 2 (srun --mpi=pmi2, hydra) do not count, since Open MPI as packaged does not
-/// speak them and would start worlds of one: an MPI library that does is asked for by name.
+/// Returns true if PMIx or Open MPI's launcher started this process, so that MPI_Init finds the
+/// other ranks. PMI 1 and 2 (srun --mpi=pmi2, hydra) do not count: packaged builds of Open MPI do
+/// not support them and would start worlds of one rank. Users of an MPI library that supports them
+/// choose "mpi" by name.
 [[nodiscard]] bool has_mpi_launcher(const Env& env);
 
-/// Every name that make_communicator knows, except "auto".
+/// Returns all names that make_communicator() accepts, except "auto".
 [[nodiscard]] std::span<const std::string_view> communicator_backends();
 
 }  // namespace dlrun

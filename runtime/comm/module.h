@@ -1,6 +1,6 @@
 #pragma once
-// What a backend's module (runtime/bootstrap/shared_module.h) exports: one object,
-// `dlrun_comm_backend`.
+// The object that the shared library of a backend (runtime/bootstrap/shared_module.h) exports under
+// the name `dlrun_comm_backend`.
 
 #include <memory>
 #include <string_view>
@@ -12,9 +12,10 @@
 namespace dlrun {
 
 struct CommBackend {
-  const char* interface =
-      DLRUN_COMM_INTERFACE;  ///< version and hash of the headers that program and module share
-  /// Arguments of the communicator's calls need not be checked: the guard (guarded.h) has done so.
+  /// Version, and hash of the headers that program and module share.
+  const char* interface = DLRUN_COMM_INTERFACE;
+  /// Connects to the other ranks. The communicator need not check the arguments of its calls: the
+  /// guard (guarded.h) does.
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options) = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// Collectives over MPI: the library's own algorithms on a duplicate of MPI_COMM_WORLD, its
-// launcher's bootstrap (PMIx under `srun --mpi=pmix`, mpirun), MPI_Iallreduce for requests. One
-// thread calls (MPI_THREAD_FUNNELED).
+// Collectives over MPI, on a duplicate of MPI_COMM_WORLD. The MPI launcher (PMIx under `srun
+// --mpi=pmix`, or mpirun) connects the ranks. Requests use MPI_Iallreduce. One thread makes all
+// calls (MPI_THREAD_FUNNELED).
 
 #include <algorithm>
 #include <array>
@@ -22,11 +22,11 @@ namespace dlrun {
 
 namespace {
 
-// MPI 3 counts with int; longer buffers go in pieces of this many elements.
+// MPI 3 counts elements with int. Longer buffers are sent in pieces of this many elements.
 constexpr std::size_t kPiece = std::size_t{1} << 30U;
 
-// A request is polled without a pause for so long, more than the all-reduce of a few megabytes
-// takes; then now and then.
+// A request is polled without pauses for this long, which is more than the all-reduce of a few
+// megabytes takes, and then with pauses of kNap.
 constexpr std::chrono::microseconds kPollFor{1'000};
 constexpr std::chrono::microseconds kNap{50};
 
@@ -44,7 +44,7 @@ MPI_Datatype mpi_type(DataType type) {
       return MPI_DOUBLE;
     case DataType::kFloat16:
     case DataType::kBfloat16:
-      return MPI_UINT16_T;  // MPI has no such types: HalfOps adds them
+      return MPI_UINT16_T;  // MPI has no 16-bit floats; HalfOps reduces them
   }
   return MPI_DATATYPE_NULL;
 }
@@ -61,7 +61,7 @@ MPI_Op mpi_op(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
-/// Reductions of the 16-bit types, which MPI 3 has not.
+/// Reductions of the 16-bit floats, which MPI 3 does not have.
 class HalfOps {
  public:
   HalfOps() {
@@ -104,7 +104,7 @@ Result<> checked(int code, const char* call) {
   return fail(Errc::kPeer, "{}: {}", call, message);
 }
 
-/// MPI between MPI_Init and MPI_Finalize: once in a process, shared by its communicators.
+/// The period between MPI_Init and MPI_Finalize. A process has one, shared by its communicators.
 class Session {
  public:
   static Result<std::shared_ptr<Session>> acquire(const CommunicatorOptions& options) {
@@ -116,9 +116,9 @@ class Session {
       return fail(Errc::kInternal,
                   "MPI was started and ended in this process already; it cannot be started again");
     }
-    // Ranks that wait by spinning on each other's core make a small all-reduce a thousand times
-    // slower. Open MPI sees it only where its own launcher counts the slots; setenv is safe here,
-    // before MPI starts its threads.
+    // Ranks that share a core and wait by spinning make a small all-reduce a thousand times slower.
+    // Open MPI detects this only if its own launcher counts the slots. setenv is safe here, because
+    // MPI has not started its threads yet.
     if (options.world.local_size > options.processors)
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (options.world.nnodes == 1 && options.world.local_size == options.world.size)
@@ -141,17 +141,17 @@ class Session {
     if (!is_abandoned_) MPI_Finalize();
   }
 
-  /// MPI_Finalize would wait for the other ranks; without it the launcher ends them when this
-  /// process exits.
+  /// Skips MPI_Finalize, which would wait for the other ranks. The launcher then ends them
+  /// when this process exits.
   void abandon() { is_abandoned_ = true; }
 
  private:
   Session() = default;
 
-  /// Open MPI spends nine tenths of MPI_Init on looking for networks (UCX, libfabric), which the
-  /// ranks of one node do not need: shared memory is left, and TCP where containers keep it apart.
-  /// What the user or the site has set in the environment stands; other MPI libraries do not read
-  /// these.
+  /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Nine
+  /// tenths of MPI_Init are spent on looking for networks (UCX, libfabric) that ranks of one
+  /// node do not need. Variables that the user or the site has set are kept. Other MPI
+  /// libraries ignore these variables.
   static void stay_on_this_node() {
     for (const auto& [name, value] : {std::pair("OMPI_MCA_pml", "ob1"),
                                       {"OMPI_MCA_btl", "self,vader,tcp"},
@@ -211,7 +211,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void progress() override {
-    // Looking at any one request lets the library advance all of them.
+    // Querying one request lets the library advance all of them.
     if (under_way_.empty()) return;
     int is_complete = 0;
     MPI_Request_get_status(under_way_.front()->requests.back(), &is_complete, MPI_STATUS_IGNORE);
@@ -245,7 +245,7 @@ class MpiCommunicator final : public Communicator {
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
 
  private:
-  /// One start_all_reduce, in the communicator's list while it is under way.
+  /// One start_all_reduce(); the communicator lists it while it runs.
   class Pending final : public Request::State {
    public:
     explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.under_way_.push_back(this); }
@@ -255,8 +255,8 @@ class MpiCommunicator final : public Communicator {
 
     Result<> finish() override {
       if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
-      // MPI waits by polling, and only while polled does it copy: a rank that sleeps at once is
-      // slow, one that never does takes its core from whatever the others wait for.
+      // MPI copies data only while it is polled. A rank that sleeps at once is slow; one that never
+      // sleeps takes a core that the other ranks may need.
       const auto sleep_after = std::chrono::steady_clock::now() + kPollFor;
       while (true) {
         int is_complete = 0;

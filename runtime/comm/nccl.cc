@@ -1,10 +1,12 @@
-// Collectives over NCCL (RCCL has the same functions), on device memory, on a stream of their own.
+// Collectives over NCCL (RCCL has the same functions), on device memory and on a CUDA stream
+// of this communicator.
 //
-// A collective waits for the caller's compute stream and the compute stream for its result, both on
-// the device: the calling thread goes on. Host memory is taken too, for losses, hashes and the
-// guard's checks: it is staged, and the call then waits. NCCL itself waits for a lost peer without
-// bound, on the device as well: a watchdog looks for NCCL's asynchronous errors and for collectives
-// past the timeout, and aborts the communicator, which ends the kernels that wait.
+// A collective waits for the caller's compute stream, and the compute stream waits for the result.
+// Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
+// for losses, hashes and the guard's checks: it is copied to the device, and the call waits. NCCL
+// waits for a lost rank without a limit, on the device as well. A watchdog thread therefore checks
+// for NCCL's asynchronous errors and for collectives past the timeout, and aborts the communicator,
+// which ends the waiting kernels.
 
 #include <algorithm>
 #include <condition_variable>
@@ -30,7 +32,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kWatchEvery{200};
-/// How long the destructor waits for what is under way, and then for the other ranks.
+/// How long the destructor waits for running collectives, and then for the other ranks.
 constexpr milliseconds kLeaveWithin{5'000};
 
 ncclDataType_t nccl_type(DataType type) {
@@ -79,7 +81,8 @@ Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
       detail != nullptr && *detail != '\0' ? "; " : "", detail != nullptr ? detail : "");
 }
 
-/// Waits until a communicator that does not block has done what it was asked for.
+/// Waits until a non-blocking communicator has completed the requested call. Fails with
+/// kTimeout at the deadline.
 Result<> done_by(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
   while (true) {
     ncclResult_t state = ncclSuccess;
@@ -112,7 +115,7 @@ bool is_device_memory(const void* data) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
-/// What the watch needs to know of a communicator and its stream.
+/// Connects the watch with a communicator and its stream.
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(ncclComm_t comm, const cudaStream_t& stream) : comm_(comm), stream_(stream) {}
@@ -153,7 +156,7 @@ class NcclCommunicator final : public Communicator {
       wake_.notify_one();
       watchdog_.join();
     }
-    // A collective, like every destruction of a communicator; others may never come to it.
+    // ncclCommFinalize is a collective, and other ranks may never call it.
     if (watch_.settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto left = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (left) left = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
@@ -169,7 +172,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  /// What the constructor cannot fail at.
+  /// Does the part of construction that can fail.
   Result<> prepare() {
     DLRUN_TRY(cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
     for (Event* event : {&before_, &after_}) {
@@ -251,8 +254,8 @@ class NcclCommunicator final : public Communicator {
     Event done_;
   };
 
-  /// One collective from input to output, which are the same memory, or apart, or (all_gather in
-  /// place) one within the other.
+  /// Runs one collective. Input and output are the same memory, disjoint, or (all_gather in place)
+  /// one inside the other.
   template <typename Function>
   Result<> run(ConstBuffer input, Buffer output, const char* call, Function&& function) {
     const bool stages_input = !is_device_memory(input.data);
@@ -282,7 +285,7 @@ class NcclCommunicator final : public Communicator {
     return cuda(cudaStreamWaitEvent(compute_stream_, after_.get(), 0), "cudaStreamWaitEvent");
   }
 
-  /// Queues a collective behind what the compute stream has now.
+  /// Queues a collective after the present work of the compute stream.
   template <typename Function>
   Result<> launch(const char* call, Function&& function) {
     DLRUN_TRY(cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));
@@ -338,7 +341,7 @@ class NcclCommunicator final : public Communicator {
   cudaStream_t compute_stream_ = nullptr;
   Event before_;
   Event after_;
-  void* staging_ = nullptr;  ///< device memory
+  void* staging_ = nullptr;  ///< device memory for data from the host
   std::size_t staging_bytes_ = 0;
 
   NcclCollectives collectives_;
@@ -350,8 +353,8 @@ class NcclCommunicator final : public Communicator {
   std::thread watchdog_;
 };
 
-/// The GPU of this rank: the only one it sees, or the one of its local rank. Makes it the thread's
-/// current device.
+/// Returns this rank's GPU: the only visible one, or the one with the index of the local rank.
+/// Makes it the thread's current device.
 Result<int> choose_device(const World& world) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {

@@ -1,5 +1,5 @@
 #pragma once
-// Element-wise reduction, for the backends that do it themselves.
+// Element-wise reductions on the CPU, for backends that reduce in their own code.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-/// function(T{}) with the element type that type names.
+/// Returns function(T{}), where T is the C++ type of a DataType.
 template <typename Function>
 decltype(auto) with_type(DataType type, Function&& function) {
   switch (type) {
@@ -31,7 +31,7 @@ decltype(auto) with_type(DataType type, Function&& function) {
   return function(double{});
 }
 
-/// out[i] = op(a[i], b[i]) for i < n. out may be a or b.
+/// Computes out[i] = op(a[i], b[i]) for i < n. out may be a or b.
 template <typename T>
 void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t n) {
   switch (op) {

@@ -1,9 +1,9 @@
-// Collectives over shared memory: each rank reduces one part of the data for all (reduce-scatter,
-// then all-gather), in chunks that stay in the processor's cache. How ranks share and wait is
-// shm_segment.h.
+// Collectives over shared memory. Each rank reduces one part of the data for all ranks
+// (reduce-scatter, then all-gather), in chunks that fit into the processor's cache. shm_segment.h
+// defines how ranks share memory and wait for each other.
 //
-// A request does its work in the call that waits for it: copying between ranks is this processor's
-// work whenever it happens, and by then the other ranks are ready, too.
+// A request does its work in the call that waits for it. Copying occupies this processor at any
+// time, so starting earlier would gain nothing, and by then the other ranks are ready too.
 
 #include "runtime/comm/shm.h"
 
@@ -28,10 +28,10 @@ enum class Operation : std::uint64_t {
   kBarrier
 };
 
-/// Of all ranks' data together: up to so much every rank reduces all of it itself, in one step
-/// instead of two.
+/// Limit for the data of all ranks together, in bytes. Up to it, every rank reduces all data by
+/// itself, in one step instead of two.
 constexpr std::size_t kOneStepBytes = std::size_t{32} << 10U;
-/// What is combined at a time, so that the sum under way stays in the first-level cache.
+/// Number of bytes combined at a time, so that the partial sum stays in the first-level cache.
 constexpr std::size_t kBlockBytes = 8192;
 
 struct Range {
@@ -39,7 +39,8 @@ struct Range {
   std::size_t count;
 };
 
-/// Part index of parts of count elements; the first ones are longer by one.
+/// Returns part `index` when `count` elements are split into `parts`; the first parts may
+/// have one element more.
 Range part_of(std::size_t count, int index, int parts) {
   const auto i = static_cast<std::size_t>(index);
   const auto n = static_cast<std::size_t>(parts);
@@ -154,8 +155,8 @@ class ShmCommunicator final : public Communicator {
     std::uint64_t number_;
   };
 
-  /// Runs the requests numbered below end, in order; every rank runs the same ones before its next
-  /// call.
+  /// Runs the requests with numbers below `end`, in order. Every rank runs the same requests
+  /// before its next call.
   Result<> run_requests(std::uint64_t end) {
     if (!failed_) return failed_;
     while (next_request_ - requests_.size() < end) {
@@ -166,7 +167,7 @@ class ShmCommunicator final : public Communicator {
     return {};
   }
 
-  /// What the ranks call, in 64 bits: operation, type, reduction or root, count.
+  /// Announces a call to the other ranks as 64 bits: operation, type, reduction or root, count.
   Result<> begin(Operation operation, DataType type, std::size_t count, std::uint64_t more) {
     if (operation != Operation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
     writer_.begin(count * size_of(type));
@@ -193,7 +194,7 @@ class ShmCommunicator final : public Communicator {
     return reinterpret_cast<T*>(segment_->buffer(rank, step));
   }
 
-  /// Everybody reduces everything, in the order of the ranks: the same bytes everywhere.
+  /// Every rank reduces all data in the order of the ranks, so all get identical bytes.
   template <typename T>
   Result<> all_reduce_small(T* values, std::size_t count, ReduceOp op) {
     const std::uint64_t step = segment_->next_step();
@@ -207,16 +208,17 @@ class ShmCommunicator final : public Communicator {
     return {};
   }
 
-  /// A pipeline of three stages over the chunks: copy mine in, reduce my part of all ranks' one
-  /// chunk later, copy the others' parts out another one later. One step a chunk, and one more at
-  /// the end.
+  /// Processes the chunks in a pipeline of three stages: copy this rank's data in; one chunk later,
+  /// reduce this rank's part; one more chunk later, copy the other ranks' parts out. Takes one step
+  /// per chunk and one more at the end.
   template <typename T>
   Result<> all_reduce_large(T* values, std::size_t count, ReduceOp op) {
     const std::size_t chunk = segment_->chunk_bytes() / sizeof(T);
     const std::size_t chunks = (count + chunk - 1) / chunk;
     const std::uint64_t first = segment_->next_step();
     const auto length = [&](std::size_t k) { return std::min(chunk, count - k * chunk); };
-    const auto step_of = [&](std::size_t k) { return first + k; };  // of its copy in
+    // Returns the step in which chunk k is copied in.
+    const auto step_of = [&](std::size_t k) { return first + k; };
     for (std::size_t k = 0; k < chunks + 2; ++k) {
       if (k < chunks) copy_others_parts(slot<T>(rank(), step_of(k)), values + k * chunk, length(k));
       if (k >= 1 && k - 1 < chunks)
@@ -229,7 +231,7 @@ class ShmCommunicator final : public Communicator {
     return {};
   }
 
-  /// To this rank's slot.
+  /// Writes into this rank's slot.
   template <typename T>
   void write_elements(T* to, const T* from, std::size_t count) {
     writer_.write(to, from, count * sizeof(T));
@@ -243,7 +245,7 @@ class ShmCommunicator final : public Communicator {
                    count - own.begin - own.count);
   }
 
-  /// This rank's part of a chunk, of all ranks, in values and in this rank's slot.
+  /// Reduces this rank's part of a chunk over all ranks, into `values` and into this rank's slot.
   template <typename T>
   void reduce_own_part(T* values, std::size_t count, std::uint64_t step, ReduceOp op) {
     constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
@@ -266,7 +268,7 @@ class ShmCommunicator final : public Communicator {
     }
   }
 
-  /// A slot holds a piece of each rank's part, in the order of the ranks.
+  /// Each buffer holds one piece of every rank's part, in the order of the ranks.
   template <typename T>
   Result<> reduce_scatter_of(const T* all, T* mine, std::size_t count, ReduceOp op) {
     const auto ranks = static_cast<std::size_t>(size());
@@ -293,8 +295,8 @@ class ShmCommunicator final : public Communicator {
   std::unique_ptr<ShmSegment> segment_;
   SlotWriter writer_;
   std::deque<Job> requests_;        ///< not run yet, oldest first
-  std::uint64_t next_request_ = 0;  ///< the number of the next one
-  Result<> failed_;                 ///< of a request: every later one fails alike
+  std::uint64_t next_request_ = 0;  ///< number of the next request
+  Result<> failed_;                 ///< error of a request; every later request fails with it
 };
 
 }  // namespace

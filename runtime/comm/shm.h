@@ -1,5 +1,5 @@
 #pragma once
-// The ranks of one node, over memory that they share.
+// The backend "shm": ranks of one node that exchange data through shared memory.
 
 #include <cstdint>
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace dlrun {
 
-/// Fails with kInvalid (ranks on several nodes, no store), kTimeout (who did not come), kIo (no
-/// room), kPeer.
+/// Connects the ranks of one node. Fails with kInvalid (ranks on several nodes), kUnavailable (no
+/// store), kTimeout (names the missing ranks), kIo (not enough memory) or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options);
 
-/// Makes a communicator whose count of steps begins at first_step on every rank. Tests start where
-/// 32 bits end.
+/// Does the same with a step counter that starts at first_step on every rank. Tests
+/// start just below 2^32.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options, std::uint64_t first_step);
 

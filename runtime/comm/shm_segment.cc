@@ -1,3 +1,7 @@
+// Rank 0 creates the memory and passes its descriptor to the other ranks over a socket. Ranks then
+// wait with futexes on each other's step counters. A lock on one byte of the memory's file shows
+// that a rank is alive: the kernel releases the lock when the process ends, however it ends.
+
 #include "runtime/comm/shm_segment.h"
 
 #include <fcntl.h>
@@ -36,18 +40,19 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t kBuffers = 3;
-/// What all slots together should not much exceed, and the bounds of one buffer: small enough to
-/// stay in a core's cache, large enough that the steps' synchronisation does not show.
+/// Target for the size of all slots together, and the bounds of one buffer, in bytes.
+/// Buffers are small enough for a core's cache, and large enough to make the cost of
+/// synchronisation negligible.
 constexpr std::size_t kAllSlots = std::size_t{32} << 20U;
 constexpr std::size_t kLargestChunk = std::size_t{512} << 10U;
 constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
 /// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy
-/// processes: ranks that poll for 100 us train at half the speed, for 2 ms at a tenth; on a free
-/// machine it makes no difference.
+/// processes: with 100 us of polling, ranks train at half the speed, with 2 ms at a tenth. On an
+/// idle machine it makes no difference.
 constexpr std::chrono::microseconds kPollFor{20};
-/// How often a sleeping rank looks whether those it waits for are alive.
+/// How often a sleeping rank checks that the ranks it waits for are alive.
 constexpr milliseconds kLookEvery{100};
-/// In Head::lost: the rank left by itself.
+/// Bit in Head::lost: the rank left by itself.
 constexpr std::uint32_t kLeft = 1U << 31U;
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
@@ -59,14 +64,14 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Returns the half of a count that a futex, which has 32 bits, watches. It changes with every
-/// step, and a sleeper looks again long before 2^32 steps are over.
+/// Returns the low half of a counter, since a futex has 32 bits. It changes with every step, and a
+/// sleeper wakes long before 2^32 steps have passed.
 const void* low_half(const std::atomic<std::uint64_t>& count) {
   return reinterpret_cast<const std::byte*>(&count) +
          (std::endian::native == std::endian::big ? sizeof(std::uint32_t) : 0);
 }
 
-/// Sleeps while count is seen; other processes change it. Returns false when time ran out.
+/// Sleeps while `count` equals `seen`; other processes change `count`. Returns false on a timeout.
 bool futex_wait(const std::atomic<std::uint64_t>& count, std::uint64_t seen, milliseconds wait) {
   const timespec limit{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
   const auto value = static_cast<std::uint32_t>(seen);
@@ -84,7 +89,7 @@ void pause_briefly() {
 #endif
 }
 
-/// An address in the abstract namespace: no file, gone with its socket.
+/// Returns an address in the abstract namespace. It has no file and disappears with its socket.
 std::pair<sockaddr_un, socklen_t> abstract_address(std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -99,7 +104,7 @@ Result<UniqueFd> unix_socket() {
   return made;
 }
 
-/// A message of one byte, with room for a descriptor beside it.
+/// A message of one byte with space for a file descriptor.
 class DescriptorMessage {
  public:
   DescriptorMessage() {
@@ -112,7 +117,7 @@ class DescriptorMessage {
   DescriptorMessage& operator=(const DescriptorMessage&) = delete;
 
   [[nodiscard]] msghdr* get() { return &message_; }
-  /// Of the descriptor; nullptr where none has come.
+  /// Returns the header of the file descriptor; nullptr if none was received.
   [[nodiscard]] cmsghdr* header() { return CMSG_FIRSTHDR(&message_); }
 
  private:
@@ -144,7 +149,7 @@ UniqueFd receive_descriptor(int socket) {
   return UniqueFd(descriptor);
 }
 
-/// Waits until socket can be read, or until then.
+/// Waits until the socket is readable. Returns false if that takes longer than `until`.
 bool is_readable(int socket, Clock::time_point until) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -160,7 +165,7 @@ std::string key_of(const CommunicatorOptions& options) {
   return fmt::format("shm/{}/socket", options.prefix);
 }
 
-/// "rank 3", "ranks 0, 1, 5"
+/// Formats ranks for a message: "rank 3", "ranks 0, 1, 5".
 std::string ranks_text(const std::string& list, int count) {
   return fmt::format("rank{} {}", count == 1 ? "" : "s", list);
 }
@@ -168,14 +173,15 @@ std::string ranks_text(const std::string& list, int count) {
 }  // namespace
 
 struct alignas(64) ShmSegment::Head {
-  std::atomic<std::uint32_t>
-      lost;  ///< 0: nobody; else the first rank that is gone, plus 1, and kLeft
+  /// 0: no rank is lost. Else the first lost rank plus 1, combined with kLeft if that rank left.
+  std::atomic<std::uint32_t> lost;
 };
 
 struct alignas(64) ShmSegment::Line {
-  std::atomic<std::uint64_t> step;      ///< published last; 0: not here yet. Others sleep on it
-  std::atomic<std::uint32_t> sleepers;  ///< how many
-  /// Of call k at k % 2: a rank that is a call ahead has not touched what the others still compare.
+  std::atomic<std::uint64_t> step;      ///< published last; 0 before joining. Others sleep on it
+  std::atomic<std::uint32_t> sleepers;  ///< number of ranks that sleep on `step`
+  /// Signature of call k at index k % 2. A rank that is one call ahead does not overwrite the
+  /// signature that others still compare.
   std::array<std::atomic<std::uint64_t>, 2> signatures;
 };
 
@@ -183,7 +189,7 @@ ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
   ShmLayout layout;
-  // Every rank's part of a reduce-scatter has some elements.
+  // Make room for at least some elements of every rank's part of a reduce-scatter.
   layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
   layout.slots = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
   layout.slot_bytes = kBuffers * layout.chunk_bytes;
@@ -236,8 +242,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
-    // The others must not wait: those who have the memory look there, those who have not look into
-    // the store.
+    // Tell the others not to wait: ranks that have the memory look there, the rest
+    // look into the store.
     if (segment->base_ != nullptr) segment->leave();
     if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + ready.error().message);
     return tl::unexpected(std::move(ready.error()));
@@ -250,7 +256,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   return segment;
 }
 
-/// The first step of all ranks: each says on which processors it may run.
+/// Runs the first step: ranks exchange the sets of processors they may use, to
+/// decide whether to poll.
 Result<> ShmSegment::meet() {
   static_assert(sizeof(ProcessorSet) <= kSmallestChunk);
   const std::uint64_t step = next_step();
@@ -303,8 +310,8 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
 }
 
 Result<> ShmSegment::map() {
-  // A description of this rank's own, since a lock belongs to the description: it goes when the
-  // rank does.
+  // Open a file description of this rank's own: the lock belongs to it and
+  // disappears with the rank.
   UniqueFd own(::open(fmt::format("/proc/self/fd/{}", memory_.get()).c_str(), O_RDWR | O_CLOEXEC));
   if (!own.is_open())
     return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
@@ -328,8 +335,8 @@ Result<> ShmSegment::map() {
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
   if (at == MAP_FAILED) return no_room();
   base_ = static_cast<std::byte*>(at);
-  // Memory that is promised now cannot be missing later, when it would be a SIGBUS; and a slot lies
-  // near its writer.
+  // Allocate now: memory that is missing later would cause SIGBUS. Each rank allocates its own
+  // slot, so that it lies near this rank's processor.
   if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots)) != 0)
     return no_room();
   end_ = bytes;
@@ -352,8 +359,8 @@ std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), page_bytes());
   const std::size_t begin = end_;
   end_ += n * part;
-  // As in map(): promised now, each part by one rank. Room that is given before another rank finds
-  // none stays unused.
+  // Allocate now, as in map(), each rank its own part. If another rank then finds no memory,
+  // this part stays unused.
   const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own, static_cast<off_t>(part)) != 0) return nullptr;
   void* const at = ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(),
@@ -377,7 +384,7 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   std::vector<bool> is_here(static_cast<std::size_t>(size_));
   is_here[0] = true;
   for (int served = 1; served < size_;) {
-    if (!is_readable(listener->get(), deadline)) break;  // await() names who is missing
+    if (!is_readable(listener->get(), deadline)) break;  // await() names the missing ranks
     const UniqueFd peer(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.is_open() &&
         (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
@@ -391,14 +398,14 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
         !is_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
         ::recv(peer.get(), &rank, sizeof rank, 0) != sizeof rank || rank < 1 || rank >= size_ ||
         is_here[static_cast<std::size_t>(rank)]) {
-      continue;  // not one of ours
+      continue;  // not a rank of this world
     }
     if (send_descriptor(peer.get(), memory_.get())) {
       is_here[static_cast<std::size_t>(rank)] = true;
       ++served;
     }
   }
-  // What is left of it, for those who got the memory and do not come.
+  // Limit the wait for ranks that received the memory but do not join to the remaining time.
   timeout_ = std::chrono::ceil<milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
   return {};
@@ -413,8 +420,8 @@ void ShmSegment::begin(std::uint64_t signature) {
 void ShmSegment::publish() {
   ++step_;
   Line& own = line(rank_);
-  // Sequentially consistent, as in await_rank(): either this sees the sleeper, or the sleeper sees
-  // the step.
+  // Sequentially consistent, as in await_rank(): either this rank sees the sleeper, or the
+  // sleeper sees the step.
   own.step.store(step_);
   if (own.sleepers.load() > 0) futex_wake(own.step);
 }
@@ -456,7 +463,7 @@ Result<> ShmSegment::await_rank(int rank) {
       break;
     }
     if (futex_wait(peer.step, seen, std::min(kLookEvery, timeout_))) continue;
-    // It may have published its last step just before it ended.
+    // The rank may have published its last step just before it ended.
     if (seen != 0 && !is_alive(rank) && !has_reached(rank, step_))
       declare_lost(static_cast<std::uint32_t>(rank) + 1);
   }

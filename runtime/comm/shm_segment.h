@@ -1,17 +1,18 @@
 #pragma once
-// Memory that the ranks of one node share, and how they wait for each other in it.
+// Memory shared by the ranks of one node, and how the ranks wait for each other.
 //
-// The memory has no name: rank 0 makes it (memfd_create) and passes its descriptor to the others
-// over a Unix socket in the abstract namespace, whose name travels through the store. So a killed
-// rank leaves nothing behind, whenever it dies, the size of /dev/shm does not matter, and ranks in
-// containers of their own meet as long as these share a network namespace.
+// The memory has no name: rank 0 creates it (memfd_create) and passes its file descriptor to the
+// others over a Unix socket in the abstract namespace; the store holds the socket's name. A killed
+// rank therefore leaves no files behind, the size of /dev/shm does not matter, and ranks in
+// different containers can meet if they share a network namespace.
 //
-// Ranks go in steps that all of them count alike. publish() says that this rank has done its part
-// of a step, await() returns when all have. Each rank has a slot that it alone writes and all read:
-// kBuffers buffers of chunk_bytes() each, taken in turn. What a rank put into its buffer before
-// publishing step s may be read by the others until they publish s + 2; it is written again for
-// step s + 3, whose writer has awaited s + 2. Steps are counted in 64 bits, so that the count never
-// starts again: 2^32 is no multiple of kBuffers, and two steps in a row would share a buffer.
+// All ranks count the same steps. publish() completes this rank's part of a step; await() returns
+// when all ranks have published it. Each rank has a slot that only this rank writes and all ranks
+// read. A slot has kBuffers buffers of chunk_bytes() each, used in turn. Data that a rank wrote
+// before it published step s may be read by the others until they publish s + 2. The buffer is
+// written again in step s + 3, after its writer has awaited s + 2. Steps are counted in 64 bits so
+// that the count never wraps: 2^32 is not a multiple of kBuffers, so after a wrap two steps in a
+// row would use the same buffer.
 
 #include <array>
 #include <atomic>
@@ -27,27 +28,28 @@
 
 namespace dlrun {
 
-/// Where the parts of a world's shared memory begin, in bytes. Every part begins with a page of its
-/// own, because ranks map and allocate the parts one by one.
+/// Offsets and sizes of the parts of the shared memory, in bytes. Every part starts at a page
+/// boundary, because ranks map and allocate the parts separately.
 struct ShmLayout {
-  std::size_t chunk_bytes = 0;  ///< one buffer
-  std::size_t slots = 0;        ///< the first rank's slot; what all ranks write lies before it
-  std::size_t slot_bytes = 0;   ///< the buffers of one rank
+  std::size_t chunk_bytes = 0;  ///< size of one buffer
+  std::size_t slots = 0;  ///< offset of the first slot; memory that all ranks write lies before it
+  std::size_t slot_bytes = 0;  ///< size of one rank's slot
   std::size_t end = 0;
 
-  /// page_bytes: the machine's, a power of two.
+  /// Returns the layout for this many ranks. page_bytes is the machine's page size, a power of two.
   [[nodiscard]] static ShmLayout of(int ranks, std::size_t page_bytes);
 };
 
 class ShmSegment {
  public:
-  static constexpr std::size_t kHeadBytes = 64;  ///< what all ranks share besides their lines
-  static constexpr std::size_t kLineBytes =
-      64;  ///< of each rank, what others look at while they wait
+  static constexpr std::size_t kHeadBytes = 64;  ///< memory common to all ranks
+  /// Per rank: its step counter and flags, which others watch while waiting.
+  static constexpr std::size_t kLineBytes = 64;
 
-  /// Blocks until all ranks are here. Fails with kInvalid (no store, ranks on several nodes),
-  /// kTimeout (naming who did not come), kIo (no memory, how much is needed), kPeer. first_step:
-  /// steps are counted from here, on every rank.
+  /// Connects the ranks and blocks until all are present. Fails with kInvalid (ranks on
+  /// several nodes), kUnavailable (no store), kTimeout (names the missing ranks), kIo (not
+  /// enough memory, and how much is needed) or kPeer. Steps are counted from first_step, which
+  /// is the same on every rank.
   [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options,
                                                                 std::uint64_t first_step = 0);
 
@@ -59,37 +61,38 @@ class ShmSegment {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::size_t chunk_bytes() const { return layout_.chunk_bytes; }
 
-  /// The buffer of rank that belongs to step. Aligned to 64 bytes.
+  /// Returns the buffer that `rank` uses in `step`. Aligned to 64 bytes.
   [[nodiscard]] std::byte* buffer(int rank, std::uint64_t step) const;
 
-  /// The step that the next publish() completes.
+  /// Returns the number of the step that the next publish() completes.
   [[nodiscard]] std::uint64_t next_step() const { return step_ + 1; }
 
-  /// False where ranks have to share processors: a waiting rank then sleeps at once, because the
-  /// rank that it waits for may need its processor.
+  /// Returns false if ranks share processors. A waiting rank then sleeps at once, because the rank
+  /// it waits for may need its processor.
   [[nodiscard]] bool polls() const { return poll_for_.count() > 0; }
 
-  /// Says to the others what this rank calls now; compared in the first await() that follows, so
-  /// that a rank that calls something else is an error and no hang. signature: the same for the
-  /// same call on every rank.
+  /// Announces this rank's next call to the others. The first await() that follows compares the
+  /// announcements, so that a rank that calls something else causes an error and not a hang.
+  /// `signature` is equal for equal calls.
   void begin(std::uint64_t signature);
 
+  /// Completes this rank's part of the next step and wakes ranks that wait for it.
   void publish();
 
-  /// Returns when all ranks have published the step that this one published last. Polls for a
-  /// moment, then sleeps. Fails with kPeer, naming the rank that is gone, left or calls something
-  /// else, and with kTimeout.
+  /// Returns when all ranks have published the step that this rank published last. Polls
+  /// briefly, then sleeps. Fails with kPeer, naming the rank that ended, left or called
+  /// something else, or with kTimeout.
   [[nodiscard]] Result<> await();
 
-  /// bytes more, zeroed, that all ranks have once each of them has called this with the same
-  /// number, in the same order: to be used after the next await(). nullptr where this rank finds no
-  /// room.
+  /// Returns `bytes` more zeroed memory, shared by all ranks. Every rank calls this with the same
+  /// size and in the same order, and uses the memory after the next await(). Returns nullptr if
+  /// this rank cannot allocate its part.
   [[nodiscard]] std::shared_ptr<std::byte> extend(std::size_t bytes);
 
   [[nodiscard]] bool has_left() const { return has_left_; }
 
-  /// The others' await() fails from now on, unless all they wait for is there; this rank's fails,
-  /// too.
+  /// Leaves without the others. From now on await() fails on every rank that still has to wait,
+  /// and always on this one.
   void leave();
 
  private:
@@ -113,18 +116,18 @@ class ShmSegment {
   void declare_lost(std::uint32_t word);
   void wake_all() const;
 
-  UniqueFd memory_;  ///< an open file description of this rank's own: its lock on byte rank() tells
-                     ///< that it lives
+  /// This rank's own open file description. Its lock on byte rank() shows that the rank is alive.
+  UniqueFd memory_;
   std::byte* base_ = nullptr;
   int rank_;
   int size_;
   ShmLayout layout_;
-  std::size_t end_ = 0;  ///< of the memory, in bytes
+  std::size_t end_ = 0;  ///< size of the memory, in bytes
   std::chrono::milliseconds timeout_;
   std::chrono::microseconds poll_for_{0};
   std::uint64_t step_ = 0;
   std::uint64_t calls_ = 0;
-  bool is_compared_ = true;  ///< the current call has been compared with the others'
+  bool is_compared_ = true;  ///< the current call has been compared with the others' calls
   bool has_left_ = false;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The world of one: nothing to exchange.
+// The backend "single": a world of one rank, where collectives have nothing to exchange.
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace dlrun {
 
-/// Fails with kInvalid unless options.size is 1.
+/// Fails with kInvalid unless options.world.size is 1.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_single_communicator(
     const CommunicatorOptions& options);
 

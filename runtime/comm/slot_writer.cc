@@ -22,10 +22,12 @@ constexpr bool kCanStream =
     false;
 #endif
 
-/// Calls of up to so many bytes stream in any case, if they come in pieces that are worth a fence.
+/// Collectives up to kLittle bytes always stream, if a single write has at least kLeastStreamed
+/// bytes; smaller writes are not worth the fence.
 constexpr std::size_t kLittle = std::size_t{64} << 10U;
 constexpr std::size_t kLeastStreamed = std::size_t{8} << 10U;
-/// So much of a longer write is plain and timed: of every plain one, of every few that stream.
+/// A timed write stores its first kSample bytes plainly and measures that. Every plain write is
+/// timed, and one of kSampleEvery streamed writes.
 constexpr std::size_t kSample = std::size_t{16} << 10U;
 constexpr unsigned kSampleEvery = 8;
 constexpr double kSlowBytesPerNanosecond = 3.5;
@@ -51,7 +53,7 @@ void stream(void* to, const void* from, std::size_t bytes) {
     }
   }
   std::memcpy(out + at, in + at, bytes - at);
-  _mm_sfence();  // the flag that tells others of it must not be seen before
+  _mm_sfence();  // the data must be visible before the flag that announces it
 #else
   std::memcpy(to, from, bytes);
 #endif

@@ -1,14 +1,16 @@
 #pragma once
-// How a rank writes what others read out of memory that they share.
+// Writes data into memory that other ranks read, with the faster of two kinds of store.
 //
-// A plain store to a line that another processor has read takes the line back from its cache first.
-// Processors under one cache do that at 10 GB/s and more, others at 2 GB/s, which then is most of
-// what a collective costs. Streaming stores take nothing back; the reader gets the data from
-// memory. They are better between distant processors (by 4 on two of an EPYC's core complexes), and
-// for little data everywhere; between near ones plain stores are better, by 2. Which these are no
-// table says reliably: virtual processors move. So a part of each plain write is timed: two slow
-// ones in a row, and the next writes stream, but for a part of some that looks again. Each rank
-// decides that for itself.
+// A plain store to a cache line that another processor has read must first fetch the line from that
+// processor's cache. Processors under one cache reach 10 GB/s and more this way, others 2 GB/s,
+// which is then most of a collective's time. A streaming store bypasses the caches; the reader gets
+// the data from memory.
+//
+// Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
+// an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
+// a factor of 2. No table of the topology is reliable, since virtual processors move. Each rank
+// therefore times a part of every plain write. After two slow ones in a row it streams, and still
+// times a part of every eighth write, so that it can switch back.
 
 #include <cstddef>
 
@@ -16,19 +18,20 @@ namespace dlrun {
 
 class SlotWriter {
  public:
-  /// A collective of so many bytes begins.
+  /// Announces a collective of this many bytes.
   void begin(std::size_t bytes);
 
-  /// As memcpy; to is in shared memory. Other ranks may be told of it right after.
+  /// Copies like memcpy into shared memory. The caller may tell other ranks about the data
+  /// right after the call.
   void write(void* to, const void* from, std::size_t bytes);
 
  private:
   void took(double nanoseconds);
 
-  bool is_little_ = false;  // what this call moves
+  bool is_little_ = false;  // the current collective moves few bytes
   bool is_far_ = false;     // plain writes have been slow
-  int slow_ = 0;            // how sure that is
-  unsigned streamed_ = 0;   // writes
+  int slow_ = 0;            // counter of slow writes, 0 to 2; changes is_far_ at either end
+  unsigned streamed_ = 0;   // number of streamed writes
 };
 
 }  // namespace dlrun

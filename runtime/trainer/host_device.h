@@ -1,5 +1,5 @@
 #pragma once
-// A function that both the CPU's and the GPU's compiler take.
+// Marks a function that is compiled for both the CPU and the GPU.
 
 #ifdef __CUDACC__
 #define DLRUN_HOST_DEVICE __host__ __device__

@@ -1,4 +1,4 @@
-// dlrun-trainer: one rank of a data-parallel training job, or all of it.
+// dlrun-trainer: one rank of a data-parallel training job, or a whole job of one rank.
 
 #include <unistd.h>
 
@@ -44,16 +44,15 @@ void install_signal_handlers() {
   sigset_t unblocked;
   sigemptyset(&unblocked);
   sigaddset(&unblocked, SIGUSR1);
-  sigprocmask(SIG_UNBLOCK, &unblocked,
-              nullptr);  // a parent that waits for signals may have left its mask to us
-  // A write beyond a size limit, or to a reader that left, is an error of that write, not the end
-  // of the process.
+  // A parent that waits for signals may have left them blocked.
+  sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);
+  // Make a write beyond a size limit, or to a closed pipe, fail instead of ending the process.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
   sigaction(SIGPIPE, &action, nullptr);
 }
 
-/// The exit codes of runtime/ENVIRONMENT.md.
+/// Returns the exit code that runtime/ENVIRONMENT.md defines.
 int exit_code(Errc code) {
   switch (code) {
     case Errc::kUsage:
@@ -86,11 +85,11 @@ Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, con
   return make_cpu_kernels<float>(options.threads);
 }
 
-/// As one of the job's ranks, to a trained model.
+/// Trains a model as one of the job's ranks.
 Result<> run(const Options& options, const Env& env, Job& job) {
   Communicator& communicator = job.communicator();
   const World& world = job.world();
-  // What can fail on one rank alone is agreed upon before anybody goes on.
+  // After each operation that can fail on a single rank, all ranks agree before they continue.
   const auto agreed = [&](const auto& mine) {
     return agree(communicator, job.host(),
                  mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
@@ -105,7 +104,8 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   communicator.set_compute_stream((*kernels)->stream());
   Reporter::Options reporting;
   reporting.is_silent = world.rank != 0;
-  // mpirun gives a rank a terminal of its own as stdout, whatever reads it, but never as stderr.
+  // mpirun connects stdout of a rank to a terminal of its own, even if the output goes to a
+  // file, but never stderr.
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   reporting.metrics = options.metrics;
   reporting.store = job.store();
@@ -130,8 +130,8 @@ int complain(const Error& error, const std::string& who) {
   return exit_code(error.code);
 }
 
-/// Tells this rank's agent whose failure this is, so that the run's record names that rank, and not
-/// the one that is heard of first. Best effort: the exit code is told in any case.
+/// Tells this rank's agent which rank has failed, so that the run's record names that rank and not
+/// the first one that reports. Best effort; the exit code follows in any case.
 void tell_whose(Job& job, const Error& error) {
   if (job.store() == nullptr) return;
   const auto agreed = agreed_error(error);
@@ -171,7 +171,7 @@ int main_of_collectives(const std::vector<std::string>& args) {
   return 0;
 }
 
-/// "rank 3 on n1: " where there are several.
+/// Returns "rank 3 on n1: " if there are several ranks, else nothing.
 std::string who(const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
   return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());

@@ -1,3 +1,6 @@
+// Parses the command line with tables of flags. A table also gives the text of --help, so
+// each flag is described once.
+
 #include "runtime/trainer/options.h"
 
 #include <functional>
@@ -12,11 +15,11 @@ namespace {
 
 constexpr std::int64_t kMostSamples = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMostEpochs = 1'000'000;
-constexpr std::int64_t kMostTraced = 100'000;  // steps, about a kilobyte each
+constexpr std::int64_t kMostTraced = 100'000;  // steps; a step takes about a kilobyte
 constexpr std::int64_t kWidest = 1 << 20;
 
-/// One flag: how --help shows it, and what it sets in O. The value of a flag without a placeholder
-/// is not looked at.
+/// A command-line flag: its line in --help, and how it changes the options O. A flag without a
+/// placeholder ignores its value.
 template <typename O>
 struct Flag {
   std::string_view name;
@@ -34,7 +37,7 @@ Result<std::int64_t> whole_number(std::string_view value, std::int64_t low, std:
   return *number;
 }
 
-/// A setter that stores a whole number of [low, high] where field points.
+/// Returns a setter that stores a whole number in [low, high].
 template <typename O, typename Get>
 auto number(Get field, std::int64_t low, std::int64_t high) {
   return [=](O& options, std::string_view value) -> Result<> {
@@ -59,7 +62,7 @@ auto real(Get field, double low, double high) {
   };
 }
 
-/// A setter for one of a few words. parse gives the value of a word, or nothing.
+/// Returns a setter for one of a few words. parse() returns the value of a word, or nothing.
 template <typename Get, typename Parse>
 auto one_of(Get field, Parse parse, std::string_view words) {
   return [=](Options& options, std::string_view value) -> Result<> {
@@ -93,7 +96,7 @@ std::optional<GradientReducer::Compression> parse_compression(std::string_view v
   return std::nullopt;
 }
 
-/// Is the optimizer's state sharded?
+/// Parses whether the optimizer's state is sharded.
 std::optional<bool> parse_state(std::string_view value) {
   if (value == "whole") return false;
   if (value == "sharded") return true;
@@ -377,7 +380,7 @@ const std::vector<Flag<DigitsOptions>>& digits_flags() {
   return kFlags;
 }
 
-/// Sets every flag of args in options: "--name value" or "--name=value".
+/// Sets the options from args: "--name value" or "--name=value".
 template <typename O>
 Result<> parse_into(O& options, std::span<const std::string> args,
                     const std::vector<Flag<O>>& table) {
@@ -436,8 +439,8 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   options.train.trace_prefix =
       std::filesystem::path(run) / "trace" / fmt::format("attempt-{}", attempt);
   DLRUN_TRY(parse_into(options, args, flags()));
-  options.train.checkpoint_dir =
-      std::filesystem::path(run) / options.train.checkpoint_dir;  // an absolute one stays
+  // An absolute path replaces the run directory.
+  options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage,
                 "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");

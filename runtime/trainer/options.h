@@ -25,7 +25,7 @@ struct Options {
   bool wants_help = false;
 };
 
-/// `dlrun-trainer digits ...`: write generated digits as files.
+/// Options of `dlrun-trainer digits ...`, which writes generated digits as files.
 struct DigitsOptions {
   std::filesystem::path out;
   std::size_t train_samples = 8000;
@@ -35,9 +35,9 @@ struct DigitsOptions {
   bool wants_help = false;
 };
 
-/// args without the program's name. Defaults that depend on the run come from env: DLRUN_RUN
-/// (checkpoints, metrics), DLRUN_ATTEMPT (a later attempt resumes). Fails with kUsage: an unknown
-/// flag (with the nearest), a missing or bad value.
+/// Parses the arguments without the program's name. The environment sets defaults: DLRUN_RUN
+/// (checkpoints, metrics) and DLRUN_ATTEMPT (a later attempt resumes). Fails with kUsage for an
+/// unknown flag (suggests the nearest one) or a missing or invalid value.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
 [[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
 

@@ -1,3 +1,6 @@
+// Saving: write both data files, sync them, ask may_commit, then write the manifest atomically.
+// Loading: go from the newest checkpoint to older ones until every checksum matches.
+
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -45,8 +48,9 @@ void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix,
   }
 }
 
-/// Copies the arrays prefix + tensor.name of a parsed file into a flat array. Fails with kInvalid
-/// where one is missing or has another shape: the file is whole, but of another model.
+/// Copies the arrays named prefix + tensor.name from a parsed file into a flat array. Fails
+/// with kInvalid if an array is missing or has another shape: the file is undamaged but
+/// belongs to another model.
 Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& parsed,
                                    const std::string& prefix,
                                    const std::vector<TensorView>& tensors) {
@@ -71,20 +75,20 @@ Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& pa
   return flat;
 }
 
-/// What a manifest says, and the two files that it vouches for.
+/// The content of a manifest and of the two files it describes.
 struct Whole {
   ordered_json manifest;
   std::string model;
   std::string optimizer;
 };
 
-/// Of all that a manifest says but this.
+/// Returns the checksum of a manifest without its own checksum.
 std::string checksum_of(ordered_json manifest) {
   manifest.erase("blake2b");
   return blake2b_hex(bytes_of(manifest.dump()));
 }
 
-/// Fails when anything of the checkpoint is missing, cut or changed.
+/// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
 Result<Whole> read_whole(const fs::path& folder) {
   auto text = read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow);
   if (!text) return tl::unexpected(text.error());
@@ -108,8 +112,8 @@ Result<Whole> read_whole(const fs::path& folder) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(),
                 kFormat);
   }
-  if (manifest.contains("blake2b") &&
-      manifest["blake2b"] != checksum_of(manifest)) {  // the first had none
+  // The first version of the format had no checksum.
+  if (manifest.contains("blake2b") && manifest["blake2b"] != checksum_of(manifest)) {
     return fail(Errc::kInvalid, "{}: its checksum is not its own",
                 (folder / kManifestFile).string());
   }
@@ -159,17 +163,18 @@ CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep,
       may_commit_(std::move(may_commit)) {}
 
 Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayout& layout) const {
-  DLRUN_TRY(may_commit_());  // an attempt that lost the run must not even remove what it finds
+  // An attempt that no longer owns the run must not even remove files.
+  DLRUN_TRY(may_commit_());
   const std::string name = fmt::format("{}{:08}", kPrefix, state.position.step);
   const fs::path folder = path_ / name;
   std::error_code ignored;
-  fs::remove(folder / kManifestFile,
-             ignored);  // what an earlier attempt left at this step, damaged or half-written
+  // Remove a damaged or unfinished checkpoint that an earlier attempt left at this step.
+  fs::remove(folder / kManifestFile, ignored);
   fs::remove_all(folder, ignored);
   auto written = write(folder, state, layout);
   if (!written) {
-    if (may_commit_())
-      fs::remove_all(folder, ignored);  // else another attempt's checkpoint may be there by now
+    // If another attempt has taken over, this may be its checkpoint by now.
+    if (may_commit_()) fs::remove_all(folder, ignored);
     return within("cannot save a checkpoint", written.error());
   }
   if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest) {
@@ -179,16 +184,15 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
 
   const auto all = names();
   if (!all) return within("cannot remove older checkpoints", all.error());
-  std::size_t kept =
-      1;  // this one, though an earlier attempt may have left later steps, whole or not
+  std::size_t kept = 1;  // this one; an earlier attempt may have left later steps
   for (const std::string& other : *all) {
     if (other == name) continue;
     if (kept < keep_ && fs::exists(path_ / other / kManifestFile, ignored)) {
       ++kept;
       continue;
     }
-    fs::remove(path_ / other / kManifestFile,
-               ignored);  // first: half of a checkpoint must not look like one
+    // Remove the manifest first, so that a partly removed checkpoint does not look valid.
+    fs::remove(path_ / other / kManifestFile, ignored);
     fs::remove_all(path_ / other, ignored);
   }
   return {};
@@ -250,7 +254,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
     const char* const next = name == all->back() ? "there is none before: training begins anew"
                                                  : "taking the one before";
     std::error_code ignored;
-    if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // it is written last
+    if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
       passed_over.push_back(
           fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; {}",
                       folder.string(), next));
@@ -263,7 +267,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
         whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
               : tl::unexpected(whole.error());
     if (const auto& failed = model ? arrays : model; !failed && failed.error().code == Errc::kIo) {
-      // Not damaged, as far as is known: to go on from an older one would throw work away.
+      // The checkpoint may be undamaged; resuming from an older one would lose work.
       return fail(Errc::kIo,
                   "cannot read the newest checkpoint: {}; start again when its file system is well",
                   failed.error().message);

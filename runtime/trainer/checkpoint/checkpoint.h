@@ -1,16 +1,16 @@
 #pragma once
-// Checkpoints in a folder, one sub-folder each:
+// Checkpoints in a directory. Each checkpoint is a sub-directory:
 //
-//   step-00001875/model.safetensors       parameters: "layers.0.weight" [784, 512] ..., and running
-//   statistics step-00001875/optimizer.safetensors   the optimizer's arrays: "m.layers.0.weight"
-//   ... step-00001875/manifest.json           sizes and checksums of the two, where in training
-//   this is, and a checksum of
-//                                         itself. Written last and whole: a folder without it is no
-//                                         checkpoint
-//   latest                                the newest one's name, for people and scripts
+//   step-00001875/model.safetensors      parameters ("layers.0.weight" [784, 512] ...) and
+//                                        running statistics
+//   step-00001875/optimizer.safetensors  the optimizer's arrays: "m.layers.0.weight" ...
+//   step-00001875/manifest.json          sizes and checksums of the two files, the position in
+//                                        training, and a checksum of the manifest itself
+//   latest                               name of the newest checkpoint, for people and scripts
 //
-// A file is complete on disk (fsync) before the manifest that names it, so a crash or a full disk
-// at any point leaves the checkpoints before valid. Only rank 0 touches the folder.
+// The manifest is written last and atomically; a directory without it is not a checkpoint. Both
+// data files are synced to disk (fsync) before that, so earlier checkpoints stay valid after a
+// crash or a full disk at any time. Only rank 0 accesses the directory.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,67 +26,69 @@
 
 namespace dlrun::trainer {
 
-/// Where in training a checkpoint was taken. Sampler and schedule need no more to go on.
+/// The position in training of a checkpoint. Sampler and schedule need nothing else to resume.
 struct Position {
   std::uint64_t step = 0;    ///< optimizer steps done
-  std::uint64_t epoch = 0;   ///< epoch under way, from 0
-  std::uint64_t offset = 0;  ///< samples of it that are done
+  std::uint64_t epoch = 0;   ///< current epoch, from 0
+  std::uint64_t offset = 0;  ///< samples of the current epoch that are done
 
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// The names, shapes and places of what the flat arrays hold.
+/// Names, shapes and offsets of the tensors in the flat arrays.
 struct CheckpointLayout {
   std::vector<TensorView> parameters;
-  std::vector<TensorView> running = {};  ///< the network's statistics
+  std::vector<TensorView> running = {};  ///< the network's running statistics
 };
 
-/// What training is at a step, in host memory. Arrays are flat, in the layout of tensors.
+/// The state of training after a step, in host memory. Arrays are flat; the layout
+/// gives their tensors.
 struct TrainingState {
   Position position;
   std::uint64_t seed = 0;
   std::string optimizer;                 ///< its name
-  std::vector<std::string> state_names;  ///< of its arrays
+  std::vector<std::string> state_names;  ///< names of its arrays
   std::vector<float> parameters;
   std::vector<float> running;
-  std::vector<std::vector<float>> states;  ///< one for each of state_names, as long as parameters
-  /// Sampler::Options: where ranks read files of their own, a place within an epoch means something
-  /// to the same ranks only. Empty elsewhere.
+  /// One array per state name, each as long as `parameters`.
+  std::vector<std::vector<float>> states;
+  /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
+  /// empty. An offset within an epoch is then valid only for the same ranks and files.
   std::vector<std::size_t> rank_samples = {};
-  /// So many ranks had each taken what position says of epochs of their own; 1 where each epoch is
-  /// everybody's.
+  /// Number of ranks that each had their own epochs (Sharding::kEpoch) and had each reached
+  /// `position`; otherwise 1.
   std::uint64_t epoch_ranks = 1;
 };
 
-/// May this process still write? A run's `attempt` file names the attempt that owns its
-/// checkpoints: an older attempt whose node came back must not write beside the new one. Fails with
-/// kRefused, saying both numbers. Succeeds outside of a run.
+/// Checks that this process may still write checkpoints. The file `attempt` of a run names the
+/// attempt that owns them; an older attempt whose node came back must not write too. Fails with
+/// kRefused and both numbers. Succeeds outside a run.
 [[nodiscard]] Result<> check_attempt(const Env& env);
 
 class CheckpointFolder {
  public:
-  /// keep: how many stay, the one just saved and the newest others; > 0. may_commit is asked right
-  /// before a checkpoint becomes valid.
+  /// `keep` (> 0) is the number of checkpoints to keep: the one just saved and the newest others.
+  /// `may_commit` is called directly before a checkpoint becomes valid.
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> may_commit);
 
-  /// Writes a checkpoint, and removes the oldest above keep and what was never finished. Fails with
-  /// kIo (the file and why) or may_commit's error; then the checkpoints before are untouched. Of
-  /// the new one nothing is left, unless it is valid and what failed is the writing of `latest`,
-  /// which is said, or another attempt owns the folder.
+  /// Writes a checkpoint, then removes unfinished ones and the oldest above `keep`. Fails with kIo
+  /// (which file and why) or with the error of may_commit; earlier checkpoints then stay as they
+  /// are. After a failure the new checkpoint is removed, with two exceptions: only writing `latest`
+  /// failed (the message says so), or another attempt owns the directory.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
-  /// The newest checkpoint whose files are whole, or nothing. Each newer one that is damaged, or
-  /// was not finished, adds a sentence to passed_over. Fails with kInvalid when it is of another
-  /// model or optimizer than layout, optimizer and state_names say, with kIo where the folder
-  /// cannot be listed or a file of the newest not be read: that one may be whole, and the file
-  /// system's error pass.
+  /// Returns the newest undamaged checkpoint, or nothing. Adds a sentence to passed_over for
+  /// each newer one that is damaged or unfinished. Fails with kInvalid if the checkpoint
+  /// belongs to another model or optimizer than the arguments say. Fails with kIo if the
+  /// directory or a file of the newest checkpoint cannot be read: the error may be temporary
+  /// and the checkpoint undamaged.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const;
 
-  /// Names of the sub-folders that look like checkpoints, valid or not, newest first; none without
-  /// a folder. Fails with kIo where it cannot be listed.
+  /// Returns the names of sub-directories that look like checkpoints, valid or not, newest first;
+  /// none if the directory is missing. Fails with kIo if the directory cannot be read.
   [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

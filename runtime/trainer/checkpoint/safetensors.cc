@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kLargestHeader = 64U << 20U;
 
-/// Bits of one element, or nothing for a type that does not exist.
+/// Returns the size of one element in bytes, or nothing for an unknown type.
 std::optional<std::size_t> element_bytes(std::string_view dtype) {
   struct Row {
     std::string_view name;
@@ -42,7 +42,7 @@ std::optional<std::size_t> as_size(const json& value) {
   return value.get<std::size_t>();
 }
 
-/// One entry of the header against the size of the data.
+/// Checks and parses one entry of the header.
 Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name,
                                           const json& entry, std::span<const std::uint8_t> data,
                                           std::size_t& begin) {

@@ -1,12 +1,13 @@
 #pragma once
-// safetensors: named arrays in one file, without code in it; Python's `safetensors` reads what this
-// writes.
+// Reads and writes safetensors files: named arrays in one file that cannot contain code.
+// Python's `safetensors` reads them too. The format (section "Format" in the README of the
+// safetensors project):
 //
-//   8 bytes     N, length of the header, little-endian     (format: the safetensors project,
-//   "Format" in its README) N bytes     JSON: {"__metadata__": {text: text}, name: {"dtype": "F32",
-//   "shape": [...], "data_offsets": [begin, end]}};
-//               padded with spaces to a multiple of 8
-//   the rest    the arrays' bytes, little-endian, row-major, without holes; offsets count from here
+//   8 bytes   N, length of the header, little-endian
+//   N bytes   JSON: {"__metadata__": {text: text},
+//                    name: {"dtype": "F32", "shape": [...], "data_offsets": [begin, end]}};
+//             padded with spaces to a multiple of 8
+//   the rest  the arrays' bytes, little-endian, row-major, without gaps; offsets count from here
 
 #include <cstddef>
 #include <cstdint>
@@ -20,22 +21,22 @@
 
 namespace dlrun::trainer {
 
-/// One float32 array.
+/// A float32 array.
 struct NamedArray {
   std::string name;
   std::vector<std::size_t> shape;
-  std::span<const float> values;  ///< as many as the shape's product
+  std::span<const float> values;  ///< as many as the product of the shape
 };
 
-/// An array of any type, by its name there: "U8", "F32", ...
+/// An array of any element type.
 struct NamedBytes {
   std::string name;
   std::string dtype;
   std::vector<std::size_t> shape;
-  std::span<const std::uint8_t> bytes;  ///< little-endian, as many as type and shape make
+  std::span<const std::uint8_t> bytes;  ///< little-endian
 };
 
-/// A file's content. The arrays point into bytes of the caller.
+/// The content of a parsed file. Its arrays point into the caller's bytes.
 struct ParsedTensors {
   struct Tensor {
     std::string dtype;  ///< "F32", "F16", "I64", ...
@@ -46,7 +47,7 @@ struct ParsedTensors {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// The whole file. Names must differ; metadata is text only.
+/// Returns the bytes of a file with these arrays. Their names must differ.
 [[nodiscard]] std::string to_safetensors(
     std::span<const NamedArray> arrays,
     const std::map<std::string, std::string, std::less<>>& metadata);
@@ -54,9 +55,9 @@ struct ParsedTensors {
     std::span<const NamedBytes> arrays,
     const std::map<std::string, std::string, std::less<>>& metadata);
 
-/// Takes bytes apart, trusting nothing: every length, type, shape and offset is checked before use;
-/// arrays must cover the rest without hole or overlap. Fails with kInvalid; name is put before the
-/// message. The result points into bytes.
+/// Parses a file from an untrusted source: checks every length, type, shape and offset before use.
+/// The arrays must cover the data without gap or overlap. Fails with kInvalid; the message starts
+/// with `name`. The result points into `bytes`.
 [[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view name,
                                                       std::span<const std::uint8_t> bytes);
 

@@ -1,6 +1,6 @@
-// The GPU's half of the device seam: cuBLAS and cuBLASLt, the kernels of elementwise.cu, one
-// stream; cuda_layer_kernels.h has what convolutional networks need. The module
-// dlrun-trainer-cuda.so.
+// The GPU's implementation of nn/kernels.h, on one stream: cuBLAS and cuBLASLt for products,
+// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. It is linked into
+// the module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -24,8 +24,7 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32}
-                                            << 20U;  // what NVIDIA advises for Hopper
+constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;  // NVIDIA's advice for Hopper
 
 class CudaKernels final : public Kernels<float> {
  public:
@@ -41,7 +40,7 @@ class CudaKernels final : public Kernels<float> {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
-  /// What the constructor cannot fail at.
+  /// Does the part of construction that can fail.
   [[nodiscard]] Result<> prepare() {
     keep(cudaSetDevice(device_), "cudaSetDevice");
     keep(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -52,7 +51,8 @@ class CudaKernels final : public Kernels<float> {
     name_ = properties.name;
     if (status_.first()) status_.keep(uploads_.prepare(stream_));
     if (status_.first()) {
-      // Its own would be allocated in a step, and may be another one in a step that is recorded.
+      // cuBLAS would allocate its own workspace during a step, and possibly another
+      // one while recording.
       blas_workspace_ = allocate(kBlasWorkspaceBytes);
       keep(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
            "cublasSetWorkspace");
@@ -71,7 +71,7 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.records_steps || !status_.first()) return;
-    hand_over();  // of a step that nobody has waited for
+    hand_over();  // for a step that nobody has waited for
     status_.keep(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }
@@ -131,7 +131,8 @@ class CudaKernels final : public Kernels<float> {
   void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a,
             const float* b, float beta, float* c) override {
     if (k == 0) {
-      // An empty product: cuBLAS wants leading dimensions above 0, whatever it then does not read.
+      // An empty product: cuBLAS requires leading dimensions above 0 even for
+      // arrays it does not read.
       const auto size = [](std::size_t value) { return static_cast<int>(value); };
       const float one = 1;
       keep(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n), a, 1,
@@ -233,19 +234,19 @@ class CudaKernels final : public Kernels<float> {
   }
 
  private:
-  /// Memory, not zeroed and aligned to 256, or why there is none.
+  /// Allocated memory (not zeroed, aligned to 256 bytes), or the error.
   struct Taken {
     std::shared_ptr<void> memory;
     cudaError_t code = cudaSuccess;
   };
   Taken take(std::size_t bytes) {
-    hand_over();  // what is recorded may read the memory that this one is to replace
+    hand_over();  // recorded operations may use memory that this allocation replaces
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
     return {{memory, [](void* at) { cudaFree(at); }}, code};
   }
 
-  /// What was recorded goes to the GPU, and recording ends.
+  /// Ends the recording and sends the recorded operations to the GPU.
   void hand_over() {
     if (!graphs_.is_recording()) return;
     status_.keep(graphs_.launch());
@@ -254,7 +255,7 @@ class CudaKernels final : public Kernels<float> {
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
 
-  /// Two matrices as products take them; nullptr where there is no memory for it.
+  /// The two inputs of a product in its number format; nullptr if out of memory.
   struct Operands {
     const void* a;
     const void* b;
@@ -267,11 +268,10 @@ class CudaKernels final : public Kernels<float> {
     return rounded;
   }
 
-  /// gemm() of operands; k > 0.
+  /// Computes gemm() for converted inputs; k > 0.
   void product(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
                const Operands& of, float beta, float* c) {
-    // cuBLAS reads column-major: what is row-major here is the transpose there, and c^T = op(b)^T
-    // op(a)^T.
+    // cuBLAS is column-major, so a row-major array is read as its transpose: c^T = op(b)^T op(a)^T.
     const auto op = [](Transpose transpose) {
       return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
     };
@@ -292,8 +292,8 @@ class CudaKernels final : public Kernels<float> {
          "cublasSgemm");
   }
 
-  /// Bytes that data may take of what is free now: the optimizer's arrays and the libraries'
-  /// workspaces are still to come.
+  /// Returns how many bytes of the free memory data may take. The rest is for the optimizer's
+  /// arrays and the libraries' workspaces, which are allocated later.
   [[nodiscard]] std::size_t room_for_data() {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -301,11 +301,12 @@ class CudaKernels final : public Kernels<float> {
     return std::min(free - std::min(free, total / 4), options_.most_data_bytes);
   }
 
-  /// nullptr: another process has taken what was free.
+  /// Copies data to the GPU. Returns nullptr if another process has meanwhile
+  /// taken the free memory.
   [[nodiscard]] std::shared_ptr<std::uint8_t> copy_of(const std::vector<std::uint8_t>& bytes) {
     auto [memory, code] = take(bytes.size());
     if (code == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // or it would be the next launch's
+      cudaGetLastError();  // clear the error, or the next launch would report it
     } else {
       keep(code, "cudaMalloc");
     }
@@ -313,8 +314,7 @@ class CudaKernels final : public Kernels<float> {
     return std::static_pointer_cast<std::uint8_t>(memory);
   }
 
-  /// gather() of data in host memory: its rows are sent as the bytes that they are, and become
-  /// numbers here.
+  /// gather() for data in host memory: sends the rows as bytes and converts them on the GPU.
   void gather_streamed(const DeviceData& data, std::span<const std::uint32_t> samples, float scale,
                        float* x, std::uint8_t* labels) {
     const std::size_t bytes = samples.size() * data.features;
@@ -338,19 +338,19 @@ class CudaKernels final : public Kernels<float> {
   std::string name_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
-  std::shared_ptr<std::uint32_t> samples_;  // the indices of gather()
+  std::shared_ptr<std::uint32_t> samples_;  // sample indices for gather()
   std::size_t samples_size_ = 0;
   cuda::Uploads uploads_;
   cuda::StepGraphs graphs_;
   std::shared_ptr<void> blas_workspace_;
-  Array<std::uint8_t> rows_;             // of gather_streamed()
-  std::shared_ptr<std::size_t> ranges_;  // of sums_of_squares(), as the next two
+  Array<std::uint8_t> rows_;             // for gather_streamed()
+  std::shared_ptr<std::size_t> ranges_;  // for sums_of_squares(), like the next two
   std::shared_ptr<double> sums_;
   std::size_t sums_size_ = 0;
-  Array<double> partials_;  // of sum_rows()
+  Array<double> partials_;  // for sum_rows()
   cuda::DeviceStatus status_;
   cuda::DenseForward dense_;
-  cuda::Halves halves_a_{*this};  // of operands(), as the next
+  cuda::Halves halves_a_{*this};  // for operands(), like the next one
   cuda::Halves halves_b_{*this};
   std::unique_ptr<LayerKernels<float>> layers_;
 };
@@ -363,8 +363,8 @@ Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& o
                 "(resources.gpus_per_node), or use the CPU",
                 found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
   }
-  // Where Slurm has bound a GPU to the task it is the only one seen; several ranks on one GPU are
-  // in order without NCCL.
+  // If Slurm has bound a GPU to the task, only that one is visible. Without NCCL, several
+  // ranks may share a GPU.
   auto kernels = std::make_unique<CudaKernels>(local_rank % count, options);
   DLRUN_TRY(kernels->prepare());
   return kernels;

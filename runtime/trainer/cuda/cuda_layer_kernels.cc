@@ -17,7 +17,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
         stream_(static_cast<cudaStream_t>(device.stream())),
         convolutions_(device) {}
 
-  /// All of them: a GPU wants much to do at a time.
+  /// Returns no limit: a GPU is fastest with as much work as possible.
   [[nodiscard]] std::size_t samples_at_once(std::size_t /*bytes*/) const override {
     return std::numeric_limits<std::size_t>::max();
   }
@@ -172,8 +172,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
   [[nodiscard]] Result<> status() const override { return status_.first(); }
 
  private:
-  /// Room for the sums over so many rows, and for their parts, which it gives; nullptr: there is
-  /// none, which is kept.
+  /// Returns scratch memory for the partial sums, and makes room for the sums; nullptr when out of
+  /// memory (`status_` then holds the error).
   double* room_for(std::size_t rows, std::size_t channels) {
     const std::size_t parts = partial_sums(rows, channels);
     if (parts > partials_.size()) partials_ = Array<double>(device_, parts);
@@ -181,13 +181,13 @@ class CudaLayerKernels final : public LayerKernels<float> {
     return sums_.data() == nullptr ? nullptr : partials_.data();
   }
 
-  /// sums_ of all ranks that are normalised together. Returns their rows. Waits for the device
-  /// where there are others.
+  /// Adds sums_ over all ranks that are normalised together. Returns their number of rows. Waits
+  /// for the device if there are other ranks.
   double add_up(std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
-    host_sums_.assign(
-        2 * channels + 1,
-        0);  // zeros from a rank whose device has failed: the others do not wait for it
+    // If this rank's device has failed, it contributes zeros, so that the other
+    // ranks do not wait for it.
+    host_sums_.assign(2 * channels + 1, 0);
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);
     host_sums_.back() = static_cast<double>(rows);
@@ -203,7 +203,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   Array<double> partials_;
   Array<double> sums_;
   std::vector<double> host_sums_;
-  Array<std::uint32_t> samples_;  // of dropout_factors()
+  Array<std::uint32_t> samples_;  // for dropout_factors()
 };
 
 }  // namespace

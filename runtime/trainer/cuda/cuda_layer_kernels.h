@@ -1,5 +1,5 @@
 #pragma once
-// The GPU's half of nn/layer_kernels.h.
+// The GPU's implementation of nn/layer_kernels.h.
 
 #include <memory>
 
@@ -9,7 +9,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Works on device's stream with memory of device's; keeps its failures in status. Both outlive it.
+/// Creates the operations. They use device's stream and memory and report failures in `status`.
+/// Both must outlive the result.
 [[nodiscard]] std::unique_ptr<LayerKernels<float>> make_cuda_layer_kernels(Kernels<float>& device,
                                                                            DeviceStatus& status);
 

@@ -1,3 +1,6 @@
+// For each window, batch size and number format, cuDNN lists its algorithms once. The fastest one
+// that works is kept and used from then on.
+
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
 #include <array>
@@ -11,7 +14,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// Algorithms that want more memory than this beside their arrays are left out.
+/// Algorithms that need more workspace than this are not used.
 constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30U;
 
 Result<> checked(cudnnStatus_t status, const char* call) {
@@ -29,7 +32,7 @@ struct Destroy {
     kDestroy(object);
   }
 };
-/// A descriptor of cuDNN's, and its end.
+/// Owns a descriptor of cuDNN.
 template <typename Handle, auto kDestroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<kDestroy>>;
 using TensorDescriptor = Owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
@@ -45,8 +48,8 @@ Result<> create(cudnnStatus_t (*make)(Handle*), Owner& owner, const char* call) 
   return {};
 }
 
-/// A window at a batch size and in a type, in cuDNN's words. Its dimensions are named in the order
-/// n, c, h, w, whatever the layout.
+/// cuDNN's descriptions of a window at a batch size and in a number format. cuDNN names dimensions
+/// in the order n, c, h, w, whatever the layout.
 struct Shapes {
   TensorDescriptor x, y;
   FilterDescriptor w;
@@ -75,14 +78,14 @@ struct Shapes {
                                                       size(window.stride), 1, 1,
                                                       CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                       "cudnnSetConvolution2dDescriptor"));
-    // Its default takes float32 through TF32, of 10 bits.
+    // By default cuDNN would use TF32 for float32, with a fraction of only 10 bits.
     const cudnnMathType_t math = type == CUDNN_DATA_FLOAT ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
     return checked(cudnnSetConvolutionMathType(convolution.get(), math),
                    "cudnnSetConvolutionMathType");
   }
 };
 
-/// Numbers on the device, as cuDNN knows them.
+/// An array on the device with cuDNN's description of it.
 template <typename Descriptor, typename Number>
 struct Operand {
   const Descriptor& descriptor;
@@ -92,9 +95,9 @@ struct Operand {
 template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
-/// One of the three passes of a window at a batch size, which makes a third array of two. kFind
-/// names the algorithms in its order, the fastest first; kNeeds is asked for a workspace, kExecute
-/// runs one.
+/// One of the three passes of a window at a batch size, which computes an array from two
+/// others. kFind lists the algorithms, fastest first; kNeeds returns the workspace of
+/// one; kExecute runs one.
 template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
           auto kExecute>
 struct Pass {
@@ -102,14 +105,15 @@ struct Pass {
     Algorithm algorithm;
     std::size_t workspace_bytes = 0;
   };
-  const char* call;  // kExecute's name
+  const char* call;  // name of kExecute
   const char* find_call;
-  std::vector<Candidate> candidates{};  // the first is used; those that are refused at first go
+  // The first is used; candidates that fail in their first run are removed.
+  std::vector<Candidate> candidates{};
   bool is_searched = false;
   bool has_run = false;
-  std::string refused{};  // cuDNN's reason, of the last one that went
+  std::string refused{};  // cuDNN's reason for the last removed candidate
 
-  /// At first.
+  /// Lists the candidates at the first call; later calls do nothing.
   template <typename A, typename B, typename C>
   [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b,
                                 const ConvolutionDescriptor& convolution, const C& result) {
@@ -189,13 +193,14 @@ struct CudnnConvolutions::Parts {
   Kernels<float>& device;
   cudaStream_t stream;
   Owned<cudnnHandle_t, cudnnDestroy> handle;
-  std::vector<std::unique_ptr<Entry>> entries;  // a handful: layers times batch sizes, and types
+  std::vector<std::unique_ptr<Entry>> entries;  // few: layers times batch sizes and number formats
   Array<std::byte> workspace;
   Array<float> weights;                                  // in cuDNN's order
-  Halves first{device}, second{device}, result{device};  // what cuDNN reads and writes in 16 bits
+  Halves first{device}, second{device}, result{device};  // 16-bit arrays for cuDNN
   std::vector<std::string> implementations;
 
-  /// The entry of them; at first the handle, too: it costs a dense network nothing.
+  /// Returns the entry of a window. The first call creates cuDNN's handle, so that networks without
+  /// convolutions do not pay for it.
   Result<Entry*> entry(const Window& window, std::size_t n, cudnnDataType_t type) {
     if (handle == nullptr) {
       DLRUN_TRY(create(cudnnCreate, handle, "cudnnCreate"));
@@ -224,14 +229,14 @@ struct CudnnConvolutions::Parts {
                                : fail(Errc::kInternal, "{}: {}", what, cudaGetErrorString(code));
   }
 
-  /// to = from [rows x columns] the other way round.
+  /// Transposes from [rows x columns] to `to`.
   Result<> turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
     transpose(from, rows, columns, to, stream);
     return launched("transpose");
   }
 
-  /// pass(entry) in the type that is asked for; in float32 where cuDNN has no algorithm in the
-  /// other, which pass says by false.
+  /// Calls pass(entry) in the requested number format. If pass() returns false, because cuDNN has
+  /// no algorithm in that format, calls it again in float32.
   template <typename RunPass>
   Result<> in_precision(const Window& window, std::size_t n, const RunPass& pass) {
     const bool is_rounded = device.precision() == Precision::kBfloat16;
@@ -246,7 +251,7 @@ struct CudnnConvolutions::Parts {
     return {};
   }
 
-  /// What cuDNN reads and writes in a pass, as the entry's type has it.
+  /// The arrays of a pass in the entry's number format.
   struct Arrays {
     const void* first;
     const void* second;
@@ -262,9 +267,9 @@ struct CudnnConvolutions::Parts {
     return rounded;
   }
 
-  /// to = the pass of a and b with the fastest algorithm that takes it; false: there is none in 16
-  /// bits. cuDNN's word that it supports one is not its last: what it refuses at first goes, and
-  /// the next is tried.
+  /// Runs a pass of a and b with the fastest algorithm that works. An algorithm may fail in its
+  /// first run although cuDNN has listed it; it is then removed and the next one is tried. Returns
+  /// false if none works in 16 bits.
   template <typename PassOf, typename A, typename B, typename C>
   Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a,
                    const Operand<B, const float>& b, const Operand<C, float>& to) {

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions through cuDNN.
+// Convolutions with cuDNN.
 
 #include <cstddef>
 #include <memory>
@@ -12,29 +12,32 @@
 
 namespace dlrun::trainer::cuda {
 
-/// cuDNN's convolutions of a network on device's stream, set up when first used and kept for each
-/// window and batch size. Arrays are device memory and as LayerKernels says. In float32 throughout
-/// (no TF32), or, as device's precision has it, with what cuDNN reads and writes rounded to
-/// bfloat16, its sums in float32 (a window for which it has no such algorithm stays in float32); by
-/// algorithms that repeat to the bit. Weights are turned into cuDNN's order [out x size x size x
-/// in] and their gradients back: they are few.
+/// The convolutions of a network on device's stream. Sets up cuDNN's objects at first use and keeps
+/// them per window and batch size. Arrays are device memory, laid out as LayerKernels says.
+///
+/// With precision float32, everything is float32 (no TF32). With bfloat16, the arrays that cuDNN
+/// reads and writes are rounded to bfloat16, while its sums are float32; a window for which cuDNN
+/// has no such algorithm stays in float32. Only algorithms that give the same bits in every run
+/// are used. Weights are transposed to cuDNN's order [out x size x size x in] and their gradients
+/// back; they are small.
 class CudnnConvolutions {
  public:
-  /// device outlives it.
+  /// `device` must outlive this object.
   explicit CudnnConvolutions(Kernels<float>& device);
   ~CudnnConvolutions();
   CudnnConvolutions(const CudnnConvolutions&) = delete;
   CudnnConvolutions& operator=(const CudnnConvolutions&) = delete;
 
-  /// Fails with kInternal: the call and cuDNN's reason; the window where it has no algorithm.
+  /// Fails with kInternal and names the call and cuDNN's reason, or the window
+  /// without an algorithm.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
-  /// The algorithms that ran, such as "cudnnConvolutionForward 1", "cudnnConvolutionForward 1,
-  /// bf16".
+  /// Returns the algorithms that have run, for example "cudnnConvolutionForward 1" or
+  /// "cudnnConvolutionForward 1, bf16".
   [[nodiscard]] const std::vector<std::string>& implementations() const;
 
  private:

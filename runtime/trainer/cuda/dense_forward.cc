@@ -1,3 +1,6 @@
+// The first call for a shape asks cuBLASLt for an algorithm and keeps the plan;
+// later calls reuse it.
+
 #include "runtime/trainer/cuda/dense_forward.h"
 
 #include <algorithm>
@@ -12,20 +15,21 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;  // what NVIDIA advises for Hopper
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;  // NVIDIA's advice for Hopper
 
 Result<> checked(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   return fail(Errc::kInternal, "{}: {}", call, cublasGetStatusString(status));
 }
 
-/// Parameters lie behind one another: a layer's weights may begin at any float.
+/// Returns the alignment of an address in bytes, at most 256. A layer's weights may begin at any
+/// float, because parameters are stored without gaps.
 std::uint32_t alignment(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
 }
 
-/// What an algorithm is chosen for.
+/// The properties that decide which algorithm is used.
 struct Case {
   std::size_t n = 0;
   std::size_t inputs = 0;
@@ -56,10 +60,10 @@ struct DenseForward::Parts {
   }
 
   Kernels<float>& device;
-  cudaDataType_t input;  // of x and w
+  cudaDataType_t input;  // number format of x and w
   cublasLtHandle_t handle = nullptr;
   Array<std::byte> workspace;
-  std::vector<std::unique_ptr<Plan>> plans;  // a handful: layers times batch sizes
+  std::vector<std::unique_ptr<Plan>> plans;  // few: layers times batch sizes
 
   Result<Plan*> plan(const Case& of, const float* bias) {
     for (const auto& known : plans) {
@@ -83,8 +87,8 @@ struct DenseForward::Parts {
                    "cublasLtMatmulDescSetAttribute");
   }
 
-  /// cuBLASLt reads column by column: what is row-major here is the transpose there, and y^T = w^T
-  /// x^T, with a bias for each of y^T's rows.
+  /// Describes the product to cuBLASLt, which is column-major: row-major arrays are read as their
+  /// transposes, so y^T = w^T x^T, with one bias per row of y^T.
   Result<> describe(Plan& plan, const float* bias) const {
     const Case& of = plan.of;
     const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type, std::size_t rows,
@@ -101,7 +105,7 @@ struct DenseForward::Parts {
     const cublasLtEpilogue_t epilogue =
         of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // its alignment counts, too
+    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // its alignment matters too
   }
 
   Result<> choose(Plan& plan) const {

@@ -1,5 +1,5 @@
 #pragma once
-// A dense layer's product with its bias and the ReLU behind it, in one pass of cuBLASLt.
+// Computes a dense layer's matrix product, bias and ReLU in one call of cuBLASLt.
 
 #include <cstddef>
 #include <memory>
@@ -9,18 +9,19 @@
 
 namespace dlrun::trainer::cuda {
 
-/// On device's stream, in float32 (no TF32) or with x and w in bfloat16 and the rest in float32.
-/// What is set up is kept for each shape and alignment of the arrays.
+/// Works on device's stream, in float32 (no TF32) or with x and w in bfloat16 and the rest in
+/// float32. Keeps its plan for each shape and alignment of the arrays.
 class DenseForward {
  public:
-  /// device outlives it.
+  /// `device` must outlive this object.
   DenseForward(Kernels<float>& device, Precision precision);
   ~DenseForward();
   DenseForward(const DenseForward&) = delete;
   DenseForward& operator=(const DenseForward&) = delete;
 
-  /// Kernels::dense, of x and w as the precision has them. false: cuBLASLt has no algorithm for
-  /// this, and nothing was queued. Fails with kInternal: the call and its reason.
+  /// Does the same as Kernels::dense, with x and w in the type of the precision. Returns false if
+  /// cuBLASLt has no algorithm for this case; nothing is queued then. Fails with kInternal and
+  /// names the call and its reason.
   [[nodiscard]] Result<bool> run(std::size_t n, std::size_t inputs, std::size_t outputs,
                                  const void* x, const void* w, const float* bias, bool with_relu,
                                  float* y);

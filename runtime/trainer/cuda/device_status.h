@@ -1,5 +1,5 @@
 #pragma once
-// The first failure of a device, which its owner gives to who waits for it.
+// Remembers the first failure of a device, for callers that later wait for the device.
 
 #include <string_view>
 #include <utility>
@@ -17,18 +17,18 @@ class DeviceStatus {
 
   [[nodiscard]] const Result<>& first() const { return first_; }
 
-  /// what: the call, as messages name it.
+  /// Remembers a failed call; `what` is its name in the message.
   void keep(cudaError_t code, std::string_view what) {
     if (code != cudaSuccess) fail_at(what, cudaGetErrorString(code));
   }
   void keep(cublasStatus_t code, std::string_view what) {
     if (code != CUBLAS_STATUS_SUCCESS) fail_at(what, cublasGetStatusString(code));
   }
-  /// An error that names its call.
+  /// Remembers an error whose message already names the call.
   void keep(Result<> result) {
     if (!result && first_) first_ = within(fmt::format("cuda {}", device_), result.error());
   }
-  /// Of a kernel that was just queued.
+  /// Checks the kernel that was just launched.
   void launched(std::string_view what) { keep(cudaGetLastError(), what); }
 
  private:

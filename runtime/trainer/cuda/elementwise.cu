@@ -1,3 +1,6 @@
+// CUDA kernels for batches, ReLU, the softmax loss and the optimizers. All sums are added in a
+// fixed order, so that every run gives the same bits.
+
 #include <cstring>
 
 #include "runtime/trainer/cuda/elementwise.h"
@@ -6,7 +9,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// One block a sample.
+/// Uses one block per sample.
 __global__ void gather_kernel(const std::uint8_t* images, const std::uint8_t* labels,
                               const std::uint32_t* samples, std::size_t features,
                               std::size_t label_width, float scale, float* x,
@@ -29,8 +32,8 @@ __global__ void relu_backward_kernel(const float* y, const float* dy, float* dx,
   for (std::size_t i = first(); i < count; i += stride()) dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-/// One block in all, a thread a row: totals are then added up in a fixed order, and a run repeats
-/// to the bit.
+/// Uses a single block with one thread per row. The totals are then added in a fixed order, so that
+/// every run gives the same bits.
 __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
                                              std::size_t n, std::size_t classes, float scale,
                                              float* gradient, float* totals) {
@@ -90,11 +93,12 @@ __global__ void add_scaled_kernel(float* y, float scale, const float* x, std::si
   for (std::size_t i = first(); i < count; i += stride()) y[i] += scale * x[i];
 }
 
-/// As runtime/comm/half.h has it, for CUDA's compiler.
+/// Converts like runtime/comm/half.h, which needs C++20; this file is compiled as C++17.
 __device__ std::uint16_t bfloat16_of(float value) {
   std::uint32_t wide = 0;
   memcpy(&wide, &value, sizeof wide);
-  const bool is_nan = (wide & 0x7fffffffU) > 0x7f800000U;  // rounding could make an infinity of it
+  // Rounding could turn a NaN into infinity.
+  const bool is_nan = (wide & 0x7fffffffU) > 0x7f800000U;
   return static_cast<std::uint16_t>(is_nan ? (wide >> 16U) | 0x40U
                                            : (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
 }
@@ -110,7 +114,8 @@ __global__ void widen_kernel(const std::uint16_t* x, float* y, std::size_t count
   }
 }
 
-/// A block a range, its threads' sums added in a fixed order: the same bits in every run.
+/// Uses one block per range. Its threads' sums are added in a fixed order, so that every run
+/// gives the same bits.
 __global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges, double* sums) {
   __shared__ double partial[kThreads];
   const float* begin = x + ranges[2 * blockIdx.x];
@@ -130,7 +135,7 @@ __global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges
 
 }  // namespace
 
-// An empty grid is an error of CUDA's: nothing to do is left out here.
+// CUDA reports an error for an empty grid, so these functions return early if there is no work.
 
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
             std::size_t n, std::size_t features, std::size_t label_width, float scale, float* x,

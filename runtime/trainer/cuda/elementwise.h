@@ -1,6 +1,7 @@
 #pragma once
-// The trainer's own CUDA kernels; cuBLAS has the matrix products. Each is queued on stream and
-// returns at once; arrays are device memory and hold what nn/kernels.h says.
+// The trainer's own CUDA kernels; cuBLAS computes the matrix products. Each function queues a
+// kernel on the stream and returns at once. Arrays are device memory with the contents that
+// nn/kernels.h defines.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// samples: device memory, [n]; nullptr: sample i is i. label_width may be 0. x: [n x features].
-/// out_labels: [n x label_width].
+/// samples: device memory, [n]; nullptr: use i for sample i. label_width may be 0. x: [n x
+/// features]. out_labels: [n x label_width].
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
             std::size_t n, std::size_t features, std::size_t label_width, float scale, float* x,
             std::uint8_t* out_labels, cudaStream_t stream);
@@ -27,21 +28,21 @@ void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std:
                            cudaStream_t stream);
 void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
           const AdamCoefficients<float>& c, cudaStream_t stream);
-/// velocity: nullptr without momentum.
+/// velocity is nullptr without momentum.
 void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
          const SgdCoefficients<float>& c, cudaStream_t stream);
-/// velocity: nullptr without momentum.
+/// velocity is nullptr without momentum.
 void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t count,
              const RmspropCoefficients<float>& c, cudaStream_t stream);
 void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count,
                     const LambCoefficients<float>& c, cudaStream_t stream);
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
-/// y = x as the nearest bfloat16, ties to even; not a number stays so.
+/// Computes y = x rounded to bfloat16, ties to even; NaN stays NaN.
 void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream);
-/// y = x.
+/// Computes y = x.
 void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream);
-/// sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]). ranges, sums:
-/// device memory.
+/// Computes sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]).
+/// ranges, sums: device memory.
 void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums,
                      cudaStream_t stream);
 

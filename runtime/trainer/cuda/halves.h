@@ -1,5 +1,5 @@
 #pragma once
-// Scratch for what products take in 16 bits.
+// Scratch memory for the 16-bit inputs of matrix products and convolutions.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace dlrun::trainer::cuda {
 
-/// One array of bfloat16, which grows; what lies there holds until it is asked for again.
+/// A bfloat16 array that grows on demand. Its content is valid until the next
+/// call of room() or of().
 class Halves {
  public:
-  /// device outlives it.
+  /// `device` must outlive this object.
   explicit Halves(Kernels<float>& device) : device_(device) {}
 
-  /// Room for count numbers; nullptr: there is no memory, which device has kept.
+  /// Returns memory for `count` numbers; nullptr if out of memory (`device` then holds the error).
   [[nodiscard]] std::uint16_t* room(std::size_t count) {
     if (count > memory_.size()) memory_ = Array<std::uint16_t>(device_, count);
     return memory_.data();
   }
 
-  /// x, rounded on device's stream; nullptr as room().
+  /// Rounds x on device's stream and returns the result; nullptr like room().
   [[nodiscard]] const std::uint16_t* of(const float* x, std::size_t count) {
     std::uint16_t* const halves = room(count);
     if (halves != nullptr)

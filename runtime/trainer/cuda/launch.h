@@ -1,6 +1,6 @@
 #pragma once
-// How loops are spread over threads. For CUDA's compiler, and for tests that run the loops without
-// a GPU (tests/unit/gpu_on_cpu).
+// Spreads loops over GPU threads. Compiled by CUDA's compiler, and by tests that run the loops
+// without a GPU (tests/unit/gpu_on_cpu).
 
 #include <cstddef>
 
@@ -10,15 +10,15 @@ namespace dlrun::trainer::cuda {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kThreads = 256;
-constexpr unsigned kMostBlocks = 4096;  // loops take the rest
+constexpr unsigned kMostBlocks = 4096;  // each thread loops over the remaining elements
 
-/// count > 0.
+/// Returns the number of blocks for `count` elements; count > 0.
 inline unsigned blocks_for(std::size_t count) {
   const std::size_t blocks = (count + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
-/// Queues kernel(arguments...) on stream; an empty grid is an error of CUDA's.
+/// Queues kernel(arguments...) on the stream. The grid must not be empty, or CUDA reports an error.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t stream,
             Arguments... arguments) {
@@ -38,8 +38,8 @@ __device__ inline std::size_t stride() {
   return std::size_t{gridDim.x} * blockDim.x;
 }
 
-/// totals += what all threads of the only block, kThreads of them, have; in a fixed order: a run
-/// repeats to the bit.
+/// Adds the values of all threads of the only block (kThreads threads) to totals. The order is
+/// fixed, so that every run gives the same bits.
 __device__ inline void add_to_totals(float loss, float correct, float* totals) {
   __shared__ float losses[kThreads];
   __shared__ float corrects[kThreads];

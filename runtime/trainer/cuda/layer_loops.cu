@@ -1,3 +1,6 @@
+// CUDA kernels for pooling, normalisation, dropout, activations and the sigmoid loss. All sums are
+// added in a fixed order, so that every run gives the same bits.
+
 #include <climits>
 
 #include "runtime/trainer/cuda/launch.h"
@@ -8,8 +11,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// One result a thread: value(i) for the elements of 0..count-1, which may read arrays that `to` is
-/// one of, at i alone.
+/// Computes to[i] = value(i), one element per thread. value() may read `to` itself, but only at i.
 template <typename Value>
 __global__ void each_kernel(Value value, float* to, std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) to[i] = value(i);
@@ -21,7 +23,7 @@ void each(Value value, float* to, std::size_t count, cudaStream_t stream) {
   launch(each_kernel<Value>, blocks_for(count), kThreads, stream, value, to, count);
 }
 
-/// i modulo channels; a division of 64 bits costs ten times one of 32.
+/// Returns i modulo channels. A 64-bit division costs ten times as much as a 32-bit one.
 __device__ std::size_t channel_of(std::size_t i, std::size_t channels) {
   return i <= UINT_MAX ? static_cast<unsigned>(i) % static_cast<unsigned>(channels) : i % channels;
 }
@@ -29,8 +31,8 @@ __device__ std::size_t channel_of(std::size_t i, std::size_t channels) {
 constexpr unsigned kTile = 32;
 constexpr unsigned kTileRows = 8;
 
-/// Through a tile of shared memory, so that both sides are read and written row by row. A tile's
-/// rows are one longer than it: its columns lie in 32 banks.
+/// Transposes through tiles in shared memory, so that both arrays are accessed row by row. A tile's
+/// rows have one extra element, so that the elements of a column lie in 32 different banks.
 __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t columns, float* y) {
   __shared__ float tile[kTile][kTile + 1];
   const auto across = static_cast<unsigned>((columns + kTile - 1) / kTile);
@@ -47,7 +49,8 @@ __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t c
   }
 }
 
-/// to[image, row, column, k] = value(image, row, column, k). A block an image's row.
+/// Computes to[image, row, column, k] = value(image, row, column, k). Uses one block
+/// per row of an image.
 template <typename Value>
 __global__ void image_kernel(Value value, ImageShape shape, float* to) {
   const unsigned image = blockIdx.x / static_cast<unsigned>(shape.height);
@@ -69,8 +72,8 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
          shape, to);
 }
 
-constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds up at a time
-constexpr std::size_t kRowsOfLane = 16;        // fewer are not worth another block
+constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds at a time
+constexpr std::size_t kRowsOfLane = 16;        // with fewer rows another block does not pay off
 constexpr std::size_t kMostPartials = 256;
 
 std::size_t blocks_of_rows(std::size_t rows) {
@@ -83,9 +86,9 @@ struct Pair {
   double b;
 };
 
-/// partials[block, 2 x channels] = sums of both parts of value(i, channel) over a block's rows. The
-/// blocks are a matter of the rows alone and their sums are added in order: a run repeats to the
-/// bit.
+/// Computes partials[block, 2 x channels] = the sums of both parts of value(i, channel) over a
+/// block's rows. The blocks depend only on the number of rows, and their sums are added in order,
+/// so every run gives the same bits.
 template <typename Value>
 __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels,
                                     double* partials) {
@@ -114,7 +117,7 @@ __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t c
   block[channels + channel] = sum.b;
 }
 
-/// sums[j] = sum of partials[:, j] for j < count. partials: [blocks x width].
+/// Computes sums[j] = the sum of partials[:, j] for j < count. partials: [blocks x width].
 template <typename Sum>
 __global__ void add_partials_kernel(const double* partials, std::size_t blocks, std::size_t width,
                                     std::size_t count, Sum* sums) {
@@ -125,7 +128,7 @@ __global__ void add_partials_kernel(const double* partials, std::size_t blocks, 
   }
 }
 
-/// sums: the first `count` of the 2 x channels.
+/// Computes the first `count` of the 2 x channels sums.
 template <typename Value, typename Sum>
 void sum_rows_of(Value value, std::size_t rows, std::size_t channels, double* partials,
                  std::size_t count, Sum* sums, cudaStream_t stream) {
@@ -151,7 +154,7 @@ __global__ void running_statistics_kernel(const float* running, std::size_t chan
     running_statistics_element(k, channels, running, statistics);
 }
 
-/// A block a sample.
+/// Uses one block per sample.
 __global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key,
                                        const std::uint32_t* samples, std::size_t known,
                                        std::size_t width, double rate, float kept, float* factors) {
@@ -161,7 +164,7 @@ __global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key,
     factors[row * width + j] = random.uniform_at(j) < rate ? 0.0F : kept;
 }
 
-/// One block in all, a thread a row, as softmax_cross_entropy_kernel.
+/// Uses a single block with one thread per row, like softmax_cross_entropy_kernel.
 __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
                                              std::size_t n, std::size_t classes, float scale,
                                              float* gradient, float* totals) {

@@ -1,7 +1,7 @@
 #pragma once
-// The GPU's loops over what nn/layer_elements.h computes; cuDNN has the convolutions. Each is
-// queued on stream and returns at once; arrays are device memory and hold what nn/layer_kernels.h
-// says.
+// The GPU's loops over nn/layer_elements.h; cuDNN computes the convolutions. Each function queues
+// kernels on the stream and returns at once. Arrays are device memory with the contents that
+// nn/layer_kernels.h defines.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace dlrun::trainer::cuda {
 
-/// y[j, i] = x[i, j]. x: [rows x columns].
+/// Computes y[j, i] = x[i, j]. x: [rows x columns].
 void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
                cudaStream_t stream);
-/// y[i, :] += bias, then max(y, 0) where with_relu. y: [rows x channels].
+/// Computes y[i, :] += bias, then max(y, 0) if with_relu. y: [rows x channels].
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
                       bool with_relu, cudaStream_t stream);
 
@@ -27,19 +27,19 @@ void average_pool(const Window& window, std::size_t n, const float* x, float* y,
 void average_pool_backward(const Window& window, std::size_t n, const float* dy, float* dx,
                            cudaStream_t stream);
 
-/// Doubles that sums over rows are gathered in before they are added up.
+/// Returns the number of doubles that the sums over rows need as scratch memory (`partials`).
 [[nodiscard]] std::size_t partial_sums(std::size_t rows, std::size_t channels);
-/// sums = over rows, of x: [channels].
+/// Sums x over the rows. sums: [channels].
 void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
                   float* sums, cudaStream_t stream);
-/// sums = over rows, of x - mean and of its square: [2 x channels].
+/// Sums x - mean and its square over the rows. sums: [2 x channels].
 void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
                 double* partials, double* sums, cudaStream_t stream);
-/// sums = over rows, of dy and of dy (x - mean) scale: [2 x channels].
+/// Sums dy and dy (x - mean) scale over the rows. sums: [2 x channels].
 void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                    std::size_t channels, double* partials, double* sums, cudaStream_t stream);
 
-/// rows: of all ranks whose sums these are.
+/// `rows` counts the rows of all ranks whose sums these are.
 void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
                       const float* running, float* statistics, float* observed,
                       cudaStream_t stream);
@@ -47,10 +47,10 @@ void running_statistics(const float* running, std::size_t channels, float* stati
                         cudaStream_t stream);
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
                std::size_t channels, float* y, cudaStream_t stream);
-/// gradients = the second of backward_sums, then the first.
+/// Sets gradients = the second half of the result of backward_sums(), then the first half.
 void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
                          cudaStream_t stream);
-/// means = sums / rows.
+/// Computes means = sums / rows.
 void normalise_means(const double* sums, double rows, std::size_t channels, float* means,
                      cudaStream_t stream);
 void normalise_backward(const float* x, const float* dy, const float* statistics,

@@ -11,7 +11,7 @@ Result<> checked(cudaError_t code, const char* call) {
               cudaGetErrorString(code));
 }
 
-/// A graph, and its end.
+/// Owns a graph.
 struct Graph {
   cudaGraph_t handle = nullptr;
 
@@ -39,7 +39,7 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
   }
   current_ = static_cast<std::size_t>(found - known_.begin());
   stream_ = stream;
-  // Relaxed: this thread may still allocate, and wait for what was queued before.
+  // In relaxed mode this thread may still allocate, and wait for operations queued before.
   DLRUN_TRY(checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
                     "cudaStreamBeginCapture"));
   is_recording_ = true;
@@ -53,7 +53,8 @@ Result<> StepGraphs::launch() {
   cudaGraphExec_t& ready = known_[current_].ready;
   cudaGraphExecUpdateResultInfo result{};
   if (ready != nullptr && cudaGraphExecUpdate(ready, graph.handle, &result) != cudaSuccess) {
-    cudaGetLastError();  // other operations than the last time; or it would be the next launch's
+    // The operations have changed; clear the error, or the next launch reports it.
+    cudaGetLastError();
     cudaGraphExecDestroy(ready);
     ready = nullptr;
   }

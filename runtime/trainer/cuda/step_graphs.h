@@ -1,5 +1,5 @@
 #pragma once
-// Steps that go to the GPU as one graph each.
+// Runs whole training steps on the GPU as CUDA graphs.
 
 #include <cstddef>
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Records what is queued on a stream instead of running it, and hands it over as one. Each step is
-/// recorded anew, so that its arguments are its own; what is kept for each kind of step is the
-/// graph that the GPU was made ready for, which takes the new arguments where the operations are
-/// the same, and else is made ready again. Fails with kInternal, naming the call of CUDA's; what
-/// was recorded is lost then.
+/// Records the operations that are queued on a stream, and then launches them together as one
+/// graph. Every step is recorded again, because its arguments change. For each kind of step an
+/// instantiated graph is kept: it takes the new arguments if the operations are unchanged, and is
+/// instantiated again otherwise. Fails with kInternal and names CUDA's call; the recorded
+/// operations are then lost.
 class StepGraphs {
  public:
   StepGraphs() = default;
@@ -22,11 +22,11 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
   ~StepGraphs();
 
-  /// Recording begins, until launch(). But the first step of a kind runs as it is: libraries set
-  /// themselves up in it.
+  /// Starts recording until launch(). The first step of a kind is not recorded, because libraries
+  /// set themselves up in it.
   [[nodiscard]] Result<> begin(std::size_t kind, cudaStream_t stream);
   [[nodiscard]] bool is_recording() const { return is_recording_; }
-  /// What was recorded is queued on the stream.
+  /// Queues the recorded operations on the stream.
   [[nodiscard]] Result<> launch();
 
  private:
@@ -34,8 +34,8 @@ class StepGraphs {
     std::size_t kind = 0;
     cudaGraphExec_t ready = nullptr;
   };
-  std::vector<Known> known_;  // a handful: batch sizes
-  std::size_t current_ = 0;   // of known_
+  std::vector<Known> known_;  // a few: one per batch size
+  std::size_t current_ = 0;   // index in known_
   cudaStream_t stream_ = nullptr;
   bool is_recording_ = false;
 };

@@ -6,7 +6,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // as cudaMalloc has it: copies of whole words
+constexpr std::size_t kAlignment = 256;  // like cudaMalloc, so that whole words are copied
 
 Result<> checked(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
@@ -77,15 +77,15 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    // An event that is recorded would tell nothing of the copies: they have theirs when they are
-    // handed over.
+    // An event recorded into a graph would not tell when the copies are done. Chunks of recorded
+    // copies get their event in end_recording().
     chunks_[chunk_].is_held = is_recording_;
     if (!is_recording_)
       DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
     chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
     if (chunks_[chunk_].is_held) DLRUN_TRY(add_chunk(chunk_));
-    // Of a chunk that was never left this returns at once.
+    // Returns at once for a chunk that was never used.
     DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].free), "cudaEventSynchronize"));
   }
   const std::span<std::byte> place(chunks_[chunk_].memory + used_, most);

@@ -1,5 +1,5 @@
 #pragma once
-// The way of host memory to the GPU.
+// Copies data from host memory to the GPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,11 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself: a copy is
-/// queued on the stream like any operation, the caller's memory may change as soon as it returns,
-/// and nobody waits, unless all of the ring is on its way. Small copies lie behind one another in a
-/// chunk. Of copies that are recorded (step_graphs.h) the chunks wait for what they are recorded
-/// for; the ring grows where that needs more of them. Fails with kInternal, naming the call of
-/// CUDA's.
+/// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself. A copy is
+/// queued on the stream like any other operation; the caller's memory may change as soon as the
+/// function returns. The call waits only if all chunks are still being copied. Small copies share a
+/// chunk. Recorded copies (step_graphs.h) keep their chunks until the recording has been launched;
+/// the ring grows if it needs more. Fails with kInternal and names CUDA's call.
 class Uploads {
  public:
   static constexpr std::size_t kChunks = 8;
@@ -26,43 +25,43 @@ class Uploads {
   Uploads() = default;
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
-  /// What was queued has happened by then.
+  /// Destroy only after all queued operations have completed.
   ~Uploads();
 
-  /// Once, before any copy; stream outlives the last one.
+  /// Call once before any copy. The stream must outlive the last copy.
   [[nodiscard]] Result<> prepare(cudaStream_t stream);
 
-  /// to = from. to: device memory.
+  /// Copies from host memory to device memory.
   [[nodiscard]] Result<> copy(void* to, const void* from, std::size_t bytes);
 
-  /// to[i, :] = from[rows[i], :]. from: [above every row x width]; to: device memory, [rows x
-  /// width].
+  /// Computes to[i, :] = from[rows[i], :]. from: host memory, [more than every row x width]; to:
+  /// device memory, [rows x width].
   [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
                                    std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Between them what is queued on the stream is recorded; end: it was handed over, and comes
-  /// before what is queued next.
+  /// Bracket the operations on the stream that are recorded. Call end_recording() after the
+  /// recording was launched, and before other operations are queued.
   void begin_recording() { is_recording_ = true; }
   [[nodiscard]] Result<> end_recording();
 
  private:
   struct Chunk {
     std::byte* memory = nullptr;
-    cudaEvent_t free = nullptr;  // the copies out of it are done
-    bool is_held = false;        // by copies that are recorded
+    cudaEvent_t free = nullptr;  // recorded when the copies out of the chunk are queued
+    bool is_held = false;        // in use by recorded copies
   };
 
-  /// Puts a chunk in place at.
+  /// Inserts a new chunk at index `at`.
   [[nodiscard]] Result<> add_chunk(std::size_t at);
-  /// Pinned memory for the next copy: of so many bytes, or of a chunk's where they are more.
+  /// Returns pinned memory for the next copy: `bytes`, or one chunk if that is less.
   [[nodiscard]] Result<std::span<std::byte>> room(std::size_t bytes);
-  /// What lies in place goes to the GPU.
+  /// Queues the copy of `place` to the GPU.
   [[nodiscard]] Result<> send(void* to, std::span<const std::byte> place);
 
   cudaStream_t stream_ = nullptr;
   std::vector<Chunk> chunks_;
-  std::size_t chunk_ = 0;  // the one that is being filled
-  std::size_t used_ = 0;   // bytes of it
+  std::size_t chunk_ = 0;  // index of the chunk that is being filled
+  std::size_t used_ = 0;   // bytes of it that are used
   bool is_recording_ = false;
 };
 

@@ -51,7 +51,7 @@ Result<> read_images(std::string_view name, const Tensor& images, Dataset& data)
   return {};
 }
 
-/// The value of an element of one, four or eight bytes.
+/// Returns the value of an element of one, four or eight bytes.
 std::int64_t element(const Tensor& tensor, std::size_t width, std::size_t i) {
   const std::uint8_t* at = tensor.bytes.data() + i * width;
   std::int32_t narrow = 0;
@@ -107,7 +107,7 @@ Result<Dataset> read_arrays(const fs::path& path) {
                       {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
 }
 
-/// 8 of train-00003-of-00008.safetensors.
+/// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors.
 std::optional<std::size_t> partitions_of(std::string_view file) {
   if (!file.starts_with(kPrefix) || !file.ends_with(kEnding)) return std::nullopt;
   file = file.substr(kPrefix.size(), file.size() - kPrefix.size() - kEnding.size());
@@ -120,7 +120,7 @@ std::optional<std::size_t> partitions_of(std::string_view file) {
   return static_cast<std::size_t>(*count);
 }
 
-/// The partitions that the folder should have; as its names say, whether or not each is there.
+/// Returns the paths of all partitions that the file names announce, whether or not each exists.
 Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   std::set<std::size_t> counts;
   std::error_code error;
@@ -139,7 +139,7 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   return files;
 }
 
-/// The files of which this rank reads the training half.
+/// Returns the files from which this rank reads its training data.
 Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   std::error_code ignored;
   if (!options.is_by_file && fs::exists(options.path / kWhole, ignored)) {

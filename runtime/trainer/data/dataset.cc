@@ -1,3 +1,6 @@
+// Finds and loads the files of each kind of data set, limits the number of samples, and
+// checks that both halves match.
+
 #include "runtime/trainer/data/dataset.h"
 
 #include <algorithm>
@@ -18,7 +21,7 @@ constexpr std::size_t kDefaultTestDigits = 2000;
 constexpr std::size_t kTenClasses = 10;
 constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
 
-/// The file's path under whichever of its names exists: plain or gzip, '-' or '.' before idx.
+/// Finds the file under one of its possible names: plain or gzip, with '-' or '.' before "idx".
 Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half,
                                        const char* kind, int rank) {
   std::string looked_for;
@@ -68,7 +71,8 @@ void keep_first(Dataset& data, std::size_t samples) {
   data.images.resize(samples * data.features);
 }
 
-/// Both halves are of one kind, and have the classes of either.
+/// Checks that both halves have images of the same shape, and gives both the
+/// larger number of classes.
 Result<> match(Split& split, const std::string& folder) {
   const Dataset& train = split.train;
   const Dataset& test = split.test;

@@ -1,3 +1,6 @@
+// A digit is a set of strokes in the unit square. A random affine map moves them into the image, a
+// round pen draws them, and noise is added.
+
 #include "runtime/trainer/data/digits.h"
 
 #include <algorithm>
@@ -9,7 +12,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// In the unit square: x to the right, y down.
+/// A point in the unit square; x points right, y down.
 struct Point {
   double x = 0;
   double y = 0;
@@ -17,7 +20,7 @@ struct Point {
 
 using Stroke = std::vector<Point>;  ///< a polyline
 
-/// An arc of an ellipse from one angle to another, in degrees: 0 is right, 90 is down.
+/// Appends an arc of an ellipse; angles in degrees, 0 is right, 90 is down.
 void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, double from,
              double to) {
   constexpr int kSteps = 12;
@@ -28,7 +31,8 @@ void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, dou
   }
 }
 
-/// The strokes of a digit as people write it; where there are several ways, one by chance.
+/// Returns the strokes of a handwritten digit. If there are several ways to write it,
+/// picks one at random.
 std::vector<Stroke> strokes_of(int digit, Random& random) {
   std::vector<Stroke> strokes(1);
   Stroke& pen = strokes[0];
@@ -53,10 +57,10 @@ std::vector<Stroke> strokes_of(int digit, Random& random) {
       add_arc(pen, {0.48, 0.69}, 0.25, 0.19 - bend / 2, -90, 150);
       break;
     case 4:
-      if (random.uniform() < 0.5) {  // open
+      if (random.uniform() < 0.5) {  // open form
         pen = {{0.32, 0.14}, {0.26 + bend, 0.54}, {0.76, 0.54}};
         strokes.push_back({{0.64, 0.2}, {0.62 + bend, 0.88}});
-      } else {  // closed
+      } else {  // closed form
         pen = {{0.62, 0.88}, {0.62 + bend, 0.12}, {0.24, 0.6}, {0.78, 0.6}};
       }
       break;
@@ -85,7 +89,7 @@ std::vector<Stroke> strokes_of(int digit, Random& random) {
   return strokes;
 }
 
-/// Distance of p from the segment a-b.
+/// Returns the distance of p from the segment a-b.
 double distance(Point p, Point a, Point b) {
   const double dx = b.x - a.x;
   const double dy = b.y - a.y;
@@ -102,7 +106,7 @@ void draw_digit(int digit, Random& random,
   constexpr int kSize = static_cast<int>(kDigitSize);
   std::vector<Stroke> strokes = strokes_of(digit, random);
 
-  // One affine map for the image: size, slant, rotation, place. Lengths in pixels.
+  // One affine map for the image: size, slant, rotation, place. Lengths are in pixels.
   const double width = random.uniform(17, 24);
   const double height = random.uniform(18, 25);
   const double slant = random.uniform(-0.3, 0.3);
@@ -123,8 +127,8 @@ void draw_digit(int digit, Random& random,
     }
   }
 
-  // Coverage of a pixel falls linearly over one pixel at the pen's edge; only pixels near a segment
-  // are looked at.
+  // The coverage of a pixel falls linearly over one pixel at the pen's edge. Only pixels near a
+  // segment are computed.
   std::array<double, kDigitSize * kDigitSize> coverage{};
   const double reach = radius + 0.5;
   for (const Stroke& stroke : strokes) {
@@ -146,7 +150,7 @@ void draw_digit(int digit, Random& random,
     }
   }
   for (std::size_t i = 0; i < pixels.size(); ++i) {
-    // The sum of three uniform numbers is near enough to a normal one.
+    // The sum of three uniform numbers approximates a normal distribution.
     const double speckle = noise * (random.uniform() + random.uniform() + random.uniform() - 1.5);
     pixels[i] = static_cast<std::uint8_t>(std::clamp(ink * coverage[i] + speckle, 0.0, 255.0));
   }

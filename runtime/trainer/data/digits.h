@@ -1,6 +1,6 @@
 #pragma once
-// Drawn digits: images of 0 to 9 for machines without data or network. A model has to learn them:
-// every image has its own style, slant, rotation, size, place, pen and noise.
+// Generated digits: images of 0 to 9 for machines without data or network. They vary in style,
+// slant, rotation, size, place, pen and noise, so that a model has to learn them.
 
 #include <cstdint>
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace dlrun::trainer {
 
-inline constexpr std::uint32_t kDigitSize = 28;  ///< pixels in a row and in a column
+inline constexpr std::uint32_t kDigitSize = 28;  ///< pixels per row and per column
 
-/// Draws digit (0..9) into pixels ([28 x 28], row-major, 0 is background). The same stream draws
-/// the same image.
+/// Draws a digit (0..9) into pixels ([28 x 28], row-major, 0 is background). The same random stream
+/// draws the same image.
 void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitSize * kDigitSize> pixels);
 
 }  // namespace dlrun::trainer

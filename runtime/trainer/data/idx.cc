@@ -31,7 +31,7 @@ struct CloseGz {
   void operator()(gzFile_s* file) const { gzclose_r(file); }
 };
 
-/// The file's bytes, decompressed where it is gzip.
+/// Returns the file's bytes, decompressed if it is gzip.
 Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
                                              std::size_t limit_bytes) {
   auto opened = open_untrusted(path, Links::kFollow);

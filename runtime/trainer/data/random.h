@@ -1,6 +1,6 @@
 #pragma once
-// Random numbers that are the same on every machine, compiler and world size: counter-based, keyed
-// by what they are for.
+// Random numbers that are equal on every machine, compiler and world size. The generator is
+// counter-based, and its key includes the purpose of the numbers.
 
 #include <cmath>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace dlrun::trainer {
 
-/// One mixing step of SplitMix64 (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number
-/// generators").
+/// Returns the result of one mixing step of SplitMix64 (Steele, Lea & Flood 2014, "Fast splittable
+/// pseudorandom number generators").
 [[nodiscard]] DLRUN_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -18,7 +18,7 @@ namespace dlrun::trainer {
   return x ^ (x >> 31U);
 }
 
-/// What a stream of random numbers is for. Two streams with different purposes never share numbers.
+/// The purpose of a stream of random numbers. Streams with different purposes never share numbers.
 enum class Purpose : std::uint64_t {
   kInit = 1,
   kShuffle = 2,
@@ -27,7 +27,8 @@ enum class Purpose : std::uint64_t {
   kDropout = 5
 };
 
-/// A stream: SplitMix64 keyed by (seed, purpose, index). index: the layer, the epoch, the sample.
+/// A stream of SplitMix64 with the key (seed, purpose, index). The index is a layer,
+/// an epoch or a sample.
 class Random {
  public:
   DLRUN_HOST_DEVICE Random(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)
@@ -38,30 +39,29 @@ class Random {
     return mix(state_);
   }
 
-  /// Uniform in [0, 1), 53 bits.
+  /// Returns a number uniform in [0, 1), with 53 bits.
   [[nodiscard]] double uniform() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
 
-  /// What the (i + 1)-th uniform() from here on will be.
+  /// Returns the result of the (i + 1)-th future call of uniform().
   [[nodiscard]] DLRUN_HOST_DEVICE double uniform_at(std::uint64_t i) const {
     return static_cast<double>(mix(state_ + (i + 1) * 0x9e3779b97f4a7c15U) >> 11U) * 0x1p-53;
   }
 
-  /// uniform_at(i) < bound, for threshold = threshold_of(bound): the same answer without floating
-  /// point.
+  /// Returns uniform_at(i) < bound without floating point, where threshold = threshold_of(bound).
   [[nodiscard]] bool is_below_at(std::uint64_t i, std::uint64_t threshold) const {
     return mix(state_ + (i + 1) * 0x9e3779b97f4a7c15U) >> 11U < threshold;
   }
-  /// bound: 0 to 1.
+  /// `bound` lies between 0 and 1.
   [[nodiscard]] static std::uint64_t threshold_of(double bound) {
-    return static_cast<std::uint64_t>(
-        std::ceil(bound * 0x1p53));  // exact: a multiplication by a power of two
+    // Exact: a multiplication by a power of two.
+    return static_cast<std::uint64_t>(std::ceil(bound * 0x1p53));
   }
 
-  /// Uniform in [low, high).
+  /// Returns a number uniform in [low, high).
   [[nodiscard]] double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
-  /// Uniform in 0..bound-1 by multiplication (Lemire 2019); its bias is below bound / 2^64. bound >
-  /// 0.
+  /// Returns an integer uniform in 0..bound-1 by multiplication (Lemire 2019); the bias is below
+  /// bound / 2^64. bound > 0.
   [[nodiscard]] std::uint64_t below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64U);

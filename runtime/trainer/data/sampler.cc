@@ -70,7 +70,7 @@ std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
 EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
                        std::uint64_t now) {
   if (before == now) return place;
-  // Epochs and samples apart: their product need not fit 64 bits.
+  // Multiply epochs and samples separately: the product of all may exceed 64 bits.
   const std::uint64_t epochs = place.epoch * before;
   const std::uint64_t samples = (epochs % now * length + place.offset * before) / now;
   return {epochs / now + samples / length, samples % length};

@@ -1,5 +1,5 @@
-// What happens before the first step: data, options and ranks are held against each other, and the
-// parts are made.
+// Everything before the first step: checks data, options and ranks against each other, and creates
+// the parts of the Trainer.
 
 #include <utility>
 
@@ -13,29 +13,29 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Samples in one forward pass of an evaluation, at least, unless their arrays take more than so
-/// many bytes.
+/// Target number of samples in one forward pass of an evaluation, and the limit for their arrays in
+/// bytes; the limit may reduce the number.
 constexpr std::size_t kEvaluationBatch = 256;
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
-/// Tensors of one dimension are biases and scales.
+/// Describes a tensor for the optimizer. Tensors of one dimension are biases or scales.
 TensorPart part_of(const TensorView& tensor) {
   std::size_t count = 1;
   for (const std::size_t size : tensor.shape) count *= size;
   return {tensor.offset, count, tensor.shape.size() > 1};
 }
 
-/// Whether ranks that can share their arrays are to: a layer's norms need the whole of it, 16 bits
-/// and steps of a rank's own a copy.
+/// Returns true if ranks that have shared memory may keep their arrays in it. Returns false for
+/// rules that need whole tensors, for 16-bit compression, and for local steps.
 bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
   return !rule.needs_whole_tensors() &&
          options.buckets.compression == GradientReducer::Compression::kNone &&
          options.local_steps == 0;
 }
 
-/// Samples that the network has room for.
+/// Returns the maximum number of samples in one forward pass.
 std::size_t room(const TrainOptions& options, const Layers<float>& layers) {
-  std::size_t elements = 1;  // of a sample: outputs, their gradients, workspaces
+  std::size_t elements = 1;  // per sample: outputs, their gradients, workspaces
   for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace();
   return std::max(at_once(options),
                   std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
@@ -68,7 +68,8 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       checkpoints(
           options.checkpoint_dir, options.checkpoint_keep,
           [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
-            DLRUN_TRY(communicator.settled());  // else the parameters may be of partial sums
+            // Otherwise the parameters may come from partial sums.
+            DLRUN_TRY(communicator.settled());
             return may_commit();
           }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
@@ -95,8 +96,8 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
 }
 
 Result<> Trainer::build() {
-  DLRUN_TRY(
-      check_that_ranks_are_alike());  // first: from here on all of them fail together, or none
+  // First check the options: only ranks that agree fail together in the checks that follow.
+  DLRUN_TRY(check_that_ranks_are_alike());
   DLRUN_TRY(survey());
   DLRUN_TRY(check_shards());
   const bool is_multiple = data_.train.label_width > 1;

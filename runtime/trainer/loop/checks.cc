@@ -1,5 +1,4 @@
-// What data, options and ranks must be before training begins: what cannot be is said here, by all
-// ranks alike.
+// Checks of data, options and ranks before training begins. All ranks report the same error.
 
 #include <algorithm>
 #include <array>
@@ -63,8 +62,8 @@ Result<> Trainer::check_shards() const {
     return fail(Errc::kInvalid, "{}: {} training sample{} for {} ranks: rank {} has none",
                 data_.source, train_samples_, train_samples_ == 1 ? "" : "s", size, train_samples_);
   }
-  // The largest rank's: of files of unlike size the smaller ones are at their end while the others
-  // go on.
+  // Check the rank with the most samples: ranks with fewer samples finish their epoch earlier and
+  // then get empty batches.
   std::size_t shard = train_samples_;
   std::size_t rank = 0;
   if (options_.sharding == Sharding::kSample) {
@@ -84,15 +83,15 @@ Result<> Trainer::check_shards() const {
 
 Result<> Trainer::check_that_ranks_are_alike() const {
   const TrainOptions& o = options_;
-  const OptimizerOptions rule =
-      resolve(o.optimizer).value_or(o.optimizer);  // defaults are as good as given
+  // Fill in defaults, so that a default equals the same value given explicitly.
+  const OptimizerOptions rule = resolve(o.optimizer).value_or(o.optimizer);
   const auto word = [](const auto& value) { return fmt::format("{}", value); };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::format("{}", *value) : "";
   };
   const auto one_of = [](auto value, std::initializer_list<const char*> words) {
-    return std::string(
-        words.begin()[static_cast<std::size_t>(value)]);  // in the order of its enumeration
+    // In the order of the enumeration.
+    return std::string(words.begin()[static_cast<std::size_t>(value)]);
   };
   return same_on_all_ranks(
       session_.communicator, session_.host,

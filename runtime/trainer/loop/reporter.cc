@@ -1,3 +1,6 @@
+// Every step is counted; the terminal, the log and the record each show only some of
+// them, at fixed intervals.
+
 #include "runtime/trainer/loop/reporter.h"
 
 #include <fcntl.h>
@@ -20,9 +23,9 @@ namespace {
 using nlohmann::ordered_json;
 using std::chrono::duration;
 
-constexpr duration<double> kShowEvery{0.1};  // the terminal's line
-constexpr duration<double> kLogEvery{10.0};  // plain lines
-constexpr duration<double> kTellEvery{1.0};  // metrics and the run's record
+constexpr duration<double> kShowEvery{0.1};  // for the line on a terminal
+constexpr duration<double> kLogEvery{10.0};  // for plain lines
+constexpr duration<double> kTellEvery{1.0};  // for metrics and the run's record
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
@@ -45,7 +48,7 @@ Result<Reporter> Reporter::open(const Options& options) {
   reporter.metrics_ = UniqueFd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
   if (!reporter.metrics_.is_open())
     return fail(Errc::kIo, "{}: cannot open: {}", path, errno_text(errno));
-  // An attempt that was killed may have left half a line: the next one must not be glued to it.
+  // A killed attempt may have left an incomplete line; do not append to it.
   char last = '\n';
   if (const off_t size = lseek(reporter.metrics_.get(), 0, SEEK_END);
       size > 0 && pread(reporter.metrics_.get(), &last, 1, size - 1) == 1 && last != '\n') {
@@ -66,7 +69,7 @@ void Reporter::print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// Mean over the steps since it was asked for last.
+/// Returns the mean time in ms over the steps since the last call.
 double Reporter::work_ms() {
   const auto steps = std::exchange(steps_since_told_, 0);
   const auto work = std::exchange(work_since_told_, {});

@@ -1,7 +1,7 @@
 #pragma once
-// What a run says while it goes on and at its end: to people on stdout, to tools in metrics.jsonl,
-// to the run's record through the store. Rank 0 reports; the others tell the store how far they
-// are, and nothing else.
+// Reports the progress and the result of training: to people on stdout, to tools in metrics.jsonl,
+// and to the run's record through the store. Rank 0 reports everything; the other ranks only tell
+// the store how far they are.
 
 #include <chrono>
 #include <cstddef>
@@ -20,24 +20,25 @@ class Store;
 namespace dlrun::trainer {
 
 struct StepReport {
-  std::size_t epoch = 0;    ///< under way, from 1
-  std::uint64_t step = 0;   ///< done, since the start of training
-  std::uint64_t steps = 0;  ///< that all of it takes
-  double done = 0;          ///< part of all training that is done, 0..1
-  double loss = 0;  ///< mean over this step's samples on all ranks, or of what rank 0 took alone
-                    ///< since the last average
+  std::size_t epoch = 0;    ///< current epoch, from 1
+  std::uint64_t step = 0;   ///< steps done since the start of training
+  std::uint64_t steps = 0;  ///< steps of the whole training
+  double done = 0;          ///< part of the training that is done, 0..1
+  /// Mean over this step's samples on all ranks; for a local step, over rank 0's samples
+  /// since the last average.
+  double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// This rank's own work on the step, without waiting for the others: who is slow shows nowhere
-  /// else, since all ranks take their steps together.
+  /// Time of this rank's own work in the step, without waiting for others. It is the only way to
+  /// find a slow rank, since all ranks take their steps together.
   std::chrono::duration<double> work{};
 };
 
 struct EpochReport {
-  std::size_t epoch = 0;  ///< that has ended, from 1
+  std::size_t epoch = 0;  ///< the epoch that has ended, from 1
   std::uint64_t step = 0;
-  double loss =
-      0;  ///< mean over the epoch's training samples, as the parameters were when each was seen
+  /// Mean over the epoch's training samples, each with the parameters at that time.
+  double loss = 0;
   double accuracy = 0;
   double test_loss = 0;
   double test_accuracy = 0;
@@ -48,7 +49,7 @@ struct FinalReport {
   double test_loss = 0;
   double test_accuracy = 0;
   std::size_t test_samples = 0;
-  std::string parameters;  ///< hash, the same on all ranks
+  std::string parameters;  ///< hash, equal on all ranks
   int ranks = 1;
   std::uint64_t steps = 0;
   double seconds = 0;
@@ -58,25 +59,26 @@ struct FinalReport {
 class Reporter {
  public:
   struct Options {
-    bool is_silent = false;                        ///< every rank but 0
-    bool is_terminal = false;                      ///< stdout can rewrite a line
-    std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl to append to
-    Store* store = nullptr;                        ///< the run's record; may be missing
+    bool is_silent = false;    ///< true on all ranks except 0
+    bool is_terminal = false;  ///< stdout is a terminal, where a line can be rewritten
+    std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl, opened for appending
+    Store* store = nullptr;                        ///< for the run's record; may be nullptr
     int attempt = 0;
     std::size_t epochs = 1;
-    std::string_view precision = "float32";  ///< of the products; outlives the reporter
+    std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
   };
 
-  /// Fails with kIo when the metrics file cannot be opened.
+  /// Opens the metrics file. Fails with kIo.
   [[nodiscard]] static Result<Reporter> open(const Options& options);
 
-  void note(const std::string& line);   ///< a line for people
-  void step(const StepReport& report);  ///< call after every step; shows some of them
+  void note(const std::string& line);   ///< prints a line for people
+  void step(const StepReport& report);  ///< call after every step; shows only some of them
   void epoch(const EpochReport& report);
-  void saved(std::uint64_t step);  ///< a checkpoint holds everything up to this step
+  /// Reports that a checkpoint contains everything up to this step.
+  void saved(std::uint64_t step);
   void finish(const FinalReport& report);
 
-  /// The first failure to write metrics or the record. A run must not go on as if they were there.
+  /// Returns the first failure to write metrics or the record. Training must stop then.
   [[nodiscard]] const Result<>& status() const { return status_; }
 
  private:
@@ -93,14 +95,14 @@ class Reporter {
   UniqueFd metrics_;
   Result<> status_;
   Clock::time_point start_ = Clock::now();
-  double done_at_start_ = -1;  // 'done' at the first step: a resumed run starts in the middle
+  double done_at_start_ = -1;  // `done` at the first step; > 0 for a resumed run
   Clock::time_point shown_ = start_;
   Clock::time_point told_ = start_;
   std::size_t samples_since_shown_ = 0;
   std::size_t samples_since_told_ = 0;
   std::size_t steps_since_told_ = 0;
   std::chrono::duration<double> work_since_told_{};
-  std::size_t line_width_ = 0;  // of the progress line on the terminal, to be overwritten
+  std::size_t line_width_ = 0;  // length of the progress line to overwrite
 };
 
 }  // namespace dlrun::trainer

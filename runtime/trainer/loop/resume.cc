@@ -1,4 +1,4 @@
-// Where training stands, from a checkpoint and into one.
+// Saves checkpoints and resumes from them.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// "2 ranks with files of 200 and 100 samples".
+/// Formats text such as "2 ranks with files of 200 and 100 samples".
 std::string files_of_ranks(const std::vector<std::size_t>& samples) {
   constexpr std::size_t kMost = 8;
   if (samples.empty()) return "ranks without files of their own";
@@ -27,8 +27,8 @@ std::string files_of_ranks(const std::vector<std::size_t>& samples) {
                      samples.size() > kMost ? ", ..." : "");
 }
 
-/// A step's loss is of the parameters before it: one that ruins them must not be saved as the
-/// newest checkpoint.
+/// Checks that all numbers are finite. The loss of a step belongs to the parameters before the
+/// step, so it does not show that the step itself ruined them.
 bool is_finite(const TrainingState& state) {
   const auto is_whole = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
@@ -93,8 +93,8 @@ Result<> Trainer::start_or_resume() {
   }
   DLRUN_TRY(agree(communicator, session_.host, mine));
 
-  // Rank 0's first values, or its checkpoint's, for everybody: no other rank needs to see the
-  // checkpoint folder.
+  // Broadcast rank 0's initial values, or those of its checkpoint. The other ranks need no access
+  // to the checkpoint directory.
   if (communicator.rank() == 0) p.network.initialise(options_.seed);
   std::array<std::uint64_t, 4> place{};
   if (saved) {
@@ -122,8 +122,8 @@ Result<> Trainer::start_or_resume() {
       DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
     return {};
   }
-  for (std::size_t i = 0; i < p.states.size() && place[3] == 1;
-       ++i) {  // without a checkpoint they are zeros
+  // Without a checkpoint the states stay zero.
+  for (std::size_t i = 0; i < p.states.size() && place[3] == 1; ++i) {
     std::vector<float> whole =
         saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
     DLRUN_TRY(communicator.broadcast(std::span(whole), 0));

@@ -11,14 +11,14 @@
 namespace dlrun::trainer {
 namespace {
 
-/// The first track; bucket i's is i + 1.
+/// Index of the first track; the track of bucket i is i + 1.
 constexpr std::size_t kSteps = 0;
 
 double microseconds(Trace::Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-/// The names that viewers show for a rank and its tracks.
+/// Returns the names that viewers show for a rank and its tracks.
 std::string header(int rank, const std::string& host, std::size_t buckets) {
   using Json = nlohmann::json;
   const Json name = fmt::format("rank {} on {}", rank, host);
@@ -103,7 +103,8 @@ Result<> Trace::write() {
   std::string own = text();
   Result<> mine = write_file(
       fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
-  // One rank's events after the other's, so that nobody needs room for those of all.
+  // Write the events rank by rank, so that rank 0 needs memory for only one
+  // rank's events at a time.
   std::string all;
   for (int rank = 0; rank < communicator_->size(); ++rank) {
     std::string events = rank == communicator_->rank() ? std::move(own) : std::string();

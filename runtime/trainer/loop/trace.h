@@ -1,12 +1,12 @@
 #pragma once
-// A timeline of a run's first steps, in the Trace Event Format ("JSON Object Format") that
-// ui.perfetto.dev and chrome://tracing open: PREFIX-rank-0003.json of each rank, written by it, and
-// PREFIX.json of all, written by rank 0.
+// Records a timeline of a run's first steps in the Trace Event Format ("JSON Object Format"), which
+// ui.perfetto.dev and chrome://tracing open. Each rank writes PREFIX-rank-0003.json (with its own
+// number), and rank 0 also writes PREFIX.json with the events of all ranks.
 //
-// A rank is a process of the timeline. Its first track has the steps and what they are made of, one
-// inside the other; each bucket of gradients has a track of its own, since their all-reduces
-// overlap. Time 0 is the barrier with which the trace starts, so that the clocks of nodes need not
-// agree. What a GPU does shows as when it was asked for.
+// A rank is a process of the timeline. Its first track shows the steps and, nested, their
+// parts. Each gradient bucket has a track of its own, since all-reduces overlap. Time 0 is a
+// barrier at the start of the trace, so the clocks of the nodes need not agree. GPU work is
+// shown at the time it was queued.
 
 #include <chrono>
 #include <cstddef>
@@ -25,17 +25,18 @@ class Trace {
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    std::size_t steps = 0;         ///< that are recorded
-    std::filesystem::path prefix;  ///< of the files' paths; folders are made
+    std::size_t steps = 0;         ///< number of steps to record
+    std::filesystem::path prefix;  ///< prefix of the files' paths; directories are created
     std::string host;
     std::size_t buckets = 0;
   };
 
-  /// Records from now on. Collective. communicator outlives it. Fails as its barrier does.
+  /// Starts recording. A collective. `communicator` must outlive the trace. Fails
+  /// as its barrier does.
   [[nodiscard]] static Result<Trace> start(Communicator& communicator, Options options);
 
-  /// Work of this rank from a span's making to its end, on the first track. Without a trace, or
-  /// after its last step, nothing. The words are literals.
+  /// Records the time from its construction to its destruction on the first track. Does nothing
+  /// without a trace, or after the last step. The texts must be literals.
   class Span {
    public:
     explicit Span(Trace* trace, const char* name, const char* of_what = nullptr,
@@ -45,24 +46,24 @@ class Trace {
     ~Span();
 
    private:
-    Trace* trace_;  // nullptr: nothing
+    Trace* trace_;  // nullptr: do nothing
     const char* name_;
     const char* of_what_;
     std::uint64_t amount_;
     Clock::time_point begin_;
   };
 
-  /// What was timed elsewhere: on the first track, and a bucket's communication on its own. name is
-  /// a literal.
+  /// Record an interval measured elsewhere: span() on the first track, bucket() the communication
+  /// of a bucket on its own track. `name` must be a literal.
   void span(const char* name, Clock::time_point begin, Clock::time_point end);
   void bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
               Clock::time_point end);
 
-  /// A step, with all of its spans, is over. True after the last one: then write() is due.
+  /// Ends a step. Returns true after the last one; the caller then calls write().
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 
-  /// Ends the recording and writes both kinds of files. Collective. Fails with this rank's kIo, or
+  /// Stops recording and writes the files. A collective. Fails with this rank's kIo, or
   /// as a broadcast does.
   [[nodiscard]] Result<> write();
 

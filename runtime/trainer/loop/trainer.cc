@@ -1,6 +1,5 @@
-// The training loop, top to bottom: run() is the whole of it, step() one step of data-parallel
-// training. The way of a gradient between backward and the optimizer is
-// parallel/gradient_reducer.cc.
+// The training loop. run() is the whole training, step() one data-parallel step.
+// parallel/gradient_reducer.cc sums the gradients between backward and the optimizer.
 
 #include "runtime/trainer/loop/trainer.h"
 
@@ -80,26 +79,25 @@ Result<> Trainer::step() {
   const Clock::time_point start = Clock::now();
   p.waited = {};
 
-  // This rank's samples of the step's global batch. The last batch of an epoch is smaller, and may
-  // be empty here.
+  // Get this rank's samples of the step's global batch. The last batch of an epoch is smaller and
+  // may be empty on this rank.
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
   const std::size_t n = batch.samples.size();
   const double epochs_done =
       static_cast<double>(p.position.epoch) +
       static_cast<double>(p.position.offset) / static_cast<double>(p.sampler.epoch_length());
   const bool is_epochs_end = p.position.offset + batch.advance >= p.sampler.epoch_length();
-  // A local step is this rank's own; after some of them, and at an epoch's end, the ranks come
-  // together again.
+  // A local step uses only this rank's gradients. After local_steps of them, and at the end of an
+  // epoch, the ranks average their parameters.
   const bool is_local = p.local != nullptr && epochs_done >= options_.local_after;
   const std::size_t steps_apart = is_local ? p.local->steps() : 0;
   const bool is_together = !is_local || steps_apart + 1 >= options_.local_steps || is_epochs_end;
 
-  // In a common step every rank divides by the samples of all ranks: the sum over ranks is then the
-  // mean over the global batch, whatever each rank's part of it is.
+  // In a common step every rank divides by the number of samples of all ranks. The sum over ranks
+  // is then the mean over the global batch, however the samples are distributed.
   const std::size_t batch_samples = is_local ? n : batch.global_samples;
-  if (p.is_recorded)
-    kernels.begin_step(
-        n);  // it ends where its words are read, or, with clipping and the like, before
+  // The recording ends where the words are read, or earlier, for example for clipping.
+  if (p.is_recorded) kernels.begin_step(n);
   float* words = p.network.extra().data();
   if (steps_apart == 0) {
     constexpr std::array<float, kWords> kFresh{};
@@ -112,9 +110,9 @@ Result<> Trainer::step() {
   }
   kernels.zero(p.network.observed().data(), p.network.observed().size());
 
-  // Micro-batches one after another; the gradients of all but the last are kept aside, and added
-  // where backward leaves the last one's, layer by layer, before they go to the other ranks. Mostly
-  // there is but one.
+  // Process the micro-batches in order. The gradients of all but the last are accumulated
+  // separately. During the last backward they are added layer by layer, before a layer's gradients
+  // go to the other ranks. Usually there is only one micro-batch.
   const std::size_t most = at_once(options_);
   for (std::size_t at = 0; at == 0 || at < n; at += most) {
     const auto samples = batch.samples.subspan(at, std::min(most, n - at));
@@ -133,8 +131,8 @@ Result<> Trainer::step() {
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(batch_samples, 1)),
          p.network.output_gradient(), words);
     kernels.zero(p.own_loss.data(), 1);
-    kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum,
-                       1);  // before the words are everybody's
+    // Keep this rank's loss before the words become the sums over all ranks.
+    kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum, 1);
     p.network.backward(samples.size(), [&](std::size_t layer) {
       const std::size_t first = p.network.first(layer);
       const std::size_t count = p.network.first(layer + 1) - first;
@@ -152,11 +150,11 @@ Result<> Trainer::step() {
   }
   DLRUN_TRY(p.summed);
   p.position.step += 1;
-  if (batch_samples > 0) {  // else this rank has no step to take
+  if (batch_samples > 0) {  // otherwise this rank has no step to take
     DLRUN_TRY(update({learning_rate(p.schedule, epochs_done), p.position.step, 1}, is_local));
     p.network.keep_observed();
   }
-  std::size_t seen = batch.global_samples;  // whose loss the words hold
+  std::size_t seen = batch.global_samples;  // number of samples whose loss the words hold
   if (is_local) {
     p.local->took(n, batch.global_samples);
     seen = is_together ? p.local->all_samples() : p.local->samples();
@@ -169,8 +167,8 @@ Result<> Trainer::step() {
   std::array<float, kWords> sums{};
   kernels.copy_to_host(sums.data(), words, sizeof sums);
   if (auto done = kernels.synchronise(); !done) {
-    session_.communicator
-        .abandon();  // a device that failed on this rank alone: the others must not wait for it
+    // The device failed on this rank only; the other ranks must not wait for it.
+    session_.communicator.abandon();
     return done;
   }
   p.position.offset += batch.advance;
@@ -198,7 +196,7 @@ Result<> Trainer::step() {
   const bool is_due =
       every > 0 && p.position.step / every > (p.position.step - steps_apart - 1) / every;
   p.is_save_due = is_due || sums[kSaveRequests] > 0;
-  return p.is_save_due && !is_epochs_end ? save() : Result<>();  // else end_epoch saves
+  return p.is_save_due && !is_epochs_end ? save() : Result<>();  // otherwise end_epoch() saves
 }
 
 Result<> Trainer::not_finite(double loss, double epochs_done) {
@@ -213,7 +211,7 @@ Result<> Trainer::not_finite(double loss, double epochs_done) {
   const double own = to_host(session_.kernels, parts_->own_loss.span()).front();
   DLRUN_TRY(agree(session_.communicator, session_.host,
                   std::isfinite(own) ? Result<>() : Result<>(say(own))));
-  return say(loss);  // of no rank alone: their sum is too large
+  return say(loss);  // no single rank is to blame; the sum overflowed
 }
 
 Result<> Trainer::update(StepInfo info, bool is_local) {

@@ -1,5 +1,5 @@
 #pragma once
-// Data-parallel training, one Trainer a rank.
+// Data-parallel training. Each rank has one Trainer.
 
 #include <atomic>
 #include <cstddef>
@@ -24,56 +24,55 @@
 namespace dlrun::trainer {
 
 enum class Loss {
-  kSoftmax,  ///< cross-entropy of classes that exclude each other
-  kSigmoid,  ///< binary cross-entropy of each class for itself
+  kSoftmax,  ///< cross-entropy of mutually exclusive classes
+  kSigmoid,  ///< binary cross-entropy of each class separately
 };
 
 struct TrainOptions {
   std::string model = "mlp";
-  std::vector<std::size_t> hidden{512};  ///< of mlp
-  std::vector<std::string> layers;  ///< the model in words (nn/model.h), in place of a named one
+  std::vector<std::size_t> hidden{512};  ///< for the model mlp
+  std::vector<std::string> layers;  ///< layers of the model as text (nn/model.h); replaces `model`
   Loss loss = Loss::kSoftmax;
   OptimizerOptions optimizer;
   double learning_rate = 1e-3;
   LrScaling lr_scaling = LrScaling::kNone;
   LrDecay lr_decay = LrDecay::kLinear;
   double warmup_epochs = 0;
-  std::vector<double> lr_steps;  ///< epochs, ascending; of LrDecay::kStep, as the next
+  std::vector<double> lr_steps;  ///< epochs, ascending; for LrDecay::kStep, like lr_step_factor
   double lr_step_factor = 0.1;
-  double lr_power = 2;     ///< of LrDecay::kPolynomial
-  double clip_norm = 0;    ///< the gradients' global norm is held to this; 0: as it is
-  std::size_t batch = 32;  ///< per rank
-  std::size_t micro_batch =
-      0;  ///< at most so many of them at once, gradients are accumulated; 0: all
+  double lr_power = 2;     ///< for LrDecay::kPolynomial
+  double clip_norm = 0;    ///< limit for the gradients' global norm; 0: no limit
+  std::size_t batch = 32;  ///< samples per rank and step
+  /// Largest number of samples at once; gradients are accumulated; 0: the whole batch.
+  std::size_t micro_batch = 0;
   std::size_t epochs = 4;
   std::uint64_t seed = 1;
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
-  bool has_sharded_state = false;  ///< ZeRO-1: parallel/sharded_step.h
-  std::size_t local_steps =
-      0;  ///< steps of a rank's own between averages: parallel/local_steps.h; 0: none
-  double local_after = 0;  ///< epochs of common steps before them
+  bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_step.h
+  /// Steps between averages (parallel/local_steps.h); 0: all steps are common.
+  std::size_t local_steps = 0;
+  double local_after = 0;  ///< epochs of common steps before local ones
 
-  std::filesystem::path checkpoint_dir;  ///< used on rank 0
-  /// Steps; 0: at the end of each epoch. The end of training is always saved. What is due while
-  /// ranks take steps of their own is saved at their next average.
+  std::filesystem::path checkpoint_dir;  ///< used on rank 0 only
+  /// Steps between checkpoints; 0: at the end of each epoch. The end of training is always saved. A
+  /// checkpoint that becomes due during local steps is saved at the next average.
   std::size_t checkpoint_every = 0;
   std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
-  std::size_t trace_steps =
-      0;  ///< so many steps of this attempt are put on a timeline: loop/trace.h
+  std::size_t trace_steps = 0;  ///< number of steps to record in a timeline: loop/trace.h; 0: none
   std::filesystem::path trace_prefix;
-  bool resume = false;  ///< go on from the newest valid checkpoint, if there is one
+  bool resume = false;  ///< start from the newest valid checkpoint, if there is one
 };
 
-/// What a Trainer works with; all of it outlives the Trainer and belongs to the same thread.
+/// Objects that a Trainer uses. They must outlive it and belong to the same thread.
 struct Session {
   Communicator& communicator;
   Kernels<float>& kernels;
   Reporter& reporter;
   std::string host;                                                  ///< for messages
-  std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< checkpoint.h
-  std::atomic<bool>* save_requested =
-      nullptr;  ///< set by a signal: save after the next step, then go on
+  std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
+  /// Set by a signal: save after the next step, then continue.
+  std::atomic<bool>* save_requested = nullptr;
 };
 
 struct Outcome {
@@ -85,19 +84,19 @@ struct Outcome {
 
 class Trainer {
  public:
-  /// data outlives the Trainer.
+  /// `data` must outlive the Trainer.
   Trainer(const TrainOptions& options, const Split& data, const Session& session);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains to the end. An error that only one rank has (a full disk) is every rank's, with its
-  /// name and host. Fails with kInvalid (loss not finite, checkpoint of another model), kRefused
-  /// (the folder holds another run's checkpoints, another attempt owns the run), kPeer (ranks
-  /// differ, or one is gone), kIo, kTimeout, kUsage.
+  /// Trains to the end. If one rank fails alone (for example: disk full), every rank returns that
+  /// error with the rank and its host. Fails with kInvalid (loss not finite, checkpoint of another
+  /// model), kRefused (the directory has another run's checkpoints, or another attempt owns the
+  /// run), kPeer (ranks differ, or one is lost), kIo, kTimeout or kUsage.
   [[nodiscard]] Result<Outcome> run();
 
-  /// The flat parameters, in host memory. Valid after run().
+  /// Returns the flat parameters in host memory. Valid after run().
   [[nodiscard]] std::vector<float> parameters();
 
  private:
@@ -105,25 +104,25 @@ class Trainer {
   struct Totals;
 
   [[nodiscard]] Result<> build();
-  /// What all ranks' data are together, where each has its own.
+  /// Exchanges the sizes and shapes of the ranks' data if each rank has its own.
   [[nodiscard]] Result<> survey();
-  /// What this build of backend, device and rule cannot do together.
+  /// Checks that backend, device and optimizer support the chosen kind of parallelism.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
-  /// Every rank has samples, and one at least enough of them for a batch.
+  /// Checks that every rank has samples, and at least one rank enough for a batch.
   [[nodiscard]] Result<> check_shards() const;
-  /// Ranks that were started differently would train a nonsense, or wait for each other forever.
+  /// Checks that all ranks have the same options. Otherwise they would train
+  /// nonsense or wait forever.
   [[nodiscard]] Result<> check_that_ranks_are_alike() const;
-  /// The gradients of all ranks together, unless this is a local step, and the optimizer's step by
-  /// them.
+  /// Combines the gradients of all ranks, except in a local step, and runs the optimizer.
   [[nodiscard]] Result<> update(StepInfo info, bool is_local);
-  /// The error of a step whose samples' loss, all ranks' together, is not finite: of the lowest
-  /// rank whose own is not.
+  /// Returns the error for a step whose total loss is not finite. It names the lowest rank whose
+  /// own loss is not finite.
   [[nodiscard]] Result<> not_finite(double loss, double epochs_done);
-  /// Of the network's output for n samples and their labels: totals += loss and right answers; with
-  /// gradient, its derivative, times scale, is the network's output gradient.
+  /// Computes the loss of the network's output for n samples. Adds the loss and the number of right
+  /// answers to totals. If gradient is not nullptr, writes the derivative times scale into it.
   void loss(std::size_t n, float scale, float* gradient, float* totals);
   [[nodiscard]] Result<> start_or_resume();
-  [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< TrainingState
+  [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   [[nodiscard]] Result<> step();
   [[nodiscard]] Result<> save();
   [[nodiscard]] Result<> write_trace();
@@ -133,7 +132,7 @@ class Trainer {
   const TrainOptions options_;
   const Split& data_;
   const Session session_;
-  std::vector<std::size_t> rank_samples_;  // Sampler::Options
+  std::vector<std::size_t> rank_samples_;  // see Sampler::Options
   std::size_t classes_ = 0;
   std::size_t train_samples_ = 0;  // of all ranks together
   std::unique_ptr<Parts> parts_;

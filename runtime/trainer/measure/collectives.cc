@@ -1,3 +1,5 @@
+// Checks and times one collective for a list of sizes.
+
 #include "runtime/trainer/measure/collectives.h"
 
 #include <algorithm>
@@ -31,7 +33,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One size of one collective: its buffers, the call, and what must come out.
+/// One collective at one size: its buffers, the call, and the expected result.
 class Case {
  public:
   Case(Communicator& communicator, Kernels<float>& kernels, Collective collective,
@@ -66,7 +68,7 @@ class Case {
     return {};
   }
 
-  /// Each rank gives its rank plus 1.
+  /// Checks one result. Every rank contributes its rank plus 1.
   [[nodiscard]] Result<> check() {
     fill(static_cast<float>(communicator_.rank() + 1));
     DLRUN_TRY(call());
@@ -85,7 +87,7 @@ class Case {
     return {};
   }
 
-  /// The mean of repeats calls in a row on this rank, in microseconds.
+  /// Returns the mean time of `repeats` calls in a row on this rank, in microseconds.
   [[nodiscard]] Result<double> time(int repeats) {
     DLRUN_TRY(communicator_.barrier());
     const auto start = Clock::now();
@@ -103,7 +105,7 @@ class Case {
   Communicator& communicator_;
   Kernels<float>& kernels_;
   Collective collective_;
-  std::size_t part_;   // elements of one rank, where the whole is divided
+  std::size_t part_;   // elements of one rank, if the whole is divided
   std::size_t whole_;  // elements
   Array<float> a_;     // the whole
   Array<float> b_;     // a part
@@ -145,10 +147,10 @@ Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
   for (const std::size_t size : sizes) {
     Case one(communicator, kernels, collective, size);
     DLRUN_TRY(one.check());
-    one.fill(0);  // sums that stay what they are, however often
+    one.fill(0);  // zeros, so that repeated sums do not grow
     auto first = one.time(kFirstRepeats);
     if (!first) return tl::unexpected(std::move(first.error()));
-    // As often on every rank.
+    // Use the same number of repeats on every rank.
     DLRUN_TRY(communicator.all_reduce(std::span(&*first, 1), ReduceOp::kMax));
     const int repeats =
         static_cast<int>(std::clamp(kRoundMicroseconds / std::max(*first, 0.1), 2.0, kMostRepeats));

@@ -1,7 +1,7 @@
 #pragma once
-// How long collectives take: `dlrun-trainer collectives`, which `dlrun bench collectives` starts.
-// Sizes and bandwidths are what nccl-tests calls them (NVIDIA, nccl-tests/doc/PERFORMANCE.md), so
-// that its figures can stand beside ours.
+// Measures collectives: `dlrun-trainer collectives`, which `dlrun bench collectives` starts. Sizes
+// and bandwidths are defined as in nccl-tests (NVIDIA, nccl-tests/doc/PERFORMANCE.md), so that
+// results can be compared.
 
 #include <cstddef>
 #include <optional>
@@ -18,27 +18,29 @@
 namespace dlrun::trainer {
 
 enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
-[[nodiscard]] std::optional<Collective> parse_collective(std::string_view word);  ///< "all_reduce"
+/// For example "all_reduce".
+[[nodiscard]] std::optional<Collective> parse_collective(std::string_view word);
 [[nodiscard]] std::string_view to_string(Collective collective);
 
-/// What a rank's links carry for each byte of the operation's size: time-independent, so that
-/// figures of different numbers of ranks can be compared. all_reduce: 2 (n - 1) / n; all_gather,
+/// Returns the bytes that a rank's links carry per byte of the operation's size. It makes
+/// bandwidths for different numbers of ranks comparable. all_reduce: 2 (n - 1) / n; all_gather and
 /// reduce_scatter: (n - 1) / n; broadcast: 1.
 [[nodiscard]] double bus_factor(Collective collective, int ranks);
 
 struct CollectiveTime {
-  std::size_t bytes =
-      0;  ///< of the whole: all_gather's result, reduce_scatter's input; a multiple of the ranks
+  /// Size of the whole: all_gather's result or reduce_scatter's input; a multiple
+  /// of the number of ranks.
+  std::size_t bytes = 0;
   double microseconds = 0;
-  [[nodiscard]] double algorithm_gb_s() const {  ///< bytes / time, 1e9 bytes a second
+  [[nodiscard]] double algorithm_gb_s() const {  ///< bytes / time, in 1e9 bytes per second
     return microseconds > 0 ? static_cast<double>(bytes) / microseconds / 1e3 : 0;
   }
 };
 
-/// Times collective (float32, sum, root 0) for each of sizes, in bytes, rounded down to whole
-/// elements on each rank, at least one. A rank's time is the median over rounds of the mean of many
-/// calls in a row; given is the mean over ranks. Each size's first result is checked against the
-/// closed form: kInternal when it is wrong. Buffers are kernels' memory.
+/// Times a collective (float32, sum, root 0) for each size in bytes, rounded down to whole elements
+/// per rank, at least one. A round is the mean of many calls in a row; a rank's time is the median
+/// over rounds; the result is the mean over ranks. The first result of each size is compared with
+/// the closed form; fails with kInternal if it is wrong. Buffers lie in kernels' memory.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);
@@ -47,19 +49,19 @@ struct CollectivesOptions {
   std::string backend = "auto";
   Collective collective = Collective::kAllReduce;
   std::vector<std::size_t> sizes;  ///< bytes
-  int ranks = 0;  ///< start so many on this machine; 0: this is one rank of the launcher's world
+  /// Number of ranks to start on this machine; 0: this process is one rank of the launcher's world.
+  int ranks = 0;
   bool wants_help = false;
 };
 
-/// args without the program's name and `collectives`. Fails with kUsage.
+/// Parses the arguments after `collectives`. Fails with kUsage.
 [[nodiscard]] Result<CollectivesOptions> parse_collectives_options(
     std::span<const std::string> args);
 [[nodiscard]] std::string collectives_help_text();
 
-/// Starts the ranks where they are asked for, measures; rank 0 prints one JSON object a line and
-/// size:
-/// {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}, bandwidths in 1e9 bytes a
-/// second. With ranks of its own a rank that fails ends the others.
+/// Starts the ranks if requested, and measures. Rank 0 prints one JSON object per line and size:
+/// {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}; bandwidths are in 1e9
+/// bytes per second. If this process started the ranks, a rank that fails ends the others.
 [[nodiscard]] Result<> run_collectives(const CollectivesOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

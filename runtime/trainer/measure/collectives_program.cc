@@ -1,4 +1,4 @@
-// The command line of `dlrun-trainer collectives`, and its ranks on this machine.
+// The command `dlrun-trainer collectives`: parses its arguments and starts ranks on this machine.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ constexpr std::size_t kLargest = std::size_t{1} << 32U;
 constexpr int kMostRanks = 1024;
 constexpr std::chrono::seconds kTimeout{120};
 
-/// "8", "64K", "16M" in bytes, binary units.
+/// Parses "8", "64K" or "16M" into bytes; units are powers of 1024.
 Result<std::size_t> parse_bytes(std::string_view word) {
   std::string_view digits = word;
   unsigned shift = 0;
@@ -43,7 +43,7 @@ Result<std::size_t> parse_bytes(std::string_view word) {
   return static_cast<std::size_t>(*number) << shift;
 }
 
-/// "8,64K,1M", or "8..16M": each four times the one before.
+/// Parses "8,64K,1M", or a range "8..16M" in which each size is four times the one before.
 Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
   std::vector<std::size_t> sizes;
   for (const std::string_view word : split(text, ',')) {
@@ -58,7 +58,7 @@ Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
   return sizes;
 }
 
-/// One rank: connects, measures, and prints where it is rank 0.
+/// Runs one rank: connects and measures; rank 0 prints.
 Result<> run_rank(const CollectivesOptions& options, const Env& env, const World& world,
                   Store* store) {
   CommunicatorOptions comm;
@@ -67,7 +67,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   comm.store = store;
   comm.address = env.get_or("DLRUN_ADDR", "");
   comm.timeout = kTimeout;
-  comm.checked_calls = 0;  // a comparison would be measured, too
+  comm.checked_calls = 0;  // comparing the calls would be measured too
   const auto communicator = make_communicator(options.backend, comm);
   if (!communicator) return tl::unexpected(communicator.error());
   auto kernels = (*communicator)->name() == "nccl"
@@ -95,7 +95,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   return {};
 }
 
-/// Ends what is left of the ranks that this process started.
+/// Kills the remaining ranks that this process started.
 void end_all(const std::vector<pid_t>& children) {
   for (const pid_t child : children) {
     if (child > 0) ::kill(child, SIGKILL);
@@ -133,7 +133,7 @@ Result<> run_here(const CollectivesOptions& options, const Env& env) {
                  stderr);
     }
     std::fflush(nullptr);
-    // Where a backend is missing, every rank says so; the code tells the parent.
+    // If a backend is missing, every rank reports it; the exit code tells the parent.
     ::_exit(done ? 0 : done.error().code == Errc::kUnavailable ? 69 : 1);
   }
   if (!status) end_all(children);

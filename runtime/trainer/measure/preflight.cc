@@ -17,15 +17,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::size_t, 1> kSizes{
-    std::size_t{4} << 20U};  // bytes: more than one ring step, less than a second on any network
+// In bytes: more than one step of a ring, less than a second on any network.
+constexpr std::array<std::size_t, 1> kSizes{std::size_t{4} << 20U};
 constexpr int kMostSeconds = 3600;
 
 Result<> tell(Store& store, const Json& words) {
   return store.report_progress(words.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// has_arrived: set when the rank has its device, and what fails afterwards is between the ranks.
+/// Runs the check. Sets has_arrived once this rank has its device; later failures
+/// lie between the ranks.
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return tl::unexpected(world.error());
@@ -38,7 +39,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
   CommunicatorOptions comm;
   comm.world = *world;
   comm.store = &store;
-  comm.prefix = "preflight";  // the program that follows has the store, too
+  comm.prefix = "preflight";  // the program that follows uses the same store
   comm.address = env.get_or("DLRUN_ADDR", "");
   comm.timeout = options.timeout;
   const auto communicator = make_communicator(options.backend, comm);

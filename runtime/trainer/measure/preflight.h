@@ -1,6 +1,6 @@
 #pragma once
-// `dlrun-trainer preflight`: do collectives among this job's ranks work? One rank of it, started by
-// every rank's agent before the user's program (health.preflight: nccl, gloo).
+// `dlrun-trainer preflight` checks that collectives among the job's ranks work. Every rank's agent
+// starts it before the user's program (health.preflight: nccl, gloo).
 
 #include <chrono>
 #include <span>
@@ -13,17 +13,17 @@ namespace dlrun::trainer {
 
 struct PreflightOptions {
   std::string backend = "nccl";
-  std::chrono::seconds timeout{60};  ///< for all ranks to come, and for each collective
+  std::chrono::seconds timeout{60};  ///< for all ranks to arrive, and for each collective
 };
 
-/// args without the program's name and `preflight`. Fails with kUsage.
+/// Parses the arguments after `preflight`. Fails with kUsage.
 [[nodiscard]] Result<PreflightOptions> parse_preflight_options(std::span<const std::string> args);
 
-/// Takes the rank's device, meets the others, all-reduces four MiB and compares every element with
-/// the closed form. Through the store it says `{"check":"arrived"}` once it has a device, and after
-/// a failure
-/// `{"check":"failed","words","is_own"}`; is_own: the failure is this rank's, not one of meeting
-/// the others. Fails with that, and with kUsage where no DLRUN_STORE is.
+/// Opens this rank's device, connects to the other ranks, all-reduces four MiB and compares every
+/// element with the closed form. Reports `{"check":"arrived"}` to the store once it has a device,
+/// and `{"check":"failed","words","is_own"}` after a failure; is_own is true if the failure is
+/// this rank's own and not one between ranks. Fails with the same error, and with kUsage if
+/// DLRUN_STORE is not set.
 [[nodiscard]] Result<> run_preflight(const PreflightOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

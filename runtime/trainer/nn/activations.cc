@@ -3,7 +3,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A function of each element for itself, whose derivative can be told from its value.
+/// A function of single elements whose derivative can be computed from its value.
 template <typename T>
 class Activation : public Layer<T> {
  public:

@@ -5,8 +5,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Its workspace holds the batch's statistics, [2 x channels], and on the way back the means of the
-/// gradients, as many.
+/// The workspace holds the batch's statistics, [2 x channels], and during backward the means of the
+/// gradients, equally large.
 template <typename T>
 class BatchNorm final : public Layer<T> {
  public:
@@ -50,9 +50,9 @@ class BatchNorm final : public Layer<T> {
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
-    // With z = (x - mean) scale: dgamma = sum dy z, dbeta = sum dy, of this rank's samples: the
-    // ranks' gradients are added later. dx = gamma scale (dy - mean of dy - z mean of dy z), the
-    // means over all samples that were normalised together.
+    // With z = (x - mean) scale: dgamma = sum of dy z and dbeta = sum of dy over this rank's
+    // samples; the ranks' gradients are added later. dx = gamma scale (dy - mean of dy - z mean of
+    // dy z), with means over all samples that were normalised together.
     LayerKernels<T>& kernels = call.kernels.layers();
     const std::size_t rows = call.n * places_;
     T* const means = call.workspace + 2 * channels_;
@@ -64,7 +64,7 @@ class BatchNorm final : public Layer<T> {
   }
 
  private:
-  /// What adds up over the ranks that are normalised together; nullptr: this one alone.
+  /// Returns the function that sums over the ranks normalised together; nullptr if only this rank.
   [[nodiscard]] const SumOverRanks* all_ranks(const LayerCall<T>& call) const {
     return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }

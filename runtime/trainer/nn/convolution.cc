@@ -11,7 +11,7 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-/// A window at a batch size, in oneDNN's words.
+/// Descriptions of a window at a batch size for oneDNN.
 struct Shapes {
   memory::desc x, y, w, any_w, bias;
   memory::dims strides, padding;
@@ -36,10 +36,10 @@ struct Shapes {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-/// A window of one pixel that leaves pixels out: oneDNN's 1x1 implementation gathers what is left
-/// in a workspace, behind whose end it writes when there are fewer channels than it takes at a time
-/// (its issue 6035; 2.6 with AVX2 crashes, or gives wrong gradients). Then the next implementation
-/// does it.
+/// Skips implementations with a known bug. For a window of one pixel with a stride above 1,
+/// oneDNN's 1x1 implementation gathers the remaining pixels in a workspace, and writes beyond its
+/// end if there are fewer channels than it processes at a time (oneDNN issue 6035; version 2.6 with
+/// AVX2 crashes or computes wrong gradients). The next implementation is used instead.
 template <typename Desc>
 Desc safe(Desc desc, const Window& window) {
   constexpr std::size_t kAtATime = 16;
@@ -51,7 +51,7 @@ Desc safe(Desc desc, const Window& window) {
   return desc;
 }
 
-/// oneDNN reads through a pointer to non-const.
+/// Removes const, because oneDNN reads through non-const pointers.
 void* in(const float* data) {
   return const_cast<float*>(data);
 }
@@ -62,8 +62,8 @@ struct OnednnConvolutions::Parts {
   /// One of the three passes of a window at a batch size.
   struct Pass {
     dnnl::primitive primitive;
-    memory w;        // in the layout that oneDNN chose
-    memory plain_w;  // in ours
+    memory w;        // in oneDNN's layout
+    memory plain_w;  // in our layout
     dnnl::reorder reorder;
   };
   struct Entry {
@@ -75,7 +75,7 @@ struct OnednnConvolutions::Parts {
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<std::unique_ptr<Entry>> entries;  // a handful: layers times batch sizes
+  std::vector<std::unique_ptr<Entry>> entries;  // few: layers times batch sizes
   std::vector<std::string> implementations;
 
   Entry& entry(const Window& window, std::size_t n) {
@@ -122,13 +122,13 @@ struct OnednnConvolutions::Parts {
     return made;
   }
 
-  /// The weights where the primitive reads or writes them.
+  /// Brings the weights into the layout that the primitive reads.
   void read_weights(Pass& pass, const float* w) {
     pass.plain_w.set_data_handle(in(w));
     if (pass.reorder) pass.reorder.execute(stream, pass.plain_w, pass.w);
   }
 
-  /// work() with oneDNN's exceptions as an error.
+  /// Calls work() and converts oneDNN's exceptions to an error.
   template <typename Work>
   Result<> guarded(const Work& work) {
     try {

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions through oneDNN.
+// Convolutions with oneDNN.
 
 #include <cstddef>
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace dlrun::trainer {
 
-/// oneDNN's convolutions of a network, made when first used and kept for each window and batch
-/// size. Arrays are as LayerKernels says; oneDNN chooses its own layout for the weights, which are
-/// few.
+/// The convolutions of a network. Creates oneDNN's objects at first use and keeps them per window
+/// and batch size. Arrays are laid out as LayerKernels says. oneDNN chooses its own layout for the
+/// weights, which are small enough to copy.
 class OnednnConvolutions {
  public:
   OnednnConvolutions();
@@ -25,8 +25,8 @@ class OnednnConvolutions {
                                  const float* w, const float* bias, bool with_relu, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
-  /// Of the weights alone: oneDNN 2.6 adds up the biases' gradients four at a time (SSE), 6 % of
-  /// cnn's step.
+  /// Computes the gradient of the weights only. oneDNN 2.6 adds up the biases' gradients four at a
+  /// time (SSE), which takes 6 % of a step of cnn.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
   [[nodiscard]] const std::vector<std::string>& implementations() const;

@@ -1,4 +1,4 @@
-// The CPU's kernels: oneDNN's products, and how the loops of cpu_loops.cc are spread over threads.
+// The CPU's kernels: oneDNN's matrix products, and the loops of cpu_loops.cc spread over threads.
 
 #include <algorithm>
 #include <cmath>
@@ -24,29 +24,29 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-/// Elements below which a second thread costs more than it brings.
+/// Number of elements below which a second thread costs more than it gains.
 constexpr std::size_t kSerialElements = 16'384;
 
-/// Denormal numbers cost a hundred cycles each; Adam's moments of dead pixels become denormal. A
-/// thread's own setting.
+/// Makes this thread treat denormal numbers as zero. Each costs a hundred cycles, and Adam's
+/// moments of dead pixels become denormal.
 void flush_denormals_of_this_thread() {
 #if defined(__SSE2__)
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
-  _mm_setcsr(_mm_getcsr() | 0x40U);  // denormals are zero
+  _mm_setcsr(_mm_getcsr() | 0x40U);  // denormal inputs are zero
 #endif
 }
 
 void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
               const float* a, const float* b, float beta, float* c) {
   const auto size = [](std::size_t value) { return static_cast<dnnl_dim_t>(value); };
-  // Only sizes are checked by it, and these come from the model's own layers.
+  // The result only reports wrong sizes, and the sizes come from the model's own layers.
   static_cast<void>(dnnl_sgemm(ta == Transpose::kYes ? 'T' : 'N', tb == Transpose::kYes ? 'T' : 'N',
                                size(m), size(n), size(k), 1.0F, a,
                                size(ta == Transpose::kYes ? m : k), b,
                                size(tb == Transpose::kYes ? k : n), beta, c, size(n)));
 }
 
-/// The reference: row by row, nothing clever.
+/// The tests' reference: a plain triple loop.
 void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
               const double* a, const double* b, double beta, double* c) {
   for (std::size_t i = 0; i < m; ++i) {
@@ -66,7 +66,7 @@ class CpuKernels final : public Kernels<T> {
  public:
   explicit CpuKernels(int threads)
       : threads_(threads), layers_(make_cpu_layer_kernels<T>(threads)) {
-    omp_set_num_threads(threads);  // of this thread's teams, oneDNN's among them
+    omp_set_num_threads(threads);  // for OpenMP teams of this thread, including oneDNN's
     if constexpr (std::is_same_v<T, float>) {
 #pragma omp parallel num_threads(threads)
       flush_denormals_of_this_thread();
@@ -97,7 +97,7 @@ class CpuKernels final : public Kernels<T> {
     return {memory, std::free};
   }
   void copy_from_host(void* to, const void* from, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);  // of an empty array both may be null
+    if (bytes > 0) std::memcpy(to, from, bytes);  // both pointers of an empty array may be null
   }
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
@@ -113,8 +113,8 @@ class CpuKernels final : public Kernels<T> {
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
               std::uint8_t* labels) override {
-    constexpr std::size_t kAhead =
-        2;  // images lie anywhere in tens of megabytes: ask for a later one now
+    // Prefetch distance: images are scattered over tens of megabytes.
+    constexpr std::size_t kAhead = 2;
     split_rows(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {
         const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
@@ -223,7 +223,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
-    // A sum of sums over blocks: a thread takes whole blocks, and blocks are added in order.
+    // Sum over blocks and then add the blocks in order; each thread takes whole blocks.
     constexpr std::size_t kBlock = 8192;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;
@@ -240,7 +240,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
  private:
-  /// work(first, count) over parts of count elements, one part a thread.
+  /// Calls work(first, count) for parts of `count` elements, one part per thread.
   template <typename Work>
   void split(std::size_t count, const Work& work) const {
     if (threads_ == 1 || count < kSerialElements) return work(0, count);
@@ -253,7 +253,7 @@ class CpuKernels final : public Kernels<T> {
     }
   }
 
-  /// work(row) for rows of width elements, some of them a thread.
+  /// Calls work(row) for rows of `width` elements, spread over the threads.
   template <typename Work>
   void split_rows(std::size_t rows, std::size_t width, const Work& work) const {
     if (threads_ == 1 || rows * width < kSerialElements) {

@@ -1,4 +1,4 @@
-// The CPU's half of layer_kernels.h.
+// The CPU's implementation of layer_kernels.h.
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// visit(a, b, r, c): window row and column, input row and column, for each element of the window
-/// at output row i and column j that lies inside of the image.
+/// Calls visit(a, b, r, c) with window row and column and input row and column, for each element of
+/// the window at output row i and column j that lies inside the image.
 template <typename Visit>
 void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
   for (std::size_t a = 0; a < w.size; ++a) {
@@ -28,14 +28,14 @@ void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit&
   }
 }
 
-/// A pixel's channels.
+/// Returns a pointer to the channels of a pixel.
 template <typename T>
 T* pixel(T* images, const ImageShape& shape, std::size_t image, std::size_t row,
          std::size_t column) {
   return images + ((image * shape.height + row) * shape.width + column) * shape.channels;
 }
 
-/// visit(image, row, column) for every output pixel of image.
+/// Calls visit(row, column) for every output pixel of an image.
 template <typename Visit>
 void for_each_output(const Window& w, const Visit& visit) {
   for (std::size_t i = 0; i < w.output.height; ++i) {
@@ -43,7 +43,7 @@ void for_each_output(const Window& w, const Visit& visit) {
   }
 }
 
-/// The reference for the tests: the definition.
+/// The tests' reference, which follows the definition.
 struct PlainConvolutions {
   static Result<> forward(const Window& w, std::size_t n, const double* x, const double* weights,
                           const double* bias, bool with_relu, double* y) {
@@ -115,8 +115,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
   explicit CpuLayerKernels(int threads) : threads_(threads) {}
 
   [[nodiscard]] std::size_t samples_at_once(std::size_t bytes) const override {
-    // Measured on cores with 1 MiB of their own: cnn is as fast with 7 and 8 samples, slower with
-    // 14 and with 28.
+    // Measured on cores with 1 MiB of cache each: cnn is equally fast with 7 and 8 samples, and
+    // slower with 14 and 28.
     constexpr std::size_t kCacheBytes = std::size_t{1280} << 10U;
     return static_cast<std::size_t>(threads_) *
            std::max<std::size_t>(kCacheBytes / std::max<std::size_t>(bytes, 1), 1);
@@ -156,12 +156,12 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy,
                          T* dx) override {
     const std::size_t channels = w.input.channels;
-    // Each element is in one window: what is written to dx stands.
+    // If windows tile the image, each element is in exactly one window, and dx is overwritten.
     const bool is_tiling = w.stride == w.size && w.output.height * w.size == w.input.height &&
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(channels);  // of dy: 0 once it has found its place
+      std::vector<T> left(channels);  // rest of dy; 0 once it was added to an element
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
@@ -325,14 +325,16 @@ class CpuLayerKernels final : public LayerKernels<T> {
   [[nodiscard]] Result<> status() const override { return status_; }
 
  private:
-  /// Over images, or whatever else has its part of the output for itself.
+  /// Calls work(i) for i < n on several threads, for images or other independent
+  /// parts of the output.
   template <typename Work>
   void for_each_of(std::size_t n, const Work& work) const {
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t image = 0; image < n; ++image) work(image);
   }
 
-  /// sums[j] = the sum over rows of x[:, j], row after row. A thread takes some columns.
+  /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each
+  /// thread takes some columns.
   void sum_columns(const T* x, std::size_t rows, std::size_t columns, T* sums) const {
     constexpr std::size_t kLine = 64 / sizeof(T);
     const std::size_t lines = (columns + kLine - 1) / kLine;
@@ -344,8 +346,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  /// sums_ = what add(row, block) adds up to over all rows, 2 x channels numbers: block by block, a
-  /// thread takes whole blocks, and blocks are added in order.
+  /// Computes sums_ = the sum of add(row, block) over all rows, 2 x channels numbers. Each thread
+  /// takes whole blocks, and the blocks are added in order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {
     constexpr std::size_t kRows = 512;
@@ -360,7 +362,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t i = 0; i < block_sums_.size(); ++i) sums_[i % width] += block_sums_[i];
   }
 
-  /// sums_ of all ranks that are normalised together. Returns their rows.
+  /// Adds sums_ over all ranks that are normalised together. Returns their number of rows.
   double add_up(std::size_t rows, const SumOverRanks* sum_over_ranks) {
     sums_.push_back(static_cast<double>(rows));
     if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);

@@ -1,5 +1,5 @@
-// Compiled with -ffp-contract=off: parameters are updated by every rank for itself, and ranks on
-// processors with and without fused multiply-add must come to the same bits.
+// Compiled with -ffp-contract=off. Every rank updates the parameters by itself, and ranks on
+// processors with and without fused multiply-add must get the same bits.
 
 #include "runtime/trainer/nn/cpu_loops.h"
 
@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-// One copy of a loop per instruction set, chosen when the program starts. Sanitizers cannot run the
-// choosing function.
+// Compiles one copy of a loop per instruction set; the best is chosen when the program starts.
+// Sanitizers cannot run the function that chooses.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define DLRUN_EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -97,15 +97,15 @@ void relu(const double* x, double* y, std::size_t n) {
 
 DLRUN_EACH_ISA void relu_backward(const float* y, const float* dy, float* dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const float gradient =
-        dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
+    // Read unconditionally: a read after a branch would prevent vectorisation.
+    const float gradient = dy[i];
     dx[i] = y[i] > 0 ? gradient : 0;
   }
 }
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const double gradient =
-        dy[i];  // read in any case: a read behind a branch would keep this from being a vector loop
+    // Read unconditionally: a read after a branch would prevent vectorisation.
+    const double gradient = dy[i];
     dx[i] = y[i] > 0 ? gradient : 0;
   }
 }
@@ -129,7 +129,7 @@ template <bool kAdds, typename T>
   }
 }
 
-/// So many columns at a time, their sums in registers.
+/// Sums kColumns columns at a time in registers. Returns the first column that is left.
 template <std::size_t kColumns, typename T>
 [[gnu::always_inline]] inline std::size_t add_columns(const T* x, std::size_t rows,
                                                       std::size_t stride, std::size_t at,
@@ -230,8 +230,8 @@ void publish(const float* from, float* to, std::size_t n) {
   const std::size_t past = reinterpret_cast<std::uintptr_t>(to) / sizeof(float) % kLine;
   std::size_t i = std::min(n, (kLine - past) % kLine);
   std::copy_n(from, i, to);
-  for (; i + kLine <= n;
-       i += kLine) {  // whole lines: a part of one would be written to memory by itself
+  // Write whole lines: a partial line would be written to memory separately.
+  for (; i + kLine <= n; i += kLine) {
     for (std::size_t k = i; k < i + kLine; k += kStore)
       _mm_stream_ps(to + k, _mm_loadu_ps(from + k));
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The CPU's inner loops over flat arrays, on one thread. Each exists for float, compiled for
-// several instruction sets of which the best is chosen when the program starts, and for double, the
-// tests' reference. All copies give the same bits.
+// The CPU's inner loops over flat arrays, on one thread. The float versions are compiled for
+// several instruction sets, and the best is chosen when the program starts. The double versions are
+// the tests' reference. All instruction sets give the same bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace dlrun::trainer::loops {
 
-// One step of a rule over n elements; formulas in optim/.
+// One optimizer step over n elements; formulas in optim/.
 void adam(float* p, const float* g, float* m, float* v, std::size_t n,
           const AdamCoefficients<float>& c);
 void adam(double* p, const double* g, double* m, double* v, std::size_t n,
@@ -37,46 +37,47 @@ void lamb(const float* p, float* g, float* m, float* v, std::size_t n,
 void lamb(const double* p, double* g, double* m, double* v, std::size_t n,
           const LambCoefficients<double>& c);
 
-/// y += scale * x.
+/// Computes y += scale * x.
 void add_scaled(float* y, float scale, const float* x, std::size_t n);
 void add_scaled(double* y, double scale, const double* x, std::size_t n);
 
-/// y = max(x, 0); dx = dy where y > 0, else 0. x and y, dy and dx may be the same array.
+/// Compute y = max(x, 0), and dx = dy where y > 0, else 0. x and y, dy and dx
+/// may be the same array.
 void relu(const float* x, float* y, std::size_t n);
 void relu(const double* x, double* y, std::size_t n);
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
 
-/// y = max(x, y).
+/// Computes y = max(x, y).
 void keep_larger(const float* x, float* y, std::size_t n);
 void keep_larger(const double* x, double* y, std::size_t n);
 
-/// Where x == y, left goes to dx and is 0 from then on; elsewhere dx gets 0. give: dx = that; add:
-/// dx += that.
+/// Where x == y, moves `left` to dx and sets it to 0; elsewhere the value for dx is 0.
+/// give_to_equal() overwrites dx, add_to_equal() adds to it.
 void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
 void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
 void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
 void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
 
-/// sums[j] = x[0, j] + x[1, j] + ..., in this order. x: rows that begin `stride` elements apart;
-/// sums: [columns].
+/// Computes sums[j] = x[0, j] + x[1, j] + ..., in this order. The rows of x begin `stride` elements
+/// apart. sums: [columns].
 void sum_columns(const float* x, std::size_t rows, std::size_t stride, std::size_t columns,
                  float* sums);
 void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns,
                  double* sums);
 
-/// The sum of x[i]^2, in double, in sixteen lanes that are added in order.
+/// Returns the sum of x[i]^2 in double, added in sixteen lanes and then lane by lane.
 [[nodiscard]] double sum_of_squares(const float* x, std::size_t n);
 [[nodiscard]] double sum_of_squares(const double* x, std::size_t n);
 
-/// to[i] = from[i] * scale.
+/// Computes to[i] = from[i] * scale.
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
-/// to[i] = from[i], past this processor's caches. Lines that other processors have read are not
-/// asked back one by one, as they are for ordinary stores (ten times slower where the ranks' cores
-/// share no cache); the others read them from memory. What is written is seen by who sees a later
-/// store of this thread.
+/// Copies to[i] = from[i] with stores that bypass this processor's caches. An ordinary store to a
+/// line that another processor has read must first fetch the line from that processor's cache,
+/// which is ten times slower if the ranks' cores share no cache. Readers get the data from memory.
+/// A thread that sees a later store of this thread also sees the copied data.
 void publish(const float* from, float* to, std::size_t n);
 
 }  // namespace dlrun::trainer::loops

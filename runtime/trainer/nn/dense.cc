@@ -34,7 +34,7 @@ class Dense final : public Layer<T> {
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
-    // dW = x^T dy, db = the sum of dy's rows, dx = dy W^T
+    // Compute dW = x^T dy, db = the sum of dy's rows, dx = dy W^T.
     call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs_, outputs_, call.n, x, dy, 0,
                       gradients);
     call.kernels.sum_rows(dy, gradients + inputs_ * outputs_, call.n, outputs_);
@@ -58,8 +58,8 @@ void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_
   const auto in = static_cast<double>(fan_in);
   const auto out = static_cast<double>(fan_out);
   const double variance = scheme == Initialisation::kHe ? 2 / in : 2 / (in + out);
-  const double bound =
-      std::sqrt(3 * variance);  // a uniform number in [-bound, bound) has variance bound^2 / 3
+  // A uniform number in [-bound, bound) has variance bound^2 / 3.
+  const double bound = std::sqrt(3 * variance);
   for (T& weight : parameters.first(weights))
     weight = static_cast<T>(random.uniform(-bound, bound));
   for (T& bias : parameters.subspan(weights)) bias = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// What lib/dlrun/dlrun-trainer-cuda.so exports as `dlrun_trainer_device`: the program starts on
-// machines without CUDA.
+// The object that lib/dlrun/dlrun-trainer-cuda.so exports as `dlrun_trainer_device`. CUDA is in a
+// separate library so that the program starts on machines without it.
 
 #include <memory>
 
@@ -10,8 +10,8 @@
 namespace dlrun::trainer {
 
 struct DeviceModule {
-  const char* interface =
-      DLRUN_DEVICE_INTERFACE;  ///< version and headers of the build: must be the program's own
+  /// Version and headers of the build; must equal the program's.
+  const char* interface = DLRUN_DEVICE_INTERFACE;
   Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank,
                                                   const GpuOptions& options) = nullptr;
 };

@@ -5,7 +5,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Its workspace holds what each element is multiplied by.
+/// The workspace holds the factor of each element.
 template <typename T>
 class Dropout final : public Layer<T> {
  public:

@@ -1,8 +1,8 @@
 #pragma once
-// What layers compute for one element, written once for every device; pooling's functions are the
-// GPU's alone, which takes an element a thread (the CPU takes a pixel's channels at a time), and
-// stand here for tests without a GPU. Images are [n x height x width x channels], pairs of channels
-// [2 x channels], as in layer_kernels.h. C++17.
+// The computations of layers for a single element, shared by all devices. Only the GPU uses the
+// pooling functions, with one element per thread (the CPU processes all channels of a pixel
+// together); they are here so that they can be tested without a GPU. Images are [n x height x width
+// x channels], pairs of channels [2 x channels], as in layer_kernels.h. The code is C++17.
 
 #include <cmath>
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace dlrun::trainer {
 
 inline constexpr double kBatchNormEpsilon = 1e-5;
 
-/// Mean and 1 / sqrt(variance + epsilon) of channel k. sums: over `rows` rows of x - running mean
-/// and of its square, [2 x channels]. observed (nullptr: not asked for) += share times mean and
-/// unbiased variance.
+/// Computes mean and 1 / sqrt(variance + epsilon) of channel k. sums, [2 x channels]: the sums over
+/// `rows` rows of x - running mean, and of its square. Adds share times mean and unbiased variance
+/// to `observed`, unless that is nullptr.
 template <typename T>
 DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_t channels,
                                                        const double* sums, double rows,
@@ -41,7 +41,7 @@ DLRUN_HOST_DEVICE inline void running_statistics_element(std::size_t k, std::siz
       static_cast<T>(1 / std::sqrt(running[channels + k] + kBatchNormEpsilon));
 }
 
-/// x of channel k, normalised, scaled and shifted.
+/// Returns x of channel k normalised, scaled and shifted.
 template <typename T>
 DLRUN_HOST_DEVICE inline T normalised(T x, std::size_t k, std::size_t channels, const T* statistics,
                                       const T* parameters) {
@@ -56,7 +56,7 @@ DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::si
   return gamma[k] * scale * (dy - means[k] - (x - statistics[k]) * scale * means[channels + k]);
 }
 
-/// One sample of LayerKernels::sigmoid_cross_entropy: [classes] each, added to loss and right.
+/// LayerKernels::sigmoid_cross_entropy for one sample: [classes] each. Adds to `loss` and `right`.
 template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
                                                         std::size_t classes, T scale, T* gradient,
@@ -81,27 +81,27 @@ DLRUN_HOST_DEVICE inline T logistic_of(T x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// Element (image, row, column, k) of images of this shape.
+/// Returns the index of element (image, row, column, k) in images of this shape.
 DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::size_t image,
                                                 std::size_t row, std::size_t column,
                                                 std::size_t k) {
   return ((image * shape.height + row) * shape.width + column) * shape.channels + k;
 }
 
-/// Output places [first, end) whose windows hold a place of the input, in one direction; none:
-/// first >= end.
+/// The range [first, end) of output positions, in one direction, whose windows contain a given
+/// input position. Empty if first >= end.
 struct Places {
   std::size_t first;
   std::size_t end;
 };
 DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
                                              std::size_t outputs) {
-  // Window i holds [i stride, i stride + size): pooling has no padding.
+  // Window i covers [i stride, i stride + size): pooling has no padding.
   const std::size_t end = place / w.stride + 1;
   return {place < w.size ? 0 : (place - w.size) / w.stride + 1, end < outputs ? end : outputs};
 }
 
-/// The largest of channel k in the window of output place (i, j).
+/// Returns the largest value of channel k in the window of output position (i, j).
 template <typename T>
 DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::size_t image,
                                             std::size_t i, std::size_t j, std::size_t k) {
@@ -116,8 +116,8 @@ DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::si
   return largest;
 }
 
-/// What input element (row, column, k) gets of the windows that hold it: dy of those whose first
-/// largest it is.
+/// Returns the gradient of input element (row, column, k): the sum of dy over all windows in which
+/// this element is the first largest.
 template <typename T>
 DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x, const T* y,
                                                      const T* dy, std::size_t image,

@@ -1,3 +1,6 @@
+// Builder reads one layer after another, checks that it fits the output shape of the layer
+// before it, and appends it.
+
 #include "runtime/trainer/nn/model.h"
 
 #include <algorithm>
@@ -26,7 +29,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-/// Reads the layers one after another; shape is what the last one gives.
+/// Creates layers one after another; shape_ is the output shape of the last one.
 template <typename T>
 class Builder {
  public:
@@ -34,7 +37,7 @@ class Builder {
 
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
 
-  /// The first of layers; those behind it decide how its weights are drawn.
+  /// Adds the first of the described layers. The layers after it decide how its weights are drawn.
   template <typename Text>
   Result<> add(std::span<const Text> texts, Layers<T>& layers) {
     std::size_t next = 1;
@@ -91,7 +94,7 @@ class Builder {
     return true;
   }
 
-  /// A window of size over shape_; its output has the given channels.
+  /// Returns a window of the given size over shape_; its output has `channels` channels.
   Result<Window> window(std::size_t size, std::size_t stride, std::size_t padding,
                         std::size_t channels) const {
     Window w{shape_, {}, size, stride, padding};
@@ -199,7 +202,7 @@ class Builder {
     return {};
   }
 
-  /// The layers of one of a block's ways.
+  /// Adds the layers of one branch of a residual block.
   Result<> way(std::span<const std::string_view> parts, Layers<T>& layers) {
     if (parts.empty()) return fail(Errc::kUsage, "has no layer in it");
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -212,8 +215,8 @@ class Builder {
 
   ImageShape shape_;
   std::uint64_t dropouts_ = 0;
-  std::vector<std::string_view> words_;  // of the layer that is read
-  std::size_t at_ = 0;                   // the next of them
+  std::vector<std::string_view> words_;  // of the current layer
+  std::size_t at_ = 0;                   // index of the next word
 };
 
 }  // namespace

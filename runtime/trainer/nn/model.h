@@ -1,5 +1,5 @@
 #pragma once
-// From a list of layers in words, as a spec has it, to layers.
+// Creates layers from their description in text, as given in a spec.
 
 #include <cstddef>
 #include <span>
@@ -11,29 +11,31 @@
 
 namespace dlrun::trainer {
 
-/// Layers for images of the given shape, in words:
+/// Creates layers for images of the given shape. Each element of `words` describes one layer:
 ///
-///   dense N                    conv2d CHANNELS SIZE [stride S] [same]      maxpool SIZE [stride S]
-///   relu | tanh | sigmoid      avgpool SIZE [stride S]                     dropout RATE
-///   flatten                    batchnorm [sync]                          residual: LAYER; ... [;
-///   shortcut; LAYER; ...]
+///   dense N                    conv2d CHANNELS SIZE [stride S] [same]    maxpool SIZE [stride S]
+///   relu | tanh | sigmoid      avgpool SIZE [stride S]                   dropout RATE
+///   flatten                    batchnorm [sync]
+///   residual: LAYER; ... [; shortcut; LAYER; ...]
 ///
-/// 'same' pads with zeros so that a stride of 1 keeps height and width. A pool's stride is its size
-/// unless given. dense flattens by itself. batchnorm goes by channels, sync over the samples of all
-/// ranks together. A residual block adds what its layers give to what it gets, or to what the
-/// layers behind `shortcut` make of that. The last layer must give `classes` values. Weights before
-/// a relu, or a batchnorm with a relu behind it, are drawn by He's scheme, the others by Glorot's.
-/// Fails with kUsage: which layer, by number and words, and why it does not fit.
+/// 'same' pads with zeros so that a stride of 1 keeps height and width. The stride of a pool
+/// defaults to its size. dense flattens its input. batchnorm works per channel; with sync, over the
+/// samples of all ranks. A residual block adds the output of its layers to its input, or to the
+/// output of the layers after `shortcut`. The last layer must have `classes` outputs. Weights use
+/// He's scheme if a relu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage
+/// and names the layer (number and text) and the reason.
 template <typename T>
 [[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> words,
                                             const ImageShape& input, std::size_t classes);
 
-/// What a named model stands for: mlp (dense layers of the hidden widths with relu between them);
-/// cnn: the network of Keras's mnist_cnn and Horovod's MNIST examples (conv2d 32 3, conv2d 64 3,
-/// maxpool 2, dropout 0.25, dense 128, dropout 0.5, relu after convolutions and dense); or
-/// resnet18: the eighteen layers of He et al. 2016, table 1, on images of 25 to 32 pixels (a 3x3
-/// convolution of stride 1 first and no maxpool, as they are used on CIFAR-10). All end with a
-/// dense layer of `classes`. Fails with kUsage for another name.
+/// Returns the layers of a named model; each ends with a dense layer of `classes`.
+/// - mlp: dense layers of the widths in `hidden`, with relu between them.
+/// - cnn: the network of Keras's mnist_cnn and Horovod's MNIST examples (conv2d 32 3, conv2d 64 3,
+///   maxpool 2, dropout 0.25, dense 128, dropout 0.5; relu after convolutions and dense).
+/// - resnet18: the 18 layers of He et al. 2016, table 1, for images of 25 to 32 pixels (first a 3x3
+///   convolution of stride 1 and no maxpool, as used on CIFAR-10).
+///
+/// Fails with kUsage for other names.
 [[nodiscard]] Result<std::vector<std::string>> named_model(const std::string& name,
                                                            std::span<const std::size_t> hidden,
                                                            std::size_t classes);

@@ -1,3 +1,6 @@
+// Allocates the arrays of all layers and runs the layers forwards and backwards. Layers that work
+// in place share arrays; the first layers may process a batch in parts.
+
 #include "runtime/trainer/nn/network.h"
 
 #include <algorithm>
@@ -34,8 +37,8 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
     first_running_.push_back(running);
     name_all(i, layer.parameters(), offset, tensors_);
     name_all(i, layer.statistics(), running, running_tensors_);
-    // Half of the memory, and of its traffic, goes where a function of each element writes over
-    // what it reads.
+    // Layers that work in place share the array of their input, which halves
+    // memory and memory traffic.
     widths_.push_back(layer.outputs());
     outputs_.push_back(is_in_place(i) ? outputs_.back() : allocate(layer.outputs(), max_batch));
     deltas_.push_back(
@@ -67,8 +70,8 @@ void Network<T>::plan_parts() {
   for (const auto& layer : layers_) {
     std::size_t own = 0;
     for (const ParameterShape& shape : layer->parameters()) own += shape.count();
-    // Adding up the parts' gradients must cost little beside the layer's own work on even one
-    // sample.
+    // Stop if adding up the parts' gradients would cost much compared with the layer's
+    // work on a single sample.
     if (!layer->goes_in_parts() || own > layer->outputs()) break;
     parameters += own;
     widest = std::max(widest, layer->outputs());
@@ -78,8 +81,8 @@ void Network<T>::plan_parts() {
   if (part_samples_ >= max_batch_) parts_ = 0;
   if (parts_ == 0) return;
   part_gradients_ = Array<T>(kernels_, parameters);
-  // The last one's delta comes from a layer that takes the batch as a whole; in place, it is the
-  // ones' before, too.
+  // The last layer's delta comes from a layer that processes the whole batch. In place, it is also
+  // the delta of the layers before it.
   whole_delta_ = parts_ - 1;
   while (is_in_place(whole_delta_)) --whole_delta_;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Layers one after another, and the arrays that they work on: one flat array of parameters, one of
-// gradients.
+// A sequence of layers and the arrays they work on: one flat array of parameters
+// and one of gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace dlrun::trainer {
 
-/// Where a tensor lies in the flat arrays.
+/// The location of a tensor in the flat arrays.
 struct TensorView {
-  std::string name;  ///< "layers.0.weight"
+  std::string name;  ///< for example "layers.0.weight"
   std::vector<std::size_t> shape;
-  std::size_t offset = 0;  ///< elements
+  std::size_t offset = 0;  ///< in elements
 };
 
 /// The memory of the flat arrays.
@@ -28,34 +28,36 @@ struct FlatMemory {
   std::shared_ptr<void> gradients;
 };
 
-/// Gives zeroed memory for so many bytes of either.
+/// Returns zeroed memory of the given sizes in bytes.
 using AllocateFlat = std::function<FlatMemory(std::size_t parameters, std::size_t gradients)>;
 
 template <typename T>
 class Network {
  public:
-  /// Layers in order of computation; the first takes `inputs` elements a sample. Room for batches
-  /// of up to max_batch. The gradients' array has `extra` elements more than the parameters', at
-  /// its end: words that travel with them. Behind either there is room for `padding` elements more.
-  /// allocate: who gives their memory, if not kernels.
+  /// Takes layers in the order of computation; the first takes `inputs` elements per sample.
+  /// Allocates memory for batches of up to max_batch. The gradient array has `extra` elements more
+  /// than the parameter array, at its end: numbers that are summed together with the gradients.
+  /// After the end of both arrays, `padding` more elements are allocated. `allocate` provides the
+  /// memory of both arrays; by default `kernels` does.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
           std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
 
-  /// First values from seed alone: the same on every rank and for every world size. Running
-  /// statistics, too.
+  /// Sets initial parameters and running statistics. They depend only on the seed, so all ranks and
+  /// world sizes get the same.
   void initialise(std::uint64_t seed);
 
-  /// input() filled with [n x inputs] -> output() [n x outputs]. n <= max_batch. The first layers
-  /// that allow it (Layer::goes_in_parts) take a few samples at a time through all of them, so that
-  /// these stay in cache. batch is kept for backward, as is. Training adds this rank's share of the
-  /// batch's statistics to observed().
+  /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled, for
+  /// n <= max_batch. If the first layers allow it (Layer::goes_in_parts), a few samples at a time
+  /// pass through all of them, so that the data stays in the cache. Keeps `batch` for backward.
+  /// During training, adds this rank's share of the batch's statistics to observed().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
-  /// output_gradient() filled with dL/doutput -> gradients(). Layers go backwards; after each,
-  /// layer_done(index) says that its gradients are final.
+  /// Computes gradients() from output_gradient(), which the caller has filled with dL/doutput.
+  /// Goes through the layers in reverse order and calls layer_done(index) when a layer's
+  /// gradients are final.
   void backward(std::size_t n, const std::function<void(std::size_t)>& layer_done);
 
-  /// The running statistics go on by a step, to whose observed() all ranks have contributed.
+  /// Updates the running statistics with observed(), which must be summed over all ranks.
   void keep_observed();
 
   [[nodiscard]] T* input() { return outputs_.front(); }
@@ -64,13 +66,13 @@ class Network {
 
   [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(first_.back()); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(first_.back()); }
-  /// The gradients, the extra words and observed().
+  /// Returns the gradients, the extra elements and observed().
   [[nodiscard]] std::span<T> gradients_and_extra() {
     return gradients_.span().first(first_.back() + extra_ + running_.size());
   }
   [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(first_.back(), extra_); }
-  /// The layers' statistics (Layer::statistics), and what a step has seen of them: it starts from
-  /// zeros.
+  /// Return the layers' running statistics (Layer::statistics), and the statistics of the current
+  /// step. The caller sets observed() to zero before each step.
   [[nodiscard]] std::span<T> running() { return running_.span(); }
   [[nodiscard]] std::span<T> observed() {
     return gradients_and_extra().subspan(first_.back() + extra_);
@@ -78,18 +80,20 @@ class Network {
 
   [[nodiscard]] std::size_t layers() const { return layers_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
-  /// Elements of layer i in the flat arrays: [first(i), first(i + 1)).
+  /// Returns the index of a layer's first element in the flat arrays: it has
+  /// [first(i), first(i + 1)).
   [[nodiscard]] std::size_t first(std::size_t layer) const { return first_[layer]; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<TensorView>& running_tensors() const { return running_tensors_; }
-  [[nodiscard]] std::string description() const;  ///< "784 - dense 512 - relu - dense 10"
+  /// For example "784 - dense 512 - relu - dense 10".
+  [[nodiscard]] std::string description() const;
 
  private:
-  /// It writes over what it reads.
+  /// Returns true if the layer overwrites its input.
   [[nodiscard]] bool is_in_place(std::size_t layer) const;
-  /// How many of the first layers go in parts, and how many samples are a part.
+  /// Decides how many of the first layers process the batch in parts, and how large a part is.
   void plan_parts();
-  /// A new array of rows of width.
+  /// Allocates an array of `rows` rows of `width` elements.
   [[nodiscard]] T* allocate(std::size_t width, std::size_t rows);
   [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) {
     return {kernels_,
@@ -101,11 +105,11 @@ class Network {
             gradients_.data() + first_.back() + extra_ + first_running_[layer],
             layer + 1 < layers_.size() && is_taken_[layer + 1]};
   }
-  /// outputs_[i] from sample `at` on.
+  /// Returns outputs_[i] from sample `at` on.
   [[nodiscard]] T* output(std::size_t i, std::size_t at) { return outputs_[i] + at * widths_[i]; }
   void forward_layer(std::size_t i, std::size_t at, std::size_t n);
   void backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients);
-  /// Layers [0, parts_) backwards, part after part.
+  /// Runs backward of layers [0, parts_), one part after another.
   void backward_parts(std::size_t n);
 
   Kernels<T>& kernels_;
@@ -113,25 +117,25 @@ class Network {
   std::size_t inputs_;
   std::size_t max_batch_;
   std::size_t extra_;
-  std::size_t parts_ = 0;         // the first so many layers go in parts
-  std::size_t part_samples_ = 0;  // of so many samples
-  std::size_t whole_delta_ =
-      0;  // deltas_[i] holds the whole batch's from this i on, before it a part's
-  std::vector<bool>
-      is_taken_;  // a ReLU that the layer before it takes along, see Layer::takes_relu()
-  std::vector<std::size_t> first_;          // one more than layers
-  std::vector<std::size_t> first_running_;  // of each layer's statistics
+  std::size_t parts_ = 0;         // number of first layers that process the batch in parts
+  std::size_t part_samples_ = 0;  // samples of a part
+  // From this index on deltas_[i] holds the whole batch, before it one part.
+  std::size_t whole_delta_ = 0;
+  // True for a ReLU computed by the layer before it; see Layer::takes_relu().
+  std::vector<bool> is_taken_;
+  std::vector<std::size_t> first_;          // offset of each layer's parameters, and their end
+  std::vector<std::size_t> first_running_;  // offset of each layer's statistics
   std::vector<TensorView> tensors_;
   std::vector<TensorView> running_tensors_;
   Array<T> parameters_;
   Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
-  Array<T> part_gradients_;          // of the layers that go in parts
-  std::vector<std::size_t> widths_;  // of outputs_, a sample
-  std::vector<T*> outputs_;     // [0]: the input; [i + 1]: layer i's output, [max_batch x outputs]
-  std::vector<T*> deltas_;      // [i]: dL / d(layer i's output)
-  std::vector<T*> workspaces_;  // of each layer; nullptr where it wants none
+  Array<T> part_gradients_;          // of one part, for the layers that work in parts
+  std::vector<std::size_t> widths_;  // elements per sample of outputs_
+  std::vector<T*> outputs_;     // [0]: the input; [i + 1]: output of layer i, [max_batch x outputs]
+  std::vector<T*> deltas_;      // [i]: dL / d(output of layer i)
+  std::vector<T*> workspaces_;  // of each layer; nullptr if it needs none
   BatchInfo batch_;
 };
 

@@ -1,3 +1,6 @@
+// A residual block is a layer that contains two branches of layers. Both branches use the block's
+// parameters, statistics and workspace at fixed offsets.
+
 #include <algorithm>
 #include <iterator>
 
@@ -14,19 +17,20 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
   return count;
 }
 
-/// Elements a sample, so that what lies behind the arrays of any number of samples is aligned to 16
-/// bytes: cuDNN reads images in vectors.
+/// Rounds up the elements per sample, so that the memory after any number of samples is aligned to
+/// 16 bytes: cuDNN reads images in vectors.
 constexpr std::size_t aligned(std::size_t elements) {
   return (elements + 3) / 4 * 4;
 }
 
-/// One of a block's two ways: layers one after another. Where their things lie in what the block
-/// was given, elements a sample of the workspace and elements of the rest: each layer's output, its
-/// gradient and its own workspace.
+/// One branch of a residual block: layers one after another, with their offsets into the block's
+/// arrays. Offsets into the workspace (output, its gradient, the layer's own workspace) are in
+/// elements per sample, offsets into parameters and statistics in elements.
 template <typename T>
 class Way {
  public:
-  /// at: what is taken of each; moved on.
+  /// Offsets of a layer's parts. The constructor takes the first free offsets in
+  /// `at` and advances them.
   struct Place {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
   };
@@ -47,7 +51,7 @@ class Way {
   [[nodiscard]] const Layers<T>& layers() const { return layers_; }
   [[nodiscard]] const Place& place(std::size_t layer) const { return places_[layer]; }
 
-  /// What it makes of x.
+  /// Computes the branch's output for x and returns a pointer to it.
   const T* forward(const LayerCall<T>& call, const T* x) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       T* to = call.workspace + call.n * places_[i].output;
@@ -57,7 +61,8 @@ class Way {
     return x;
   }
 
-  /// What dy becomes on the way back; lies in dx, unless that is nullptr or there is no layer.
+  /// Computes the gradient of the branch's input from dy and returns a pointer to it: dx, unless dx
+  /// is nullptr or the branch has no layers.
   const T* backward(const LayerCall<T>& call, const T* x, const T* dy, T* gradients, T* dx) const {
     for (std::size_t i = layers_.size(); i-- > 0;) {
       const T* input = i == 0 ? x : call.workspace + call.n * places_[i - 1].output;
@@ -103,7 +108,7 @@ class Residual final : public Layer<T> {
     return text + ")";
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
-  /// The layers', and the gradients of both ways' inputs.
+  /// Returns the workspace of all layers and the gradients of both branches' inputs.
   [[nodiscard]] std::size_t workspace() const override {
     return taken_.workspace + 2 * aligned(inputs_);
   }
@@ -147,7 +152,7 @@ class Residual final : public Layer<T> {
   }
 
  private:
-  /// visit(layer, place) for the layers of both ways, in the order of their parameters.
+  /// Calls visit(layer, place) for the layers of both branches, in the order of their parameters.
   template <typename Visit>
   void for_each(const Visit& visit) const {
     for (const Way<T>* way : {&inner_, &shortcut_}) {
@@ -156,7 +161,8 @@ class Residual final : public Layer<T> {
     }
   }
 
-  /// What list gives for each layer, by names of the block: "0.weight", "shortcut.0.weight".
+  /// Returns list(layer) of all layers with their names in the block: "0.weight",
+  /// "shortcut.0.weight".
   template <typename List>
   [[nodiscard]] std::vector<ParameterShape> named(const List& list) const {
     std::vector<ParameterShape> all;
@@ -172,7 +178,8 @@ class Residual final : public Layer<T> {
 
   std::size_t inputs_;
   std::size_t outputs_;
-  typename Way<T>::Place taken_;  // by both ways; before them: they add to it
+  // Used by both branches; declared before them because they add to it.
+  typename Way<T>::Place taken_;
   Way<T> inner_;
   Way<T> shortcut_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The shapes of images and of what moves over them. CUDA's compiler reads this, too (C++17).
+// Shapes of images and of windows that move over them. CUDA's compiler reads this file too (C++17).
 
 #include <cstddef>
 
@@ -16,8 +16,8 @@ struct ImageShape {
   }
 };
 
-/// A square window that moves over images. output = (input + 2 padding - size) / stride + 1, in
-/// either direction.
+/// A square window that moves over images. In both directions output = (input + 2 padding
+/// - size) / stride + 1.
 struct Window {
   ImageShape input;
   ImageShape output;

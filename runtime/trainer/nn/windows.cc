@@ -1,4 +1,4 @@
-// The layers that move a window over an image: convolution and pooling.
+// Layers that move a window over an image: convolution and pooling.
 
 #include <fmt/core.h>
 

@@ -27,7 +27,7 @@ class Adam final : public Optimizer<T> {
 
  private:
   OptimizerOptions options_;
-  bool is_decoupled_;  // the weight decay, from the gradient: AdamW
+  bool is_decoupled_;  // AdamW: the weight decay is separate from the gradient
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Adam's and AdamW's step for one parameter, written once for every device.
+// Adam's and AdamW's step for one parameter, shared by all devices.
 
 #include <cmath>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace dlrun::trainer {
 
-/// What is the same for all parameters of one step.
+/// The numbers that are equal for all parameters of a step.
 template <typename T>
 struct AdamCoefficients {
   T beta1;
@@ -17,18 +17,20 @@ struct AdamCoefficients {
   T rate;  ///< learning rate / (1 - beta1^t)
   T root;  ///< 1 / sqrt(1 - beta2^t)
   T epsilon;
-  T weight_decay;  ///< Adam's, L2: added to the gradient as weight_decay * parameter
-  T keep;  ///< AdamW's, decoupled: the parameter is first multiplied by it, 1 - learning rate *
-           ///< weight decay
-  T gradient_scale;  ///< the gradient is first multiplied by it
+  T weight_decay;  ///< Adam, L2: weight_decay * parameter is added to the gradient
+  /// AdamW, decoupled: the parameter is first multiplied by keep = 1 - learning rate * weight decay
+  T keep;
+  T gradient_scale;  ///< the gradient is first multiplied by this
 };
 
-/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in its section
-/// 2):
+/// Computes the coefficients of a step in double. t is the step, from 1.
+///
+/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction
+/// as in its section 2):
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon).
-/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) takes lr * weight decay * p off the parameter
-/// instead of adding it to the gradient. t: the step, from 1. Computed in double, once a step.
+/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) subtracts lr * weight decay * p from the parameter
+/// instead of adding the decay to the gradient.
 template <typename T>
 [[nodiscard]] AdamCoefficients<T> adam_coefficients(double learning_rate, double beta1,
                                                     double beta2, double epsilon,
@@ -45,7 +47,7 @@ template <typename T>
           static_cast<T>(gradient_scale)};
 }
 
-/// One parameter p with gradient g, first moment m and second moment v, in place.
+/// Updates parameter p with gradient g, first moment m and second moment v, in place.
 template <typename T>
 DLRUN_HOST_DEVICE inline void adam_element(T& p, T g, T& m, T& v, const AdamCoefficients<T>& c) {
   g = c.gradient_scale * g + c.weight_decay * p;

@@ -9,8 +9,9 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z): a weight w moves along Adam's
-/// direction u, plus its decay, by lr * |w| / |u|. Biases and scales move by lr u and do not decay.
+/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). A weight w moves along
+/// Adam's direction u (which includes the decay) by lr * |w| / |u|. Biases and scales move by
+/// lr u and do not decay.
 template <typename T>
 class Lamb final : public Optimizer<T> {
  public:

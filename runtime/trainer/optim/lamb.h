@@ -1,5 +1,5 @@
 #pragma once
-// LAMB's direction for one parameter, written once for every device.
+// LAMB's direction for one parameter, shared by all devices.
 
 #include <cmath>
 #include <cstddef>
@@ -16,14 +16,14 @@ struct LambCoefficients {
   T mean;  ///< 1 / (1 - beta1^t)
   T root;  ///< 1 / sqrt(1 - beta2^t)
   T epsilon;
-  T weight_decay;    ///< decoupled: a part of the direction
-  T gradient_scale;  ///< the gradient is first multiplied by it
+  T weight_decay;    ///< decoupled: part of the direction
+  T gradient_scale;  ///< the gradient is first multiplied by this
 };
 
-/// The direction u that LAMB (You et al. 2020, Algorithm 2) scales for the layer as a whole:
+/// Computes the direction u, which LAMB (You et al. 2020, Algorithm 2) then scales per layer:
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay p.
-/// u takes g's place.
+/// u replaces g.
 template <typename T>
 DLRUN_HOST_DEVICE inline void lamb_element(T p, T& g_then_u, T& m, T& v,
                                            const LambCoefficients<T>& c) {

@@ -9,8 +9,8 @@ namespace dlrun::trainer {
 namespace {
 
 /// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with
-/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|); biases and scales take lr
-/// itself and do not decay, as the authors train them.
+/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|). Biases and scales have the
+/// rate lr and do not decay, as in the authors' training.
 template <typename T>
 class Lars final : public Optimizer<T> {
  public:
@@ -48,8 +48,8 @@ class Lars final : public Optimizer<T> {
 
  private:
   [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
-    if (weight_norm == 0 || gradient_norm == 0)
-      return 1;  // a tensor of zeros would never leave them
+    // Otherwise a tensor of zeros would stay zero.
+    if (weight_norm == 0 || gradient_norm == 0) return 1;
     return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
   }
 

@@ -9,7 +9,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A rule and what it takes where nothing is said.
+/// An update rule with its defaults.
 struct Row {
   std::string_view name;
   std::unique_ptr<Optimizer<float>> (*make)(const OptimizerOptions&);

@@ -1,5 +1,5 @@
 #pragma once
-// How a gradient changes the parameters.
+// Optimizers: rules that update the parameters with gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,48 +15,48 @@
 
 namespace dlrun::trainer {
 
-/// What is not given is the optimizer's own default; see --help and resolve().
+/// Options that are not set take the optimizer's own default; see --help and resolve().
 struct OptimizerOptions {
   std::string name = "adam";
-  std::optional<double> momentum = {};  ///< of sgd, nesterov, rmsprop and lars
-  std::optional<double> weight_decay =
-      {};              ///< L2 of sgd, nesterov, rmsprop, adam and lars; decoupled of adamw and lamb
-  double beta1 = 0.9;  ///< of adam, adamw and lamb, as the next
+  std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
+  /// L2 for sgd, nesterov, rmsprop, adam, lars; decoupled for adamw, lamb
+  std::optional<double> weight_decay = {};
+  double beta1 = 0.9;  ///< for adam, adamw, lamb; beta2 too
   double beta2 = 0.999;
-  std::optional<double> epsilon = {};  ///< of adam, adamw, lamb and rmsprop
-  double alpha = 0.99;                 ///< of rmsprop
-  double trust = 0.001;                ///< of lars
+  std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, rmsprop
+  double alpha = 0.99;                 ///< for rmsprop
+  double trust = 0.001;                ///< for lars
 
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 
-/// A tensor in the flat arrays, elements [begin, begin + count).
+/// A tensor in the flat arrays: elements [begin, begin + count).
 struct TensorPart {
   std::size_t begin = 0;
   std::size_t count = 0;
-  /// A weight, not a bias or a scale: lars and lamb give it a rate of its own and decay it.
+  /// False for a bias or a scale. lars and lamb decay only weights and give each its own rate.
   bool is_weight = true;
 };
 
-/// What one step works on. All arrays are [count] on the same device.
+/// The arrays of one step. Each has `count` elements on the same device.
 template <typename T>
 struct Slice {
   T* parameters = nullptr;
-  T* gradients = nullptr;  ///< of no use afterwards: a rule may work in their place
+  T* gradients = nullptr;  ///< may be overwritten by the rule
   std::span<T* const> states;
   std::size_t count = 0;
-  std::span<const TensorPart>
-      tensors;  ///< that make up the slice, in order; for rules that need whole ones
+  /// The tensors of the slice, in order; for rules that need whole tensors.
+  std::span<const TensorPart> tensors;
 };
 
 struct StepInfo {
   double learning_rate = 0;   ///< already scheduled
   std::uint64_t step = 1;     ///< counts from 1
-  double gradient_scale = 1;  ///< gradients count this many times, for clipping
+  double gradient_scale = 1;  ///< factor for the gradients, for clipping
 };
 
-/// An update rule. What it remembers lies in arrays of the parameters' layout that the caller owns,
-/// keeps in checkpoints and gives back in the same order.
+/// An update rule. Its state lies in arrays with the layout of the parameters. The caller owns
+/// them, saves them in checkpoints, and passes them in the same order.
 template <typename T>
 class Optimizer {
  public:
@@ -64,37 +64,37 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// The names of its arrays, zero before the first step.
+  /// Returns the names of the state arrays, which are zero before the first step.
   [[nodiscard]] virtual std::span<const std::string_view> states() const = 0;
 
-  /// Whether a step depends on more of a tensor than each element: a slice then holds whole
-  /// tensors.
+  /// Returns true if a step depends on a whole tensor and not only on single elements. A slice must
+  /// then contain whole tensors.
   [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
 
-  /// One step, in place. An empty slice does nothing. Nothing fails but the device (kernels.h).
+  /// Does one step in place. An empty slice does nothing. Only the device can fail (kernels.h).
   virtual void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const = 0;
 
  protected:
   Optimizer() = default;
 };
 
-/// options with every default of the named optimizer filled in.
-/// Fails with kUsage, listing the names, when there is none of that name.
+/// Returns the options with all defaults of the named optimizer filled in. Fails with kUsage and
+/// lists the names if there is no such optimizer.
 [[nodiscard]] Result<OptimizerOptions> resolve(const OptimizerOptions& options);
 
-/// The optimizer that options.name names. Fails as resolve() does.
+/// Creates the optimizer that options.name names. Fails as resolve() does.
 template <typename T>
 [[nodiscard]] Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options);
 
-/// By what gradients are multiplied so that their global norm is at most `most` (Pascanu et al.
-/// 2013, Algorithm 1): min(1, most / (norm + 1e-6)), as PyTorch has it. gradients: [count] on
+/// Returns the factor that limits the gradients' global norm to `most` (Pascanu et al.
+/// 2013, Algorithm 1): min(1, most / (norm + 1e-6)), like PyTorch. gradients: [count] on
 /// kernels' device. most > 0.
 template <typename T>
 [[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count,
                                     double most);
 [[nodiscard]] double clipping_scale(double norm, double most);
 
-/// "adam|adamw|...", for --help.
+/// Returns "adam|adamw|...", for --help.
 [[nodiscard]] std::string_view optimizer_names();
 
 }  // namespace dlrun::trainer

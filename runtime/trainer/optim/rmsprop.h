@@ -1,5 +1,5 @@
 #pragma once
-// RMSprop's step for one parameter, written once for every device.
+// RMSprop's step for one parameter, shared by all devices.
 
 #include <cmath>
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace dlrun::trainer {
 template <typename T>
 struct RmspropCoefficients {
   T rate;
-  T alpha;  ///< what the mean square keeps of itself
+  T alpha;  ///< factor of the old mean square
   T epsilon;
   T momentum;
-  T weight_decay;    ///< L2: added to the gradient as weight_decay * parameter
-  T gradient_scale;  ///< the gradient is first multiplied by it
+  T weight_decay;    ///< L2: weight_decay * parameter is added to the gradient
+  T gradient_scale;  ///< the gradient is first multiplied by this
 };
 
 /// RMSprop (Tieleman & Hinton 2012, lecture 6.5):
@@ -27,7 +27,7 @@ DLRUN_HOST_DEVICE inline void rmsprop_element(T& p, T g, T& v, const RmspropCoef
   p -= c.rate * g / (std::sqrt(v) + c.epsilon);
 }
 
-/// With momentum on the scaled gradient (Graves 2013, eq. 38-45, without its mean of gradients).
+/// Uses momentum on the scaled gradient (Graves 2013, eq. 38-45, without its mean of gradients).
 template <typename T>
 DLRUN_HOST_DEVICE inline void rmsprop_momentum_element(T& p, T g, T& v, T& velocity,
                                                        const RmspropCoefficients<T>& c) {

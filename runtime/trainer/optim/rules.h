@@ -1,6 +1,6 @@
 #pragma once
-// The update rules, one file each; optimizer.cc has their table. options: every default is filled
-// in.
+// Creates the update rules. Each has its own file; optimizer.cc lists them. All defaults in the
+// options must be filled in.
 
 #include "runtime/trainer/optim/optimizer.h"
 

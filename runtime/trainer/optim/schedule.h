@@ -1,6 +1,5 @@
 #pragma once
-// The learning rate over a run. Time is counted in epochs, so that it does not depend on batch or
-// world size.
+// The learning rate over a run. Time is counted in epochs, independent of batch and world size.
 
 #include <optional>
 #include <string_view>
@@ -8,7 +7,7 @@
 
 namespace dlrun::trainer {
 
-/// How the learning rate grows with the number of ranks, and so with the global batch.
+/// How the learning rate grows with the number of ranks, and thus with the global batch.
 enum class LrScaling {
   kNone,
   kLinear,  ///< times size (Goyal et al. 2017, section 2.1)
@@ -27,17 +26,17 @@ struct Schedule {
   double base = 1e-3;  ///< the learning rate of one rank
   LrScaling scaling = LrScaling::kNone;
   LrDecay decay = LrDecay::kConstant;
-  /// Linear from base to the scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0
-  /// to base.
+  /// Length of the warmup in epochs. The rate grows linearly from base to the scaled rate (Goyal et
+  /// al. 2017, section 2.2); without scaling, from 0 to base.
   double warmup_epochs = 0;
-  double epochs = 1;          ///< that every rank runs; > 0
-  int size = 1;               ///< ranks
-  std::vector<double> steps;  ///< epochs at which kStep falls, ascending
+  double epochs = 1;          ///< epochs that every rank runs; > 0
+  int size = 1;               ///< number of ranks
+  std::vector<double> steps;  ///< epochs at which kStep reduces the rate, ascending
   double step_factor = 0.1;
-  double power = 2;  ///< of kPolynomial
+  double power = 2;  ///< for kPolynomial
 };
 
-/// The learning rate `done` epochs into the run, 0 <= done < epochs.
+/// Returns the learning rate after `done` epochs, 0 <= done < epochs.
 [[nodiscard]] double learning_rate(const Schedule& schedule, double done);
 
 [[nodiscard]] std::optional<LrScaling> parse_lr_scaling(std::string_view name);

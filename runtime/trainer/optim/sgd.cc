@@ -35,7 +35,7 @@ class Sgd final : public Optimizer<T> {
 
  private:
   OptimizerOptions options_;
-  bool looks_ahead_;  // Nesterov's
+  bool looks_ahead_;  // Nesterov's momentum
 };
 
 }  // namespace

@@ -1,3 +1,6 @@
+// Ranks agree with small collectives: the lowest failed rank broadcasts its error, and hashes are
+// gathered and compared.
+
 #include "runtime/trainer/parallel/agreement.h"
 
 #include <array>
@@ -26,7 +29,7 @@ Hash blake2b(std::span<const std::uint8_t> bytes) {
 }  // namespace
 
 Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine) {
-  if (communicator.size() == 1) return mine;  // nobody to be told apart from
+  if (communicator.size() == 1) return mine;  // with one rank there is no need to add its name
   constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
   std::int64_t failed = mine ? kNobody : communicator.rank();
   DLRUN_TRY(communicator.all_reduce(std::span(&failed, 1), ReduceOp::kMin));
@@ -34,7 +37,7 @@ Result<> agree(Communicator& communicator, std::string_view host, const Result<>
 
   const int root = static_cast<int>(failed);
   std::string message;
-  std::array<std::int64_t, 2> header{};  // code, length of the message
+  std::array<std::int64_t, 2> header{};  // error code, length of the message
   if (communicator.rank() == root) {
     message = fmt::format("rank {} on {}: {}", root, host, mine.error().message);
     if (message.size() > kLongestMessage) message.resize(kLongestMessage);
@@ -81,7 +84,7 @@ Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_v
                 different[0], communicator.size());
   }
   if (!different.empty()) {
-    std::string ranks = compress_hostlist(different);  // [1,3-5]
+    std::string ranks = compress_hostlist(different);  // for example [1,3-5]
     if (ranks.starts_with('[')) ranks = ranks.substr(1, ranks.size() - 2);
     return fail(Errc::kPeer, "{} differ: ranks {} of {} do not hold what rank 0 holds", what, ranks,
                 communicator.size());

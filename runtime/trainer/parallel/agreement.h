@@ -1,5 +1,5 @@
 #pragma once
-// What all ranks must agree on: that nobody failed, and that everybody holds the same bytes.
+// Agreement among ranks: no rank has failed, and all ranks hold the same bytes.
 
 #include <cstdint>
 #include <optional>
@@ -13,40 +13,40 @@
 
 namespace dlrun::trainer {
 
-/// Every rank gives its own outcome and gets the common one: success when all succeeded, else the
-/// lowest failed rank's error with "rank R on HOST: " before its message, the same on every rank.
-/// host: this rank's name.
+/// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
+/// error of the lowest failed rank with "rank R on HOST: " before its message. Equal on every rank.
+/// `host` is this rank's host name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 
-/// The rank whose error agree() has given to all, and its words without that rank's name.
+/// The rank whose error agree() returned, and its message without the rank.
 struct AgreedError {
   int rank = 0;
   std::string words;
 };
-/// Reads what agree() has put before the message; nothing where the error is the caller's own.
+/// Splits a message that agree() has made; returns nothing for other errors.
 [[nodiscard]] std::optional<AgreedError> agreed_error(const Error& error);
 
-/// The BLAKE2b-256 hash of bytes, as 64 hex digits, once it is known to be the same on every rank.
-/// Fails with kPeer on every rank alike when it is not; the message names the ranks whose bytes
-/// differ from rank 0's. what: "parameters", for the message.
+/// Returns the BLAKE2b-256 hash of bytes as 64 hex digits if it is equal on all ranks. Otherwise
+/// fails with kPeer on every rank; the message names the ranks that differ from rank 0. `what`
+/// ("parameters") is for the message.
 [[nodiscard]] Result<std::string> equal_on_all_ranks(Communicator& communicator,
                                                      std::string_view what,
                                                      std::span<const std::uint8_t> bytes);
 
-/// What a run is to have alike on all ranks; name: as the user knows it, "--lr".
+/// A setting that must be equal on all ranks. `name` is the user's word for it, such as "--lr".
 struct Setting {
   std::string name;
   std::string value;
 };
 
-/// Succeeds where every rank gives rank 0's values; the names are the same on all ranks, in the
-/// same order. Fails with kPeer on every rank alike, naming the lowest rank that does not, its
-/// host, and what it has other than rank 0.
+/// Checks that every rank has rank 0's values. The names and their order are the same on all
+/// ranks. Otherwise fails with kPeer on every rank, naming the lowest rank that differs, its
+/// host and both values.
 [[nodiscard]] Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
                                          const std::vector<Setting>& settings);
 
-/// BLAKE2b-256 (RFC 7693) as 64 lower-case hex digits.
+/// Returns the BLAKE2b-256 hash (RFC 7693) as 64 lower-case hex digits.
 [[nodiscard]] std::string blake2b_hex(std::span<const std::uint8_t> bytes);
 
 }  // namespace dlrun::trainer

@@ -4,7 +4,7 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// collective(array), through host memory where the communicator knows no other.
+/// Calls collective(array), through host memory if the communicator cannot read the device's.
 template <typename Collective>
 Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array,
                   const Collective& collective) {

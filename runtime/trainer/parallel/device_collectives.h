@@ -1,5 +1,6 @@
 #pragma once
-// Collectives on arrays that may lie on a GPU, whatever memory the backend knows.
+// Collectives on arrays of kernels' memory, including GPU memory with a backend
+// that cannot read it.
 
 #include <span>
 #include <vector>
@@ -10,23 +11,24 @@
 
 namespace dlrun::trainer {
 
-/// The communicator can work on kernels' memory itself (a rank alone sums nothing up); else data
-/// goes through host memory.
+/// Returns true if the communicator can use the kernels' memory directly (a single rank exchanges
+/// nothing). Otherwise data is copied through host memory.
 [[nodiscard]] inline bool reads_device_memory(const Communicator& communicator,
                                               const Kernels<float>& kernels) {
   return kernels.uses_host_memory() || communicator.name() == "nccl" ||
          communicator.name() == "single";
 }
 
-/// root's array on every rank. array: kernels' memory.
+/// Copies the root's array, in kernels' memory, to every rank.
 [[nodiscard]] Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels,
                                        std::span<float> array, int root);
 
-/// In place the sum of all ranks' arrays, the same bytes on every rank. array: kernels' memory.
+/// Replaces an array in kernels' memory by its sum over all ranks; the result is
+/// identical on all ranks.
 [[nodiscard]] Result<> sum_array(Communicator& communicator, Kernels<float>& kernels,
                                  std::span<float> array);
 
-/// Host values of an array of kernels' memory.
+/// Copies an array from kernels' memory to the host.
 [[nodiscard]] std::vector<float> to_host(Kernels<float>& kernels, std::span<const float> array);
 
 }  // namespace dlrun::trainer

@@ -1,3 +1,6 @@
+// layer_done() starts the all-reduce of each full bucket during backward; wait() ends them all and
+// widens compressed buckets.
+
 #include "runtime/trainer/parallel/gradient_reducer.h"
 
 #include <span>
@@ -9,7 +12,7 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// to = from in 16 bits; returns them as what the communicator is to add.
+/// Compresses `from` into `to` and returns `to` as a buffer of 16-bit floats.
 template <typename T>
 Buffer compress(std::span<const float> from, std::vector<std::uint16_t>& to) {
   for (std::size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]).bits;

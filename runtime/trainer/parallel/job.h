@@ -1,17 +1,17 @@
 #pragma once
-// Data parallelism for a training program of one's own, in five steps.
-// configs/examples/five_steps.cc is one.
+// Data parallelism for the user's own training program, in five steps.
+// configs/examples/five_steps.cc is an example.
 //
-//   1. Job::initialise     who am I, of how many, and a way to the others: from Slurm's, MPI's or
-//   dlrun's environment
-//   2. job.gpu             which of the GPUs that this process sees is this rank's
-//   3. job.scaled          the learning rate for so many ranks
+//   1. Job::initialise       finds this rank, the world size and the other ranks from the
+//                            environment of Slurm, MPI or dlrun
+//   2. job.gpu               chooses this rank's GPU among those the process sees
+//   3. job.scaled            scales the learning rate for the number of ranks
 //   4. DistributedOptimizer  steps by the mean of all ranks' gradients
-//   5. job.broadcast       rank 0's first values for everybody
+//   5. job.broadcast         copies rank 0's initial values to all ranks
 //
-// Files are written by rank 0 alone: job.on_root tells everybody how that went. Every call but
-// rank(), size() and the like is a collective: all ranks make the same ones in the same order. A
-// Job belongs to one thread; what is made of it does not outlive it.
+// Only rank 0 writes files; job.on_root tells all ranks the result. Every call except simple
+// getters such as rank() and size() is a collective: all ranks make the same calls in the same
+// order. A Job belongs to one thread. Objects made from it must not outlive it.
 
 #include <functional>
 #include <memory>
@@ -31,13 +31,13 @@
 
 namespace dlrun::trainer {
 
-/// This machine's name, for messages.
+/// Returns this machine's name, for messages.
 [[nodiscard]] std::string host_name();
 
 class Job {
  public:
-  /// Connects to the other ranks; alone where nothing of a launcher is set. backend: as
-  /// make_communicator takes it. Fails as that and read_world do.
+  /// Connects to the other ranks; a world of one rank if no launcher has set anything. `backend` as
+  /// for make_communicator(). Fails as make_communicator() and read_world() do.
   [[nodiscard]] static Result<Job> initialise(std::string_view backend = "auto",
                                               const Env& env = Env::of_process());
 
@@ -47,48 +47,49 @@ class Job {
   [[nodiscard]] bool is_root() const { return world_.rank == 0; }
   [[nodiscard]] const std::string& host() const { return host_; }
 
-  /// The index of this rank's GPU among `visible` ones, for cudaSetDevice: by local rank, or 0
-  /// where Slurm has bound one.
+  /// Returns the index, for cudaSetDevice, of this rank's GPU among `visible` ones: chosen by the
+  /// local rank, or 0 if Slurm has bound one.
   [[nodiscard]] int gpu(int visible) const { return visible > 0 ? world_.local_rank % visible : 0; }
 
-  /// What learning_rate, that of one rank, is for all of them.
+  /// Returns the learning rate for all ranks, given the learning rate for one.
   [[nodiscard]] double scaled(double learning_rate, LrScaling scaling = LrScaling::kLinear) const;
 
-  /// Rank 0's values in place on every rank.
+  /// Copies rank 0's values to every rank, in place.
   [[nodiscard]] Result<> broadcast(std::span<float> values) {
     return communicator_->broadcast(values, 0);
   }
-  /// The mean over all ranks, in place.
+  /// Replaces the values by their mean over all ranks, in place.
   [[nodiscard]] Result<> average(std::span<double> values);
 
-  /// work on rank 0 alone; its outcome on every rank, with rank and host before its message. Not
-  /// called where rank 0's collectives have failed: what it would write may be of partial sums.
+  /// Runs `work` on rank 0 only. Every rank gets its result; rank and host are added to an
+  /// error. Does not run `work` if a collective has failed on rank 0, since the data may
+  /// then be partial sums.
   [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
-  [[nodiscard]] Store* store() { return store_.get(); }  ///< nullptr where the launcher gives none
+  [[nodiscard]] Store* store() { return store_.get(); }  ///< nullptr if the launcher has none
 
  private:
   Job() = default;
 
   World world_;
   std::string host_;
-  std::unique_ptr<Store> store_;  // outlives the communicator
+  std::unique_ptr<Store> store_;  // must outlive the communicator
   std::unique_ptr<Communicator> communicator_;
 };
 
-/// An optimizer whose step takes the mean of all ranks' gradients. On the CPU, one thread.
+/// An optimizer whose step uses the mean of all ranks' gradients. Runs on the CPU in one thread.
 class DistributedOptimizer {
  public:
-  /// Of `count` parameters, which make up tensors; without any, they are one weight. Fails with
-  /// kUsage as resolve() does.
+  /// Creates an optimizer for `count` parameters, divided into `tensors`; if that is empty, they
+  /// count as one weight. Fails with kUsage as resolve() does.
   [[nodiscard]] static Result<DistributedOptimizer> wrap(Job& job, const OptimizerOptions& options,
                                                          std::size_t count,
                                                          std::vector<TensorPart> tensors = {});
 
-  /// One step, in place. parameters, gradients: [count]; gradients are the mean over this rank's
-  /// samples, and of no use afterwards. Fails with kShape where the sizes differ, and as all_reduce
-  /// does.
+  /// Does one step in place. parameters, gradients: [count]; the gradients are the mean
+  /// over this rank's samples, and are overwritten. Fails with kShape if the sizes differ,
+  /// and as all_reduce does.
   [[nodiscard]] Result<> step(std::span<float> parameters, std::span<float> gradients,
                               double learning_rate);
 

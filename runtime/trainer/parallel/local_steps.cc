@@ -7,7 +7,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// to = scale * from.
+/// Computes to = scale * from.
 void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale,
                  std::span<const float> from) {
   kernels.zero(to.data(), from.size());
@@ -32,8 +32,8 @@ void LocalSteps::took(std::size_t mine, std::size_t all) {
 Result<> LocalSteps::average() {
   const auto weight =
       static_cast<float>(static_cast<double>(samples_) / static_cast<double>(all_samples_));
-  // The gradients have done their work: their array carries what is summed, parameters, words and
-  // statistics at once.
+  // The gradients are no longer needed. Their array carries the parameters, the words and the
+  // statistics through one all-reduce.
   scaled_copy(kernels_, network_.gradients(), weight, network_.parameters());
   scaled_copy(kernels_, network_.observed(), weight, network_.running());
   DLRUN_TRY(sum_array(communicator_, kernels_, network_.gradients_and_extra()));

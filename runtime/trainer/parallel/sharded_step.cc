@@ -12,8 +12,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// Elements of a piece: with the optimizer's states it fits in the second-level cache, and is
-/// enough for two threads.
+/// Elements of a piece: fits into the second-level cache with the optimizer's states, and is enough
+/// work for two threads.
 constexpr std::size_t kPiece = 16'384;
 
 }  // namespace
@@ -68,8 +68,7 @@ Result<> ShardedStep::sum(const float* gradients) {
     return communicator_.reduce_scatter(ConstBuffer(gradients, all, DataType::kFloat32),
                                         Buffer(gradients_.span()), ReduceOp::kSum);
   }
-  // In the order of the ranks, so few at a time that the sum under way stays in the first-level
-  // cache.
+  // Add in the order of the ranks, in blocks that keep the partial sum in the first-level cache.
   constexpr std::size_t kFew = 2048;
   const std::vector<const float*>& of_rank = shared_->gradients();
   for (std::size_t at = 0; at < count_; at += kFew) {

@@ -1,16 +1,16 @@
 #pragma once
-// ZeRO's first stage (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the
-// optimizer's arrays of an equal part of the parameters only.
+// ZeRO stage 1 (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the optimizer's
+// arrays for an equal part of the parameters only.
 //
-// The flat arrays are cut into size() parts of `part()` elements, of which the last ones may reach
+// The flat arrays are divided into size() parts of part() elements; the last parts may extend
 // beyond the parameters. A step is one reduce-scatter of the gradients, the optimizer's step on
-// this rank's part, and one all-gather of the parameters: as many bytes as an all-reduce, but none
-// of them while backward runs.
+// this rank's part, and one all-gather of the parameters. These send as many bytes as an
+// all-reduce, but none of them during backward.
 //
-// Ranks that share memory need neither: each adds its part of all ranks' gradients where these lie,
-// and steps on the parameters that all of them use; then they wait for each other. It does so a
-// piece at a time, in its own cache, and writes each piece of new parameters past it
-// (loops::publish).
+// With shared memory no rank sends data. Each rank sums its part of all ranks' gradients directly
+// from their memory, updates its part of the common parameters, and then waits for the others. It
+// updates the parameters piece by piece, in its own cache, and writes each new piece with stores
+// that bypass the cache (loops::publish).
 
 #include <chrono>
 #include <cstddef>
@@ -27,12 +27,12 @@ namespace dlrun::trainer {
 
 class ShardedStep {
  public:
-  /// Of `parameters` elements. communicator, kernels and shared outlive it.
+  /// `parameters` is the number of parameters. The other arguments must outlive this object.
   ShardedStep(Communicator& communicator, Kernels<float>& kernels, std::size_t parameters,
               const SharedArrays* shared = nullptr);
 
-  /// Elements of a part, and of all: so long the arrays of parameters and gradients are to be,
-  /// whatever lies there.
+  /// Return the number of elements of one part, and of all parts. Arrays of parameters and
+  /// gradients must have room for all parts; the values beyond the parameters do not matter.
   [[nodiscard]] static std::size_t part(std::size_t parameters, int size) {
     const auto ranks = static_cast<std::size_t>(size);
     return (parameters + ranks - 1) / ranks;
@@ -42,36 +42,38 @@ class ShardedStep {
   }
   [[nodiscard]] std::size_t part() const { return part_; }
 
-  /// parameters, gradients: [room] of kernels' memory, which the communicator reads; states:
-  /// [part()] each. clip_norm: 0, or what the sum's global norm is held to; rule needs no whole
-  /// tensors. Afterwards all ranks hold the new parameters. With shared arrays every rank has been
-  /// through a collective since its gradients were final. Fails as the collectives do.
+  /// Does one step; afterwards all ranks hold the new parameters. parameters, gradients: [room] in
+  /// kernels' memory, which the communicator can read; states: [part()] each. clip_norm limits the
+  /// global norm of the summed gradients; 0: no limit. The rule must not need whole tensors. With
+  /// shared arrays, every rank must have passed a collective after its gradients became final.
+  /// Fails as the collectives do.
   [[nodiscard]] Result<> step(const Optimizer<float>& rule, float* parameters,
                               const float* gradients, std::span<float* const> states, StepInfo info,
                               double clip_norm);
 
-  /// How long the last step waited for collectives.
+  /// Returns how long the last step waited for collectives.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
 
-  /// When the last step had its part of the sum, had stepped on it, and was over.
+  /// Times of the last step: its part of the sum was ready, the optimizer had
+  /// run, the step had ended.
   struct Timing {
     std::chrono::steady_clock::time_point summed, stepped, end;
   };
   [[nodiscard]] const Timing& timing() const { return timing_; }
-  /// Of the arrays that a step's two collectives are of.
+  /// Returns the size of the array that each of a step's two collectives exchanges.
   [[nodiscard]] std::size_t bytes() const { return parameters_ * sizeof(float); }
 
-  /// The whole of an array of which each rank has `mine`, [part()] of kernels' memory; in host
-  /// memory, on every rank.
+  /// Returns, on every rank and in host memory, a whole array of which each rank has `mine`,
+  /// [part()] in kernels' memory.
   [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine);
-  /// This rank's part of whole, [parameters] in host memory, in mine, [part()] of kernels' memory.
+  /// Copies this rank's part of `whole` ([parameters], host memory) to `mine`
+  /// ([part()], kernels' memory).
   void take(const std::vector<float>& whole, std::span<float> mine);
 
  private:
-  /// This rank's part of all ranks' gradients, in gradients_.
+  /// Sums this rank's part of all ranks' gradients into gradients_.
   [[nodiscard]] Result<> sum(const float* gradients);
-  /// rule's step where the parameters are shared: each piece of them is copied, stepped on and
-  /// published.
+  /// Runs the optimizer on shared parameters, piece by piece: copy, update, publish.
   void step_shared(const Optimizer<float>& rule, float* mine, std::span<float* const> states,
                    const StepInfo& info);
 
@@ -79,11 +81,11 @@ class ShardedStep {
   Kernels<float>& kernels_;
   std::size_t parameters_;
   std::size_t part_;
-  std::size_t begin_;           // of this rank's part
-  std::size_t count_;           // of it that are parameters
-  const SharedArrays* shared_;  // nullptr: ranks send to each other
-  Array<float> gradients_;      // of this rank's part, all ranks' together
-  Array<float> piece_;          // of the parameters, where they are shared
+  std::size_t begin_;           // first element of this rank's part
+  std::size_t count_;           // elements of the part that are parameters
+  const SharedArrays* shared_;  // nullptr: ranks exchange messages
+  Array<float> gradients_;      // sum over all ranks of this rank's part
+  Array<float> piece_;          // copy of a piece of shared parameters
   std::chrono::steady_clock::duration waited_{};
   Timing timing_;
 };

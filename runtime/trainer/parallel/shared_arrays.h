@@ -1,6 +1,6 @@
 #pragma once
-// A network's flat arrays in memory that the ranks of one node share: the parameters once for all
-// ranks, each rank's gradients where the others read them. With them a step of ShardedStep copies
+// A network's flat arrays in memory shared by the ranks of one node: the parameters once for
+// all ranks, and each rank's gradients readable by the others. ShardedStep then copies
 // nothing between ranks.
 
 #include <cstddef>
@@ -15,18 +15,19 @@ namespace dlrun::trainer {
 
 class SharedArrays {
  public:
-  /// communicator and kernels outlive it.
+  /// Both arguments must outlive this object.
   SharedArrays(Communicator& communicator, Kernels<float>& kernels)
       : communicator_(communicator), kernels_(kernels) {}
 
-  /// For Network, once, on all ranks with the same numbers. The kernels' own memory where the
-  /// communicator shares none (is_shared() is false then), and after a failure.
+  /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. Returns the
+  /// kernels' own memory, and is_shared() is false, if the communicator has no shared memory, or
+  /// after a failure (see status()).
   [[nodiscard]] FlatMemory allocate(std::size_t parameters, std::size_t gradients);
 
   [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }
-  /// Each rank's gradients, in the order of the ranks; empty where they are not shared.
+  /// Returns pointers to each rank's gradients, in the order of the ranks; empty if not shared.
   [[nodiscard]] const std::vector<const float*>& gradients() const { return gradients_; }
-  /// What allocate() failed with: kPeer, kTimeout.
+  /// Returns the error of allocate(): kPeer or kTimeout.
   [[nodiscard]] const Result<>& status() const { return status_; }
 
  private:
