@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# GPUs that a job holds and does not use (health.idle_gpu_after). The nodes here have no GPU, so an
+# nvidia-smi of this file answers in their place; everything else is as on a cluster.
+# timeout: 120
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    as_user mkdir "$dir/bin"
+    # Two GPUs on each node: those of the first node work, those of the others never do.
+    as_user tee "$dir/bin/nvidia-smi" >/dev/null <<SH
+#!/bin/sh
+case \$(hostname) in
+n1) busy=90 ;;
+*) busy=0 ;;
+esac
+echo "0, GPU-\$(hostname)-0, \$busy, 1000, 80000"
+echo "1, GPU-\$(hostname)-1, \$busy, 1000, 80000"
+SH
+    chmod 755 "$dir/bin/nvidia-smi"
+}
+spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
+
+@test "a node that never uses its GPUs is named in a warning, once, and the run goes on" {
+    spec <<YAML
+name: idle
+resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}
+environment: {setup: 'export PATH=$dir/bin:\$PATH'}
+launch: {command: [sleep, 22]}
+health: {idle_gpu_after: 10s}
+YAML
+    run dl submit exp.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run dl status idle --json
+    echo "$output"
+    [ "$(jq -r .state <<<"$output")" = completed ]
+    path=$(jq -r .path <<<"$output")
+    jq -c 'select(.event == "warning")' "$path/events.jsonl"
+    [ "$(jq -c 'select(.event == "warning") | .message' "$path/events.jsonl" | grep -c 'node n2 never used its GPUs')" -eq 1 ]
+    ! grep -q 'n1.*GPU' <(jq -c 'select(.event == "warning")' "$path/events.jsonl")
+    run dl status idle
+    echo "$output"
+    [[ $output == *"n2 never used its GPUs"* ]]
+}
+
+@test "idle_gpu: end ends the run with code 81, names the node, and does not start it again" {
+    spec <<YAML
+name: ended
+resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}
+environment: {setup: 'export PATH=$dir/bin:\$PATH'}
+launch: {command: [sleep, 300]}
+retry: {max: 3, on: [failure, hang]}
+health: {idle_gpu_after: 10s, idle_gpu: end}
+YAML
+    run dl submit exp.yaml --watch
+    echo "$output"
+    [ "$status" -ne 0 ]
+    run dl status ended --json
+    echo "$output"
+    [ "$(jq -r .state <<<"$output")" = failed ]
+    [ "$(jq '.restarts | length' <<<"$output")" -eq 0 ]
+    [[ $(jq -r .detail <<<"$output") == *"n2 never used its GPUs"* ]]
+    path=$(jq -r .path <<<"$output")
+    [ "$(jq -r 'select(.event == "attempt_end") | "\(.reason) \(.code)"' "$path/events.jsonl")" = "idle_gpus 81" ]
+}
