@@ -1,6 +1,6 @@
 #pragma once
-// A store over PMIx, for ranks without an agent that `srun --mpi=pmix` or Open MPI's mpirun
-// started.
+// A store over PMIx, for ranks without an agent: ranks that `srun --mpi=pmix` or Open MPI's mpirun
+// has started.
 
 #include "common/env.h"
 #include "runtime/bootstrap/memory_store.h"
