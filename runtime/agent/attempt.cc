@@ -45,7 +45,8 @@ std::string text(const Json& object, std::string_view key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// Whether the end of a rank can be the reason for the attempt's end. Higher values weigh more.
+/// The likelihood that the end of a rank is the reason for the attempt's end. Higher values are
+/// more likely.
 enum class Weight {
   kConsequence,  ///< the end of another rank caused this one
   kUnclear,      ///< possibly a consequence: a program may exit or abort because a peer is gone
@@ -220,7 +221,7 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
   const bool is_own =
       cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = announce_at_ && !waits_for_launcher();
-  // Nothing kills agents this soon after the first failure, so an agent that is found lost now was
+  // No agent is killed this soon after the first failure, so an agent that is found lost now was
   // lost before it.
   const auto new_weight = !cause_is_known ? Weight::kCause
                           : is_own        ? weight(end)
@@ -444,7 +445,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   }
   if (has_saved && !body.contains("step")) return;
   auto kept = kept_progress(body);
-  if (kept.empty()) return;  // no field of the report belongs into the record
+  if (kept.empty()) return;  // no field of the report belongs in the record
   held_progress_ = std::move(kept);
   flush_progress(now);
 }

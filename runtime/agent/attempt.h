@@ -2,8 +2,8 @@
 // The state machine of one attempt, from the first hello of a rank to the last exit record. It
 // decides when the attempt begins and ends, and which rank is to blame.
 //
-// It has no I/O and no clock. The caller passes in facts with their time. Messages to ranks, events
-// for the record and lines for the user go out through AttemptOutlet. Single-threaded.
+// The class has no I/O and no clock. The caller passes in facts with their time. Messages to ranks,
+// events for the record and lines for the user go out through AttemptOutlet. Single-threaded.
 
 #include <chrono>
 #include <cstdint>
@@ -78,9 +78,9 @@ struct RankEnd {
   int code = 0;  ///< exit code; 128 + signal if a signal ended it
   int signal = 0;
   std::string error;  ///< explanation, if code and signal are not enough
-  /// True if it ended before lead or the agent told it to. nullopt: the agent does not say.
+  /// True if the program ended before lead or the agent told it to. nullopt: unknown.
   std::optional<bool> is_own = {};
-  /// The rank that it names as the cause. -1: another rank, but it cannot tell which.
+  /// The rank that the program names as the cause. -1: another rank, the program cannot tell which.
   std::optional<int> of = {};
 };
 
@@ -113,7 +113,7 @@ struct AttemptEnd {
   bool had_grace = false;
   bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
   bool is_requeued = false;           ///< Slurm queues the job again although the run is over
-  bool is_whole_node_silent = false;  ///< all ranks of a suspect node left no exit record
+  bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
   bool has_run = false;               ///< all ranks had joined, and their programs were started
 };
 

@@ -21,7 +21,7 @@ class BackgroundFile {
   /// Time for which a durable record is retried when the disk is full.
   static constexpr std::chrono::seconds kDiskPatience{60};
 
-  /// What happens to data that cannot be written whole.
+  /// The kind of content decides how data that cannot be written whole is handled.
   enum class Content {
     kRecords,     ///< a partly written record is truncated; the file must have no other writer
     kText,        ///< like kRecords, and a line in the file says how many bytes are missing

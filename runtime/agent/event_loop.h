@@ -24,7 +24,7 @@ class EventLoop {
   [[nodiscard]] static Result<EventLoop> create();
 
   /// Watches fd, which the caller must keep open until unwatch(). Returns nullopt if fd cannot be
-  /// watched, as a regular file, which is always ready.
+  /// watched. A regular file cannot, because it is always ready.
   [[nodiscard]] std::optional<Watch> watch(int fd, std::uint32_t events, Callback callback);
   void change(Watch watch, std::uint32_t events);
   /// Stops watching. May be called from any callback, including the descriptor's own.

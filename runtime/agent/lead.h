@@ -3,9 +3,9 @@
 // leads one run to its end.
 //
 // Words of this folder:
-//   lead     this process. Claims the run, starts its ranks, decides when and how the run ends.
+//   lead     this process. It claims the run, starts its ranks, and decides how the run ends.
 //   rank     one task of the job. An agent (`dlrun-agent rank`) runs around the task's program.
-//   step     srun, or the local processes, that starts the ranks of one attempt (step.h).
+//   step     the launcher of one attempt's ranks: srun, or lead itself on this machine (step.h).
 //   attempt  one start of all ranks. A run has several when it is retried (attempt.h, retry.h).
 //   gate     lead's listening socket and the authenticated connections of the ranks (gate.h).
 //   record   events.jsonl, the durable log of the run. Lead is its only writer (events.h).
@@ -41,7 +41,7 @@ struct LeadOptions {
   KnownBadOptions known_bad;
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;
-  /// The `--preflight` checks of the ranks: the checks that run before the hello. Empty: none.
+  /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.

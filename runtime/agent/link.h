@@ -1,5 +1,6 @@
 #pragma once
-// A rank's TCP connection to lead, without the event loop: connects, proves, and frames messages.
+// A rank's TCP connection to lead, without the event loop. Connects, runs the handshake, and frames
+// messages.
 
 #include <chrono>
 #include <functional>

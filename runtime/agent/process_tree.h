@@ -1,5 +1,5 @@
 #pragma once
-// Starts programs with default signal actions and, on request, their original limits.
+// Starts programs with default signal actions and, on request, the original limit on open files.
 
 #include <sys/types.h>
 

@@ -24,7 +24,7 @@ namespace dlrun::agent {
 /// written never stops the program.
 class ProgramOutput {
  public:
-  /// warn is called once for each kind of text that the log lacks.
+  /// warn is called with a message, once for each kind of loss in the log.
   ProgramOutput(EventLoop& loop, std::function<void(const std::string&)> warn);
 
   /// Writes a log at path from now on. Creates its folder if necessary.

@@ -23,7 +23,8 @@
 //   beat          heartbeat. printed: true if the program has printed since the last beat.
 //                 Those fields that have news: cpu (busy cores), rss (bytes), step, work_ms,
 //                 gpus or node_gpus ([percent, used bytes, total bytes] for each GPU)
-//   stopped       seconds: for how long the program has been stopped (SIGSTOP). Sent every second
+//   stopped       seconds: time for which the program has been stopped (SIGSTOP). Sent every second
+//                 while this lasts, from 3 s on
 //   autopsy       frames: the main thread's stack, as strings. The agent has saved all stacks in
 //                 the run directory
 //   signal        signal: the agent got this signal and waits for `word`

@@ -99,7 +99,7 @@ class Rank {
   const Guarded& guarded_;
   std::string host_;
   std::vector<std::string> node_problems_;  ///< failed checks of health.preflight
-  /// Why the program does not get the TMPDIR that the spec asks for.
+  /// The reason why the program does not get the TMPDIR that the spec asks for.
   std::optional<std::string> tmpdir_problem_;
   ProgramOutput output_;
   LeadConnection lead_;
@@ -119,7 +119,8 @@ class Rank {
   bool has_started_ = false;
   std::optional<int> exit_code_;  ///< of the program or of the agent; set once the rank is ending
   bool is_noted_ = false;         ///< lead has the exit record, or is gone
-  bool is_told_ = false;  ///< the program was told to end, by lead or because the lease expired
+  bool is_told_ =
+      false;  ///< the program was told to end, by lead or because lead is gone or silent
   struct ToldFailure {
     int of = -1;  ///< the rank that failed; -1: another rank, the program cannot tell which
     std::string words;
@@ -128,7 +129,7 @@ class Rank {
   std::optional<Clock::time_point> ended_at_;  ///< when exit_code_ was set
   std::optional<Clock::time_point> tree_gone_at_;
   int empty_looks_ = 0;  ///< number of looks in a row that found no living process
-  /// Why the agent ends the program without an order from lead. Empty: it does not.
+  /// The reason why the agent ends the program without an order from lead. Empty: it does not.
   std::string own_reason_;
   std::optional<Clock::time_point> term_at_;     ///< when all processes get SIGTERM
   std::optional<Clock::time_point> kill_at_;     ///< when all processes get SIGKILL

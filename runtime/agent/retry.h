@@ -125,7 +125,7 @@ struct RetryDecision {
 /// The nodes of a job and their numbers of tasks, from Slurm's environment.
 struct JobLayout {
   std::vector<std::string> nodes{};     ///< SLURM_JOB_NODELIST
-  std::vector<int> tasks{};             ///< SLURM_TASKS_PER_NODE, one number for each node
+  std::vector<int> tasks{};             ///< SLURM_TASKS_PER_NODE, one per node; empty if unknown
   std::optional<int> tasks_per_node{};  ///< SLURM_NTASKS_PER_NODE
 };
 

@@ -25,8 +25,8 @@ struct Roles {
 
   /// Parses text such as "chief=1,ps=2,evaluator=1". Each part is optional. Fails with kUsage.
   [[nodiscard]] static Result<Roles> parse(std::string_view text);
-  /// Fails with kUsage if a world of `size` ranks has fewer ranks than roles, or neither a chief
-  /// nor a worker.
+  /// Fails with kUsage if a world of `size` ranks is too small for these roles, or would have
+  /// neither a chief nor a worker.
   [[nodiscard]] Result<> check(int size) const;
   /// Returns the role of rank, which is in [0, size). check(size) must have succeeded.
   [[nodiscard]] Role of(int rank, int size) const;
