@@ -24,7 +24,7 @@ class ContainerWords {
   bool hear(std::string_view line);
   /// Returns the first failure that was reported.
   [[nodiscard]] std::optional<ContainerFailure> failure() const;
-  /// Returns pyxis's message about a container that it could not save; empty where there is none.
+  /// Returns pyxis's message about a container that it could not save; empty if there is none.
   [[nodiscard]] const std::string& failed_save() const { return failed_save_; }
 
  private:

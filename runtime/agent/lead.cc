@@ -197,7 +197,7 @@ class RunLead {
   /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.
   bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
   /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
-  /// cause. Returns true if the run is left without an end, because Slurm requeues the job.
+  /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.
   [[nodiscard]] bool blame_job(AttemptEnd& end);
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.
@@ -360,7 +360,7 @@ Cause RunLead::cause_by_slurm(AttemptEnd& end) const {
     end.is_slurms_doing = true;
     return end.had_grace ? Cause::kPreemption : Cause::kRequeue;
   }
-  if (facts->is_preempted) return Cause::kPreemption;  // the ranks ended before their grace time
+  if (facts->is_preempted) return Cause::kPreemption;  // ended before the grace time was over
   return is_a_guess ? Cause::kFailure : Cause::kNone;  // the TERM did not come from Slurm
 }
 

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 // A flood of foreign connections can fill lead's accept queue. The kernel repeats a rejected SYN
 // only after one second, and then ever more rarely, so a new connection succeeds sooner. Lead may
-// also be slow, so each attempt gets more time than the one before.
+// also be slow, so each try gets more time than the one before.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
 constexpr milliseconds kTryLimit{4000};       // longest later try

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's TCP connection to lead, without the event loop. Connects, runs the handshake, and frames
-// messages.
+// A rank's TCP connection to lead, without the event loop: connects, runs the handshake, and sends
+// and receives framed messages.
 
 #include <chrono>
 #include <functional>
