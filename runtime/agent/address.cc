@@ -62,8 +62,8 @@ std::string ip_text(const sockaddr* address) {
   return text.data();
 }
 
-/// Binds a TCP socket to a free port: all interfaces of both families where IPv6 is there, else
-/// IPv4's.
+/// Binds a TCP socket to a free port: on all interfaces for IPv4 and IPv6, or for IPv4 only if the
+/// machine has no IPv6.
 Result<Listener> bind_free_port(bool loopback_only, int flags) {
   const std::vector<std::string> candidates = loopback_only
                                                   ? std::vector<std::string>{"127.0.0.1", "::1"}

@@ -1,6 +1,6 @@
 #pragma once
-// IP literals and TCP sockets. No names are looked up: node names often do not resolve inside a
-// container.
+// IP literals and TCP sockets. Never resolves host names, because the names of nodes often do not
+// resolve inside a container.
 
 #include <cstdint>
 #include <string>
@@ -13,37 +13,39 @@
 namespace dlrun::agent {
 
 struct Endpoint {
-  std::string ip;  ///< literal, IPv6 without brackets
+  std::string ip;  ///< IP literal; IPv6 without brackets
   std::uint16_t port = 0;
 
-  /// 10.0.0.1:4000 or [fe80::1]:4000
+  /// Returns text such as 10.0.0.1:4000 or [fe80::1]:4000.
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// IP:PORT[,IP:PORT...], as in DLRUN_LEAD.
+/// Parses IP:PORT[,IP:PORT...], the form of DLRUN_LEAD. Fails with kInvalid.
 [[nodiscard]] Result<std::vector<Endpoint>> parse_endpoints(std::string_view text);
 
 struct Listener {
   UniqueFd socket;  ///< non-blocking
   std::uint16_t port = 0;
 };
-/// Listens on an ephemeral port, of the loopback interface only or of all.
+/// Listens on an ephemeral port of the loopback interface only, or of all interfaces.
 [[nodiscard]] Result<Listener> listen_on_free_port(bool loopback_only);
 
-/// This machine's addresses, best first: IPv4 before IPv6, networks before bridges of containers;
-/// no loopback, no link-local ones.
+/// Returns this machine's addresses, best first: IPv4 before IPv6, network interfaces before
+/// container bridges. Leaves out loopback addresses and link-local IPv6 addresses.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
-/// Begins to connect; the socket is non-blocking and writable when the outcome is known.
+/// Begins to connect. The returned socket is non-blocking; it becomes writable when the connection
+/// is made or has failed.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint);
 
-/// The near address of a connected socket. An IPv4 address in IPv6 clothes is shown as what it is.
+/// Returns the local address of a connected socket. Shows a mapped IPv4 address (::ffff:10.0.0.1)
+/// as IPv4.
 [[nodiscard]] Result<std::string> near_address(int socket);
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
-/// A port bound on all interfaces with SO_REUSEADDR and not listening: nobody else is given it, and
-/// a program that sets SO_REUSEADDR too (servers do) can bind it meanwhile.
+/// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. The kernel gives the
+/// port to no other program. A program that also sets SO_REUSEADDR, as servers do, can bind it.
 [[nodiscard]] Result<Listener> hold_free_port();
 
 }  // namespace dlrun::agent

@@ -1,3 +1,5 @@
+// An attempt while ranks join and run: messages, signals, progress and deadlines. attempt_health.cc
+// has checks and hangs, attempt_autopsy.cc the autopsy, attempt_end.cc the end.
 #include "runtime/agent/attempt.h"
 
 #include <signal.h>
@@ -30,7 +32,7 @@ int integer(const Json& object, std::string_view key) {
   return value < 0 || value > (1 << 24) ? -1 : static_cast<int>(value);
 }
 
-/// A count that a program reported; -1 where it did not.
+/// Returns a count that the program reported; -1 if it did not report it.
 std::int64_t count_of(const Json& object, std::string_view key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer()
@@ -43,10 +45,11 @@ std::string text(const Json& object, std::string_view key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// How much an end says about why the attempt ends.
+/// The likelihood that the end of a rank is the reason for the attempt's end. Higher values are
+/// more likely.
 enum class Weight {
-  kConsequence,  ///< another rank's end is why
-  kUnclear,      ///< a program may leave with a code of its own, or abort, because another has gone
+  kConsequence,  ///< the end of another rank caused this one
+  kUnclear,      ///< possibly a consequence: a program may exit or abort because a peer is gone
   kCause,
 };
 
@@ -107,7 +110,8 @@ std::string Attempt::host_of(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
-  // Also of ranks that come after the first unfit one: the next start keeps off all of them.
+  // This includes ranks that join after the first unfit one, so that the next attempt avoids all
+  // unfit nodes.
   if (!hello.unfit.empty() && end_.reason != "not_fit") lose_node(hello.host);
   if (phase_ != Phase::kJoining || ranks_.contains(rank)) return;
   if (size_ == 0) size_ = hello.world.size;
@@ -174,8 +178,8 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
         told != task_ends_.end() && told->second.end.code != 0) {
       fail_rank(rank, told->second.end, true, now);
     } else {
-      // An agent leaves without a record only when it is killed, or with its node. The launcher may
-      // know more soon.
+      // An agent leaves without an exit record only if it is killed or its node is lost. The
+      // launcher may soon report more.
       lost_.insert(rank);
       fail_rank(
           rank,
@@ -225,7 +229,8 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
   const bool is_own =
       cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = announce_at_ && !waits_for_launcher();
-  // Nobody kills agents so soon after the first end: one that is lost now was lost before.
+  // No agent is killed this soon after the first failure, so an agent that is found lost now was
+  // lost before it.
   const auto new_weight = !cause_is_known ? Weight::kCause
                           : is_own        ? weight(end)
                                           : Weight::kConsequence;
@@ -241,7 +246,7 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
 }
 
 void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
-  // Agents whose connections broke because of it may have been heard of first.
+  // Connections to agents may have broken first, as a consequence of the launcher's end.
   if (phase_ > Phase::kRunning && !waits_for_launcher()) return;
   announce_at_.reset();
   end_.first_failed.reset();
@@ -328,7 +333,7 @@ void Attempt::on_launch_failure(std::string_view node, std::string_view why,
                                 Clock::time_point now) {
   if (phase_ == Phase::kOver || unlaunched_.size() >= kLaterFailuresLimit) return;
   unlaunched_.emplace(node.substr(0, 256));
-  // srun ends the tasks that were started: ranks that die of that are not why.
+  // srun ends the tasks that it did start. The failures of their ranks are only consequences.
   const bool is_sruns_doing = phase_ == Phase::kEnding && end_.reason == "rank_failed" &&
                               (waits_for_launcher() || end_.first_failed->end.signal == SIGTERM);
   if (phase_ == Phase::kEnding && !is_sruns_doing) return;
@@ -366,12 +371,10 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   }
   if (is_checkpoint) return;
   if (is_ending()) {
-    // Asked twice: the job is cancelled whatever it was ending for, but what failed first keeps its
-    // name and code.
+    // A signal while the attempt ends cancels the job. The first failure keeps its name and code.
     end_.is_cancelled = true;
     end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
-    if (phase_ == Phase::kAutopsy)
-      return begin_ending(now, signal);  // nobody waits for it any more
+    if (phase_ == Phase::kAutopsy) return begin_ending(now, signal);
     if (!asked_again_at_) asked_again_at_ = now;
     return;
   }
@@ -386,8 +389,8 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (phase_ == Phase::kEnding || phase_ == Phase::kOver) return;
-  // Grace time reaches steps only: a TERM that comes to ranks alone is the preemption that
-  // `signal_before` waits for.
+  // Slurm's grace time signals steps only. A TERM that reaches ranks but not lead is therefore the
+  // preemption for which `checkpoint.signal_before` prepares.
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forward_usr1;
   const std::string word = passes ? "checkpoint" : (signal == SIGUSR1 ? "none" : "abort");
@@ -399,8 +402,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (word == "none")
     return outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
   if (passes) {
-    // All checkpoint together or none: a collective in the middle of it would hang otherwise. To
-    // this one again, since it waits for a word about this very signal.
+    // Either all ranks checkpoint or none: a collective in the middle of a checkpoint would hang
+    // otherwise. This rank gets its own reply because it waits for one about this signal.
     outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
     is_preemption_near_ = is_preemption_near_ || signal == SIGTERM;
     hang_watch_.off();
@@ -471,9 +474,9 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
     return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved",
                    now);
   }
-  if (has_saved && !body.contains("step")) return;  // no news of how far it is
+  if (has_saved && !body.contains("step")) return;
   auto kept = kept_progress(body);
-  if (kept.empty()) return;  // a sign of life that the record has no use for
+  if (kept.empty()) return;  // no field of the report belongs in the record
   held_progress_ = std::move(kept);
   flush_progress(now);
 }
@@ -483,7 +486,7 @@ void Attempt::keep_result(const Json& body, Clock::time_point now) {
   const Json kept = kept_result(body);
   for (const auto& [name, value] : kept.items()) result[name] = value;
   result = kept_result(result);
-  if (has_said_done_ && result == result_) return;  // nothing new
+  if (has_said_done_ && result == result_) return;
   result_ = std::move(result);
   is_result_held_ = true;
   flush_result(now);
@@ -518,7 +521,7 @@ void Attempt::tick(Clock::time_point now) {
   if (phase_ <= Phase::kRunning && fitness_.has_complaint()) judge_fitness(now);
   if (phase_ == Phase::kRunning) {
     if (auto sentence = hang_watch_.due(now)) {
-      // A process that is stopped is why; it is told of every second.
+      // A stopped process explains the hang. Its agent reports it every second.
       const bool is_stopped = stopped_.rank >= 0 && now < stopped_.heard + kStoppedIsFresh;
       is_stopped ? end_for_stopped(now) : end_for_hang(std::move(*sentence), now);
     } else {

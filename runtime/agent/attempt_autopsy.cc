@@ -1,5 +1,5 @@
-// A hung attempt's autopsy: every agent writes down where its processes stand before they are
-// ended.
+// The autopsy of a hung attempt: every agent saves the stacks of its processes before the attempt
+// is ended.
 
 #include <algorithm>
 
@@ -14,7 +14,8 @@ constexpr std::size_t kHostsNamed = 4;
 
 }  // namespace
 
-/// The attempt hangs, and its verdict stands already; it ends once the agents have answered.
+/// Asks all agents for the stacks of their processes. The end of the attempt is decided already; it
+/// begins once all agents have answered or the time limit has passed.
 void Attempt::begin_autopsy(Clock::time_point now) {
   std::set<int> awaited;
   for (const auto& [rank, member] : ranks_) {

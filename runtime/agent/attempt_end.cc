@@ -1,5 +1,5 @@
-// How an attempt ends: who is to blame, what is said of it, and when it is over. attempt.cc has
-// what happens before.
+// The end of an attempt: which rank or node is to blame, the message for the user, the events for
+// the record, and when the attempt is over. attempt.cc has the time before.
 
 #include <signal.h>
 
@@ -62,8 +62,8 @@ std::string Attempt::sentence() const {
                                    : fmt::format("; the other {} ranks are ended", others));
 }
 
-/// A signal that Slurm sent says less than the reason it gave for it. A rank that failed of itself
-/// keeps its blame.
+/// Replaces the cause by Slurm's reason if the attempt ended by a signal that Slurm sent. Does
+/// nothing if a rank failed on its own.
 void Attempt::blame_slurm() {
   if (cancel_reason_.empty() || end_.code == 0) return;
   const bool is_slurms_signal = end_.first_failed && (end_.first_failed->end.signal == SIGTERM ||
@@ -74,14 +74,14 @@ void Attempt::blame_slurm() {
   end_.cause = cause_of_cancel(cancel_reason_);
   end_.is_timeout = end_.cause == Cause::kTimeout;
   end_.is_slurms_doing = true;
-  // Nobody wanted this end: the run has failed. A preempted or requeued one was taken away, and may
-  // come again.
+  // A time limit or a node failure makes the run fail. A preempted or requeued run stays cancelled,
+  // because Slurm may start it again.
   if (end_.is_timeout || end_.cause == Cause::kNodeFailure) end_.is_cancelled = false;
   outlet_.say(why);
 }
 
-/// Slurm started the step on some nodes and not on others: these are at fault. Where it started it
-/// nowhere, nobody knows whether they are.
+/// Marks the nodes where the step could not be launched as lost, if Slurm launched it on others. If
+/// it was launched nowhere, the nodes may not be at fault.
 void Attempt::blame_launch() {
   if (end_.reason != "launch_failed" || unlaunched_.empty()) return;
   const auto nodes = expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
@@ -106,7 +106,7 @@ bool Attempt::blame_container() {
   std::string where;
   if (end_.first_failed) {
     const auto& failed = *end_.first_failed;
-    if (failed.pid != 0 || failed.end.signal != 0) return false;  // its agent was in the container
+    if (failed.pid != 0 || failed.end.signal != 0) return false;  // the container had started
     if (!failed.host.empty()) where = " on " + printable(failed.host);
   } else if (end_.reason != "launch_failed") {
     return false;
@@ -117,8 +117,8 @@ bool Attempt::blame_container() {
   return true;
 }
 
-/// Every rank ended with 0. A program that is told that its time runs out may save and leave with
-/// 0: its work is done only where it says so.
+/// Decides whether the run is complete after every rank ended with 0. A program that was warned of
+/// the time limit may save and exit with 0; it is complete only if it reported so.
 void Attempt::judge_zeros() {
   end_.message =
       size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
@@ -132,24 +132,23 @@ void Attempt::judge_zeros() {
     outlet_.say(end_.message);
   } else if (is_preemption_near_) {
     end_.message += " after a TERM, as in a preemption's grace time";
-    end_.cause = Cause::kPreemption;  // if Slurm says so, too
+    end_.cause = Cause::kPreemption;  // RunLead::plan_after() asks Slurm to confirm it
   }
 }
 
-/// What the end means for another start. Slurm's own reason was looked at before.
+/// Returns the cause of the end, for the decision on a retry. blame_slurm() has run before.
 Cause Attempt::cause() const {
   if (is_given_up_ || end_.reason == "not_fit" || end_.reason == "idle_gpus") return Cause::kNone;
   if (end_.cause != Cause::kNone) return end_.cause;
   if (end_.code == 0) return Cause::kNone;
-  if (!end_.lost_nodes.empty())
-    return Cause::kNodeFailure;  // a TERM that came behind it is Slurm's, to queue the job again
+  // This precedes is_cancelled: after a node failure Slurm sends a TERM to requeue the job.
+  if (!end_.lost_nodes.empty()) return Cause::kNodeFailure;
   if (end_.is_cancelled) return Cause::kNone;
   if (end_.reason == "hang") return Cause::kHang;
   if (end_.reason == "time_limit") return Cause::kTimeout;
   if (end_.reason == "lead_unheard" && is_preemption_near_) return Cause::kPreemption;
   if (end_.reason == "rank_failed") {
-    // A program that was told to save, and leaves with a code of its own: that is how it ends
-    // before its time is up.
+    // A program that was told to save a checkpoint may exit with any code before its time is up.
     if (is_limit_near_ && options_.retries_timeout) return Cause::kTimeout;
     if (is_preemption_near_) return Cause::kPreemption;
     if (is_out_of_memory_ && end_.code == 128 + SIGKILL) return Cause::kOom;
@@ -157,14 +156,14 @@ Cause Attempt::cause() const {
   return Cause::kFailure;
 }
 
-/// The nodes that did not keep their ranks: where agents were lost without a word, or a process
-/// hangs.
+/// Finds the suspect nodes: those whose agents disappeared without an exit record, and the node of
+/// the process that hangs.
 void Attempt::find_suspects() {
-  std::map<std::string, int> left_of;  // ranks of the host that said how they ended
+  std::map<std::string, int> left_of;  // number of ranks of each host that are not lost
   std::set<std::string> suspects;
   for (const auto& [rank, member] : ranks_)
     left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
-  // Without the launcher Slurm ends the agents: that they are gone says nothing of their nodes.
+  // After the launcher's end Slurm ends the agents, so their loss does not speak against the nodes.
   if (end_.reason == "launcher_lost") lost_.clear();
   for (const int rank : lost_) suspects.insert(host_of(rank));
   for (const auto& host : suspects)
@@ -205,7 +204,7 @@ void Attempt::name_missing(Clock::time_point now) {
           fmt::format("{} ({} of its {})", node.host, node.expected - node.here, node.expected));
     }
   }
-  // Slurm numbers a step's nodes in the order of the job's list, when the step has them all.
+  // If a step uses all nodes of the job, Slurm numbers them in the order of the job's node list.
   std::vector<std::string> silent;
   for (std::size_t index = 0; index < job_nodes.size(); ++index) {
     const bool knows_layout = nnodes == 0 || job_nodes.size() == static_cast<std::size_t>(nnodes);
@@ -225,7 +224,7 @@ void Attempt::name_missing(Clock::time_point now) {
 
 void Attempt::on_full(std::string message, Clock::time_point now) {
   if (phase_ != Phase::kJoining) return;
-  is_given_up_ = true;  // another start would find the same limit
+  is_given_up_ = true;  // a retry would hit the same limit
   end_for("launch_failed", kLaunchFailedCode, std::move(message), now);
 }
 
@@ -235,8 +234,8 @@ void Attempt::finish_if_done(Clock::time_point now) {
   if (all_ended && !all_ended_since_) all_ended_since_ = now;
   const bool lag_is_over = step_over_since_ && now >= *step_over_since_ + kConnectionsLag;
   if (phase_ == Phase::kEnding) {
-    // Nobody is left who could explain the first end; of an agent that is lost the launcher may
-    // still tell.
+    // No rank is left that could explain the first failure. Only the launcher can still tell how a
+    // lost agent died.
     if (announce_at_ && all_ended && (step_is_over_ || !waits_for_launcher())) announce();
     const bool none_connected = std::none_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
       return entry.second.is_connected && !entry.second.end;
@@ -265,7 +264,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
     return;
   }
   if (!step_is_over_) return;
-  // The step is gone while ranks are still awaited.
+  // The step has ended while ranks are still awaited.
   if (joined_ == 0 && ranks_.empty()) {
     end_.reason = "launch_failed";
     end_.code = kLaunchFailedCode;

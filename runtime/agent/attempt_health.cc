@@ -1,5 +1,5 @@
-// Whether an attempt's nodes and programs are well: checks before the programs start, what hangs,
-// what is not heard of.
+// The health of an attempt: results of the checks before the programs start, idle GPUs, stopped
+// processes, hangs, and nodes that fall silent.
 
 #include <algorithm>
 
@@ -51,8 +51,8 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   const auto found = ranks_.find(rank);
   if (phase_ != Phase::kRunning || found == ranks_.end()) return;
   if (is_own) {
-    if (!fitness_.has_complaint())
-      fitness_ = Fitness();  // of those that said hello all were fit until now
+    // The hellos reported all nodes as fit, which would settle the verdict. Start a new one.
+    if (!fitness_.has_complaint()) fitness_ = Fitness();
     lose_node(found->second.hello.host);
     fitness_.note(rank, found->second.hello.host, found->second.hello.world.local_size, words, now);
     return judge_fitness(now);
@@ -115,11 +115,11 @@ void Attempt::end_for_stopped(Clock::time_point now) {
   end_for("hang", kHangCode, sentence(), now);
 }
 
-/// Returns the silent ones of the ranks that have not ended. Returns none where several nodes are
-/// all silent: then lead itself may be cut off.
+/// Finds the ranks that have not ended but are silent. Returns none if the ranks of several nodes
+/// are all silent, because then lead itself may be cut off from the network.
 Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
-  std::map<std::string, Clock::time_point>
-      nodes;  // when each was last heard of, also by a rank that has ended since
+  // Time of the last message from each node, including messages of ranks that have ended since.
+  std::map<std::string, Clock::time_point> nodes;
   for (const auto& [number, rank] : ranks_) {
     auto& heard = nodes[rank.hello.host];
     heard = std::max(heard, rank.heard);
@@ -145,8 +145,8 @@ Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
   return silence;
 }
 
-/// Nobody makes progress. An agent that has gone silent, while others are heard of, is why, or its
-/// whole node.
+/// Ends the attempt because of a hang. If some agents are silent while others are heard, names the
+/// silent rank or node as the reason.
 void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   auto silence = find_silence(now);
   if (!hang_since_) hang_since_ = now;

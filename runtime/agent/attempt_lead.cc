@@ -1,3 +1,5 @@
+// Lead's event loop during one attempt: it turns messages of ranks, lines of the step, signals and
+// timers into calls of Attempt, and carries out what Attempt decides.
 #include "runtime/agent/attempt_lead.h"
 
 #include <signal.h>
@@ -40,11 +42,12 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery{3000};
 constexpr milliseconds kTickEvery{500};
-constexpr milliseconds kAsleep{2000};  ///< longer between two ticks: this process was stopped
-constexpr std::chrono::seconds kSignalComesEarly{
-    90};  ///< Slurm looks at time limits twice a minute, and rounds
-constexpr std::chrono::seconds kRequeueTakes{
-    15};  ///< from the order to end the ranks to Slurm's having queued the job
+/// A longer time between two ticks means that this process was stopped.
+constexpr milliseconds kAsleep{2000};
+/// Slurm's USR1 may come this much too early: Slurm checks time limits twice a minute, and rounds.
+constexpr std::chrono::seconds kSignalComesEarly{90};
+/// Time from the order to end the ranks until Slurm has requeued the job.
+constexpr std::chrono::seconds kRequeueTakes{15};
 constexpr milliseconds kLastSnapshotLimit{1000};
 constexpr std::chrono::seconds kStepLinger{90};
 constexpr milliseconds kAskAgain{2000};
@@ -52,7 +55,7 @@ constexpr std::size_t kClaimedNodesLimitBytes = 16U << 10U;
 constexpr std::size_t kAddressesLimit = 8;
 constexpr std::size_t kOwnFiles = 64;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
-constexpr milliseconds kLocalLogLimit{5000};  ///< for the rest of local.out to be written
+constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 
 std::string dump(const Json& json) {
@@ -81,7 +84,7 @@ std::string own_host() {
   return host.data();
 }
 
-/// The nodes that the step is for: those that lead chose, else all of the job's.
+/// Returns the node list of the step: the nodes that lead chose, otherwise all nodes of the job.
 std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
   constexpr std::string_view kChosen = "--nodelist=";
   for (const auto& word : command) {
@@ -96,8 +99,8 @@ bool tries_collective(const LeadOptions& options) {
   return checks && !checks->collective.empty();
 }
 
-/// One attempt's leader: the glue between what happens (loop, gate, step, signals) and what Attempt
-/// decides.
+/// Leads one attempt: connects the event loop, the gate, the step and the signals with Attempt,
+/// which makes the decisions.
 class Lead final : public AttemptOutlet, public GateHandler, public StepHandler {
  public:
   explicit Lead(const AttemptPlace& place)
@@ -129,7 +132,7 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   }
   void broadcast(const Json& message) override {
     const auto payload = dump(message);
-    std::vector<PeerId> peers;  // a send may lose a peer and with it its entry
+    std::vector<PeerId> peers;  // a copy, because send() may erase entries of peer_of_rank_
     for (const auto& [rank, peer] : peer_of_rank_) peers.push_back(peer);
     for (const auto peer : peers) gate_->send(peer, payload);
   }
@@ -177,13 +180,13 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   }
   [[nodiscard]] std::string too_few_files(int error) const;
   Result<> start_step();
-  /// After a success: srun may not know yet that its ranks have ended, and it may still hold text
-  /// of theirs.
+  /// Waits after a success for srun to end. srun may not know yet that its ranks have ended, and it
+  /// may still hold text of theirs.
   void wait_for_step();
   void take_signals();
   void look_at_limit();
-  /// Asks the controller whether it has lost the nodes that srun names, and tells the attempt those
-  /// that it has.
+  /// Asks the controller whether the nodes that srun named have failed, and tells the attempt which
+  /// ones have.
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
@@ -218,7 +221,7 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   std::unique_ptr<AttemptWatch> watch_;
   std::unique_ptr<Step> step_;
   Beside<Result<JobFacts>> limit_;
-  int ends_asked_ = 0;  ///< signals that asked for the end
+  int ends_asked_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;
@@ -227,10 +230,10 @@ class Lead final : public AttemptOutlet, public GateHandler, public StepHandler 
   Store store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< the first claim's; all must be of one step
-  std::string
-      claimed_nodes_;        ///< srun says that they have failed; the controller was not asked yet
-  std::string asked_nodes_;  ///< it is being asked
+  std::optional<std::string> step_name_;  ///< from the first claim; all ranks must have the same
+  /// Nodes that srun reported as failed and the controller was not asked about yet.
+  std::string claimed_nodes_;
+  std::string asked_nodes_;  ///< nodes about which the controller is being asked
   Beside<Result<std::vector<std::string>>> lost_nodes_;
   Clock::time_point next_question_{};
   Clock::time_point next_beat_{};
@@ -348,7 +351,7 @@ Result<> Lead::start_step() {
   return {};
 }
 
-/// Closes local.out. Output that is missing from it is told in the file and to the user.
+/// Closes local.out. Warns the user if output is missing from it.
 void Lead::close_local_log() {
   if (!local_log_) return;
   std::string lacks;
@@ -376,8 +379,8 @@ void Lead::take_signals() {
   }
 }
 
-/// Slurm's USR1 before the time limit, and anybody's who wants a checkpoint, are the same signal:
-/// the clock tells them apart.
+/// Asks Slurm for the time left after a USR1. A user who wants a checkpoint sends the same signal
+/// as Slurm before the time limit; only the time left tells them apart.
 void Lead::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
   if (!limit_.is_open()) limit_.ask([controller = *controller_] { return controller.job(); });
@@ -396,7 +399,7 @@ void Lead::on_limit_known(const Result<JobFacts>& facts) {
 
 void Lead::confirm_node_failure(Clock::time_point now) {
   if (const auto lost = lost_nodes_.take()) {
-    if (!*lost) {  // nobody answers: asked again
+    if (!*lost) {  // the controller did not answer: ask again later
       claimed_nodes_ =
           std::exchange(asked_nodes_, {}) + (claimed_nodes_.empty() ? "" : "," + claimed_nodes_);
       next_question_ = now + kAskAgain;
@@ -485,7 +488,7 @@ void Lead::on_message(PeerId peer, std::string_view payload) {
         std::clamp<std::int64_t>(integer_or(message, "code", kExitInternal), 0, 255));
     const int signal =
         static_cast<int>(std::clamp<std::int64_t>(integer_or(message, "signal", 0), 0, 64));
-    if (step_) step_->reap();  // a launcher that was killed is why its ranks are
+    if (step_) step_->reap();  // learn first of a killed launcher: it explains the rank's end
     RankEnd end{code, signal, text(message, "error").substr(0, 4096)};
     if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
       end.is_own = own->get<bool>();
@@ -515,8 +518,8 @@ void Lead::on_hello(int rank, PeerId peer, const Json& message) {
     say(fmt::format("rank {}: {}", rank, hello.error().message));
     return gate_->close(peer);
   }
-  // A rank beside lead may have come over the loopback interface; the other nodes need an address
-  // that leads here.
+  // A rank on lead's node may have connected over the loopback interface. Other nodes need an
+  // address that they can reach.
   if (is_loopback(hello->addr) && hello->world.nnodes > 1) hello->addr = addresses_.front();
   if (hello->time) {
     const auto here = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -1,6 +1,6 @@
 #pragma once
-// One attempt of a run: the glue between what happens (event loop, gate, step, signals) and what
-// Attempt decides.
+// Runs one attempt: connects the event loop, the gate, the step and the signals with Attempt, which
+// makes the decisions.
 
 #include <sys/types.h>
 
@@ -19,29 +19,29 @@
 
 namespace dlrun::agent {
 
-/// Where an attempt takes place; everything outlives it.
+/// The environment of an attempt. Every referenced object outlives the attempt.
 struct AttemptPlace {
   const LeadOptions& options;
   const Env& env;
   const JobIdentity& identity;
-  const ClaimedRun& run;  ///< with the attempt's number
+  const ClaimedRun& run;  ///< has the number of this attempt
   EventLog& events;
   EventLoop& loop;
   Sink& out;
   Sink& err;
   int signal_fd;
-  const std::vector<std::string>&
-      command;                   ///< an srun line; with --local a `dlrun-agent rank` line
+  /// The srun command line; with --local the `dlrun-agent rank` command line.
+  const std::vector<std::string>& command;
   const Controller* controller;  ///< nullptr without Slurm
-  pid_t bystander;               ///< a child that is not of the step; -1: none
-  bool ends_before_limit;        ///< a USR1 near the time limit ends the attempt, for a requeue
-  /// Called once, with how the attempt ended, while srun still waits: for Slurm's controller, or
-  /// for whoever reads what it prints. Only after a success.
+  pid_t bystander;               ///< a child process that does not belong to the step; -1: none
+  bool ends_before_limit;  ///< a USR1 near the time limit ends the attempt, so that it is requeued
+  /// Called once after a successful attempt if srun has not exited yet. srun may still wait for
+  /// Slurm's controller, or for the reader of its output.
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it to its end: returns when nothing of the step is left. An attempt
-/// that another one has superseded ends with kExitRunTaken.
+/// Starts the step and leads it to its end. Returns when no process of the step is left. Ends with
+/// kExitRunTaken if a later attempt has superseded this one.
 [[nodiscard]] Result<AttemptEnd> lead_attempt(const AttemptPlace& place);
 
 }  // namespace dlrun::agent

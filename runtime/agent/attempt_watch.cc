@@ -15,7 +15,8 @@ constexpr std::chrono::seconds kLookEvery{3};
 
 }  // namespace
 
-// Owned by both threads: the reader may outlive its owner inside a read that never returns.
+// Both threads own this state: the reader thread may be stuck in a read that never returns, and
+// then outlives the AttemptWatch.
 struct AttemptWatch::Shared {
   std::filesystem::path run;
   int attempt = 0;

@@ -1,14 +1,14 @@
 #pragma once
-// Notices that a later attempt of the run has begun elsewhere, where Slurm believed this one dead:
-// two attempts must not write at a time.
+// Detects that a later attempt of the run has begun on another node because Slurm took this one for
+// dead. Two attempts must not write at the same time.
 
 #include <filesystem>
 #include <memory>
 
 namespace dlrun::agent {
 
-/// Reads the run's attempt file now and then, on a thread of its own: a network file system may
-/// hang.
+/// Reads the run's `attempt` file every 3 s. Uses its own thread, because a network file system
+/// may hang.
 class AttemptWatch {
  public:
   AttemptWatch(std::filesystem::path run, int attempt);
@@ -16,7 +16,7 @@ class AttemptWatch {
   AttemptWatch(const AttemptWatch&) = delete;
   AttemptWatch& operator=(const AttemptWatch&) = delete;
 
-  /// The file names another attempt. A file that cannot be read says nothing.
+  /// Returns true once the file has named another attempt. Ignores a file that cannot be read.
   [[nodiscard]] bool is_superseded() const;
 
  private:

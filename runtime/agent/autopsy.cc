@@ -21,19 +21,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDumpLimit{8000};  ///< for one process's stacks; lead waits a little longer
-constexpr milliseconds kWitnessLimit{1500};  ///< for NCCL and torch
-constexpr std::size_t kDumpedProcesses = 4;  ///< the largest ones; data loaders' workers look alike
+/// Time for the stacks of one process. Less than lead's limit (AutopsyBoard::kLimit).
+constexpr milliseconds kDumpLimit{8000};
+constexpr milliseconds kWitnessLimit{1500};  ///< time for NCCL, and for torch, to answer
+/// Number of processes to dump, the largest first. The workers of data loaders are all alike.
+constexpr std::size_t kDumpedProcesses = 4;
 constexpr std::size_t kTextLimitBytes = 2U << 20U;
 
-/// text without anything that a terminal would obey, line by line.
+/// Returns text with terminal control characters escaped, line by line.
 std::string safe_lines(std::string_view text) {
   std::string safe;
   for (const auto line : split(text, '\n')) safe += printable(line) + "\n";
   return safe;
 }
 
-/// The rank's processes that are still there, the largest first.
+/// Reads the processes that still exist, the largest first.
 std::vector<ProcessFacts> read_processes(const std::vector<pid_t>& pids) {
   std::vector<ProcessFacts> processes;
   for (const pid_t pid : pids) {

@@ -1,7 +1,7 @@
 #pragma once
-// `dlrun-agent autopsy`: before a rank that hangs is ended, where each of its processes stands is
-// written into the run. A process of its own, so that a debugger that hangs holds up nobody; the
-// rank's agent starts it and may kill it.
+// `dlrun-agent autopsy`: writes the stacks of a hung rank's processes into the run directory before
+// the rank is ended. The rank's agent starts it as a separate process, which it can kill, so that a
+// debugger that hangs does not block the agent.
 
 #include <sys/types.h>
 
@@ -17,20 +17,21 @@
 namespace dlrun::agent {
 
 struct AutopsyOptions {
-  std::filesystem::path file{};  ///< where the text goes; its folder is made
+  std::filesystem::path file{};  ///< output file; its folder is created
   int rank = 0;
-  bool asks_ras = false;      ///< one rank of a node asks NCCL's RAS
+  bool asks_ras = false;      ///< this rank asks NCCL's RAS for its whole node
   std::vector<pid_t> pids{};  ///< the rank's processes
 };
 
-/// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}, the
-/// stack that stands for the rank: the main thread's of its largest process. Returns the exit code.
+/// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}. The
+/// frames are the main thread's stack of the rank's largest process. Returns the exit code.
 [[nodiscard]] int run_autopsy(const AutopsyOptions& options, const Env& env);
 
 inline constexpr std::size_t kFramesLimit = 16;
 inline constexpr std::size_t kFrameLimitBytes = 160;
 
-/// The frames in such a line, bounded; none where the line is not one.
+/// Returns the frames of such a line, at most kFramesLimit of at most kFrameLimitBytes bytes each.
+/// Returns none for any other text.
 [[nodiscard]] std::vector<std::string> frames_of_line(std::string_view line);
 
 }  // namespace dlrun::agent

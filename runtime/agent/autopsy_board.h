@@ -1,6 +1,6 @@
 #pragma once
-// Lead's side of a hang's autopsy: where each rank stands, the ranks grouped by their stacks. No
-// I/O, no clock.
+// Lead's side of the autopsy of a hang: collects the stack of each rank and groups the ranks by
+// equal stacks. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -14,30 +14,31 @@ namespace dlrun::agent {
 
 class AutopsyBoard {
  public:
-  /// How long lead waits for the agents: a debugger takes seconds to read a large program's
-  /// symbols.
+  /// Time that lead waits for the agents. A debugger needs seconds to read the symbols of a
+  /// large program.
   static constexpr std::chrono::seconds kLimit{12};
 
   /// awaited: the ranks whose agents were asked.
   explicit AutopsyBoard(std::set<int> awaited) : awaited_(std::move(awaited)) {}
 
-  /// A rank's answer: its main thread's frames, the innermost first; empty where they could not be
-  /// had.
+  /// Takes the answer of a rank. frames: the stack of its main thread, innermost frame first; empty
+  /// if it could not be read.
   void note(int rank, std::vector<std::string> frames);
-  /// The rank is gone, and will not answer.
+  /// Stops waiting for a rank that is gone.
   void drop(int rank) { awaited_.erase(rank); }
   [[nodiscard]] bool is_complete() const { return awaited_.empty(); }
 
-  /// Ranks that stand at the same place.
+  /// Ranks that have the same stack.
   struct Group {
     std::vector<int> ranks;  ///< ascending
     std::vector<std::string> frames;
   };
-  /// The groups, the smallest first; of equal size that of the lowest rank first. A rank without
-  /// frames is in none.
+  /// Returns the groups, the smallest first; among groups of equal size the one with the lowest
+  /// rank first. A rank without frames is in no group.
   [[nodiscard]] std::vector<Group> groups() const;
-  /// The ranks of the smallest group where it is smaller than the rest of the ranks together by
-  /// half or more: those that the others wait for, most likely. Empty where no group stands out.
+  /// Returns the ranks of the smallest group if it has at most half as many ranks as all other
+  /// groups together. The other ranks most likely wait for these. Returns none if no group stands
+  /// out, or if the two smallest groups have the same size.
   [[nodiscard]] static std::vector<int> odd_ones(const std::vector<Group>& groups);
 
  private:
@@ -45,7 +46,7 @@ class AutopsyBoard {
   std::map<std::vector<std::string>, std::vector<int>> ranks_of_stack_;
 };
 
-/// "3, 6-9, 12", cut after a line's length.
+/// Returns numbers as text such as "3, 6-9, 12". Ends in "..." after about 160 characters.
 [[nodiscard]] std::string ranges(const std::vector<int>& sorted);
 
 }  // namespace dlrun::agent

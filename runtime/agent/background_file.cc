@@ -24,12 +24,13 @@ constexpr std::chrono::milliseconds kTryAgain{250};
 
 }  // namespace
 
-// Owned by both threads: the writer may outlive its owner inside a write that never returns.
+// Both threads own this state: the writer thread may be stuck in a write that never returns, and
+// then outlives the BackgroundFile.
 struct BackgroundFile::Shared {
   struct Record {
     std::string bytes;
     bool durable = false;
-    std::size_t gap_bytes = 0;  ///< so many were dropped here; bytes is empty then
+    std::size_t gap_bytes = 0;  ///< number of bytes dropped at this place; `bytes` is empty then
   };
 
   UniqueFd file;
@@ -38,17 +39,17 @@ struct BackgroundFile::Shared {
   std::size_t limit_bytes = 0;
   Content content = Content::kRecords;
 
-  // Of the writing thread alone.
-  std::size_t failed_bytes = 0;  // in a row, up to now
+  // Used by the writer thread only.
+  std::size_t failed_bytes = 0;  // bytes lost since the last successful write
   std::string why_failed;
   bool is_at_line_start = true;
-  std::optional<std::chrono::steady_clock::time_point>
-      given_up_at;  // of the disk; nothing: it takes what is written
+  // When the retries of a durable record end; nullopt while writes succeed.
+  std::optional<std::chrono::steady_clock::time_point> given_up_at;
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Record> queue;      // guarded by mutex, like all below
-  std::size_t queued_bytes = 0;  // of queue and of the record that is being written
+  std::deque<Record> queue;      // guarded by mutex, like all members below
+  std::size_t queued_bytes = 0;  // bytes in the queue and in the record that is being written
   bool is_writing = false;
   std::optional<Error> failure;
   bool has_failed = false;
@@ -69,7 +70,7 @@ struct BackgroundFile::Shared {
                        is_at_line_start ? "" : "\n", bytes, why);
   }
 
-  /// Writes a record, behind a line about what was lost before it.
+  /// Writes a record, after a line about the bytes that were lost before it.
   Result<> write(const Record& record) {
     if (content == Content::kRecords) return append(record);
     Record text{{}, record.durable};
@@ -88,7 +89,7 @@ struct BackgroundFile::Shared {
     return written;
   }
 
-  /// Pauses before another try; false once the disk has had its time.
+  /// Pauses before a retry. Returns false once kDiskPatience has passed, or if the file is closing.
   [[nodiscard]] bool waits_for_disk() {
     const auto now = std::chrono::steady_clock::now();
     if (!given_up_at) given_up_at = now + BackgroundFile::kDiskPatience;
@@ -97,7 +98,7 @@ struct BackgroundFile::Shared {
     return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });
   }
 
-  /// Writes one record at the file's end, whole or not at all.
+  /// Appends one record, whole or not at all.
   Result<> append(const Record& record) {
     struct stat before {};
     const bool is_cut = content != Content::kSharedText && ::fstat(file.get(), &before) == 0 &&
@@ -116,7 +117,8 @@ struct BackgroundFile::Shared {
     return {};
   }
 
-  /// Runs in the writer's thread, without the mutex but to read what it needs.
+  /// Calls renew() if the file is too large. Runs in the writer thread; does not hold the mutex
+  /// during the call.
   Result<> renew_if_large() {
     const auto [call, limit] = [&] {
       const std::lock_guard lock(mutex);

@@ -1,7 +1,6 @@
 #pragma once
-// Appending to a file on a file system that may hang, fill up or come back: a thread of its own
-// writes, so that a stalled network file system stops neither heartbeats nor the forwarding of
-// output.
+// Appends to a file on a file system that may hang, fill up, or recover. A separate thread writes,
+// so that a stalled network file system blocks neither heartbeats nor the forwarding of output.
 
 #include <chrono>
 #include <cstddef>
@@ -16,62 +15,61 @@
 
 namespace dlrun::agent {
 
-/// One owner, one thread calls.
+/// Must be used by one thread only.
 class BackgroundFile {
  public:
-  /// A durable record that a full disk refuses is tried again for so long: what a run's end is told
-  /// by may wait.
+  /// Time for which a durable record is retried when the disk is full.
   static constexpr std::chrono::seconds kDiskPatience{60};
 
+  /// The kind of content decides how data that cannot be written whole is handled.
   enum class Content {
-    kRecords,     ///< a record that cannot be written whole is cut off again; the file has no other
-                  ///< writer
-    kText,        ///< the same, and where bytes are lost a line of the file says how many
-    kSharedText,  ///< the same, in a file that others write too: it is never cut
+    kRecords,     ///< a partly written record is truncated; the file must have no other writer
+    kText,        ///< like kRecords, and a line in the file says how many bytes are missing
+    kSharedText,  ///< like kText, but the file has other writers, so it is never truncated
   };
 
-  /// What is not written yet is held up to limit_bytes. name is the file's, for messages.
+  /// Queues at most limit_bytes that are not written yet. name: the file's name for messages.
   BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes,
                  Content content = Content::kRecords);
-  /// Waits for nothing: a writer that hangs in the kernel is left behind.
+  /// Does not wait. The writer thread writes the rest of the queue; it may hang in the kernel.
   ~BackgroundFile();
   BackgroundFile(const BackgroundFile&) = delete;
   BackgroundFile& operator=(const BackgroundFile&) = delete;
 
-  /// Makes the writer's thread call renew() when the file has grown beyond limit_bytes: renew()
-  /// puts a smaller file in its place and returns that, open for appending. After a failure, and
-  /// where it has become hardly smaller, the next call comes at twice the size.
+  /// Makes the writer thread call renew() when the file has grown beyond limit_bytes. renew()
+  /// replaces the file by a smaller one and returns that one, open for appending. After a failure,
+  /// or if the new file is hardly smaller, the next call comes at twice the size.
   using Renew = std::function<Result<UniqueFd>()>;
   void renew_beyond(std::size_t limit_bytes, Renew renew);
 
-  /// Opens path for appending, private, following no link; creates it. The file is then path
-  /// itself.
+  /// Opens path for appending, or creates it with mode 0600. Fails with kIo if path is a symbolic
+  /// link. The file's name for messages is path.
   [[nodiscard]] static Result<std::unique_ptr<BackgroundFile>> open(
       const std::string& path, std::size_t limit_bytes, Content content = Content::kRecords);
 
-  /// Queues a record: it is written whole, or (after a failure) cut off again and lost. durable:
-  /// followed by fdatasync. False when the queue is full; nothing was taken then.
+  /// Queues a record. It is written whole, or lost after a failure. durable: fdatasync() follows.
+  /// Returns false, and takes nothing, if the queue is full.
   [[nodiscard]] bool push(std::string record, bool durable = false);
   [[nodiscard]] bool has_room() const;
 
-  /// Queues bytes of a text, or drops them when the queue is full: then they are counted, and a
-  /// line in their place says so.
+  /// Queues text. If the queue is full, drops the text, counts its bytes, and writes a line in its
+  /// place that says so.
   void push_or_drop(std::string bytes);
-  /// Bytes that push_or_drop() dropped.
+  /// Returns the number of bytes that push_or_drop() dropped.
   [[nodiscard]] std::size_t dropped_bytes() const;
-  /// Bytes that are not written yet.
+  /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t queued_bytes() const;
 
-  /// The first failure since the file was opened, told once. Writing goes on: the space may come
-  /// back.
+  /// Returns the first failure since the file was opened, once. Writing continues after a failure,
+  /// because the disk may get space again.
   [[nodiscard]] std::optional<Error> take_failure();
 
-  /// Readable when something was written or failed since acknowledge().
+  /// Returns an eventfd that is readable after a write or a failure, until acknowledge().
   [[nodiscard]] int event_fd() const;
   void acknowledge();
 
   [[nodiscard]] bool is_drained() const;
-  /// Waits until all is written or lost; false when limit passes first.
+  /// Waits until the whole queue is written or lost. Returns false after limit.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// health.known_bad, lead's side: an attempt's bad nodes go into the file that other runs'
-// submissions read.
+// Lead's side of health.known_bad: adds the bad nodes of an attempt to the file that submissions of
+// other runs read.
 
 #include <functional>
 #include <string>
@@ -14,12 +14,12 @@
 
 namespace dlrun::agent {
 
-/// Returns the nodes that an attempt's end speaks against: those that were lost or not fit, and
-/// those whose rank hung.
+/// Returns the nodes that the end of an attempt makes suspect: nodes that were lost or failed a
+/// check, and nodes whose rank hung.
 [[nodiscard]] std::vector<std::string> bad_nodes_of(const AttemptEnd& end);
 
-/// Appends nodes to the memory, beside the caller's thread: a file system that hangs costs at most
-/// kMemoryLimit. Returns a sentence for the user: what was remembered, or why it could not be.
+/// Appends nodes to the file, on another thread. Waits at most kMemoryLimit, even if the file
+/// system hangs. Returns a sentence for the user: the nodes that were remembered, or the error.
 [[nodiscard]] std::string remember(const KnownBadOptions& options, const JobIdentity& identity,
                                    const std::string& run, const std::vector<std::string>& nodes,
                                    const std::string& reason);

@@ -1,6 +1,6 @@
 #pragma once
-// A question whose answer takes its time (Slurm's controller may be away for minutes), asked beside
-// the event loop.
+// Runs a blocking call on another thread, beside the event loop. Lead uses it to ask Slurm's
+// controller, which may be away for minutes.
 
 #include <functional>
 #include <memory>
@@ -11,12 +11,13 @@
 
 namespace dlrun::agent {
 
-/// One question at a time, on a thread of its own. One owner, one thread calls. An answer that
-/// comes after the owner has gone is dropped: the question must hold all that it needs.
+/// Runs one call at a time, the `question`, each on a thread of its own. Must be used by one thread
+/// only. If this object is destroyed first, the answer is dropped, so the question must own
+/// everything that it uses.
 template <typename Answer>
 class Beside {
  public:
-  /// Asks. Only while no question is open.
+  /// Starts the question. Call it only if !is_open().
   void ask(std::function<Answer()> question) {
     box_ = std::make_shared<Box>();
     std::thread([box = box_, question = std::move(question)] {
@@ -25,9 +26,9 @@ class Beside {
       box->answer = std::move(answer);
     }).detach();
   }
-  /// A question was asked, and its answer was not taken yet.
+  /// Returns true from ask() until take() has returned the answer.
   [[nodiscard]] bool is_open() const { return box_ != nullptr; }
-  /// The answer, once.
+  /// Returns the answer, once, as soon as it is there.
   [[nodiscard]] std::optional<Answer> take() {
     if (!box_) return std::nullopt;
     std::unique_lock lock(box_->mutex);

@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// What lies beside this program: they are staged together.
+/// Returns the path of the trainer, which is staged in the same folder as this program.
 std::string trainer_path() {
   std::error_code ignored;
   return (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "dlrun-trainer")

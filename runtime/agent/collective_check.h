@@ -1,6 +1,7 @@
 #pragma once
-// health.preflight's nccl and gloo: before the program, every rank runs `dlrun-trainer preflight`,
-// which lies beside the agent, and all of them together try a collective. One rank's part of it.
+// One rank's part in the check of collectives (health.preflight: nccl or gloo). Before the program
+// starts, every rank runs `dlrun-trainer preflight`, which is installed beside the agent. Together
+// these processes try a collective.
 
 #include <sys/types.h>
 
@@ -24,25 +25,25 @@ class CollectiveCheck {
   using Clock = std::chrono::steady_clock;
   using Json = nlohmann::ordered_json;
 
-  /// The check gives itself a minute; one that has not ended by then does not get its device, or
-  /// its end.
+  /// Time after which the check is killed. The check itself gives up after one minute; one that is
+  /// still running then hangs while it opens its device, or while it ends.
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
-  /// Starts it, with env and the store. to_lead takes messages: requests to the store, `checking`.
-  /// What comes out of it is finish()'s. Fails as StoreRelay and start_program do. The loop
-  /// outlives the check.
+  /// Starts the check with env and the store. to_lead gets requests to the store and `checking`;
+  /// finish() returns the result. Fails as StoreRelay::create() and start_program() do. The loop
+  /// must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const std::string& backend, Env env,
       std::function<void(const Json&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void on_reply(const Json& message) { store_->on_reply(message); }
-  /// Ends a check whose time is over, or that is stopped (SIGSTOP).
+  /// Kills the check after kLimit, or if it has been stopped (SIGSTOP) for kStoppedLimit.
   void tick(Clock::time_point now);
-  /// The process has ended: what lead is to know, a `checked` or a `check_failed`.
+  /// Returns the message for lead after the process has ended: `checked` or `check_failed`.
   [[nodiscard]] Json finish(int status) const;
-  /// The message for a check that could not even start.
+  /// Returns the `check_failed` message, also for a check that could not be started.
   [[nodiscard]] static Json failure(const std::string& backend, std::string_view words,
                                     bool is_own);
 
@@ -58,7 +59,7 @@ class CollectiveCheck {
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
   std::optional<Clock::time_point> stopped_since_;
-  std::optional<Json> said_;  ///< its own words about a failure, or ours
+  std::optional<Json> said_;  ///< the failure that the check, or this class, reported first
 };
 
 }  // namespace dlrun::agent

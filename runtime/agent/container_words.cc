@@ -11,9 +11,8 @@ namespace {
 constexpr std::size_t kSentenceLimitBytes = 512;
 constexpr std::string_view kOfApptainer = "FATAL: ";
 
-/// pyxis's own words in a line that Slurm prints for it: "slurmstepd-n1: error: pyxis: WORDS", from
-/// Slurm 25.05 on
-/// "[TIME] error: pyxis: WORDS".
+/// Returns the message of pyxis in a line that Slurm prints for it: WORDS in
+/// "slurmstepd-n1: error: pyxis: WORDS", or, from Slurm 25.05 on, in "[TIME] error: pyxis: WORDS".
 std::optional<std::string_view> of_pyxis(std::string_view line) {
   constexpr std::string_view kMark = "error: pyxis: ";
   const auto at = line.find(kMark);
@@ -24,7 +23,7 @@ std::optional<std::string_view> of_pyxis(std::string_view line) {
   return is_slurms ? std::optional(line.substr(at + kMark.size())) : std::nullopt;
 }
 
-/// enroot's, apptainer's and our own script's words for a failure.
+/// Returns the error message in a line of enroot, apptainer, or dlrun's own job script.
 std::optional<std::string_view> of_tool(std::string_view line) {
   constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kOfApptainer,
                                                     "enroot-mount: ", "dlrun: container: "};
@@ -35,7 +34,7 @@ std::optional<std::string_view> of_tool(std::string_view line) {
   return std::nullopt;
 }
 
-/// pyxis's lines that say no more than the others.
+/// Returns true for lines of pyxis that add no information to the others.
 bool is_noise(std::string_view words) {
   constexpr std::array<std::string_view, 6> kNoise{
       "child ",
@@ -52,7 +51,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Returns true for the messages of a program that cannot unpack an image.
+/// Returns true for messages about an image that cannot be unpacked.
 bool is_of_image(std::string_view words) {
   constexpr std::array<std::string_view, 5> kOfImage{"Invalid image format",
                                                      "No such file or directory", "FATAL ERROR",
@@ -85,7 +84,7 @@ bool ContainerWords::hear(std::string_view line) {
 void ContainerWords::hear_pyxis(std::string_view words) {
   if (words.starts_with("failed to export container")) {
     if (failed_save_.empty()) failed_save_ = with_detail(words);
-  } else if (words.starts_with("    ")) {  // of enroot's log
+  } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
     const auto told = of_tool(trim(words));
     if (!told && is_detail_certain_) return;
     is_detail_certain_ = told.has_value();

@@ -1,6 +1,6 @@
 #pragma once
-// Recognises the messages of pyxis, enroot and apptainer that cannot make or enter a container. No
-// I/O.
+// Recognises the error messages that pyxis, enroot and apptainer print when they cannot make or
+// enter a container. No I/O.
 
 #include <optional>
 #include <string>
@@ -10,36 +10,36 @@
 
 namespace dlrun::agent {
 
-/// Why a container is not there.
+/// The reason why a container could not be made or entered.
 struct ContainerFailure {
-  Cause cause = Cause::kContainer;  ///< kImage: of the image itself
-  std::string sentence;             ///< the tool's own words
+  Cause cause = Cause::kContainer;  ///< kImage: the image itself is the reason
+  std::string sentence;             ///< the message of the container tool
 };
 
-/// Collects a step's lines about its container. Only lines that no rank's program printed may be
-/// given.
+/// Collects the lines of a step about its container. Callers must leave out lines that a rank's
+/// program printed.
 class ContainerWords {
  public:
-  /// Takes a line of the step's standard error. False: it is about something else.
+  /// Takes a line of the step's standard error. Returns false if it is not about the container.
   bool hear(std::string_view line);
-  /// The first failure that was heard of.
+  /// Returns the first failure that was reported.
   [[nodiscard]] std::optional<ContainerFailure> failure() const;
-  /// Returns pyxis's message about a container that it could not save; empty where there is none.
+  /// Returns pyxis's message about a container that it could not save; empty if there is none.
   [[nodiscard]] const std::string& failed_save() const { return failed_save_; }
 
  private:
   void hear_pyxis(std::string_view words);
   [[nodiscard]] std::string with_detail(std::string_view words) const;
 
-  std::string sentence_;            ///< the tool's
-  std::string detail_;              ///< enroot's, which pyxis quotes
-  bool is_detail_certain_ = false;  ///< enroot calls it an error
+  std::string sentence_;            ///< the tool's first message
+  std::string detail_;              ///< a line of enroot's log, which pyxis quotes
+  bool is_detail_certain_ = false;  ///< enroot marks the detail as an error
   bool is_of_apptainers_image_ = false;
   std::string failed_save_;
 };
 
-/// Judges the output of a command that failed to make a container: "[ERROR] Invalid image format:
-/// /a.sqsh".
+/// Classifies the output of a command that failed to make a container, such as
+/// "[ERROR] Invalid image format: /a.sqsh".
 [[nodiscard]] ContainerFailure judge_making(std::string_view words);
 
 }  // namespace dlrun::agent

@@ -11,7 +11,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// "n[1-2]" of "... NodeList=n[1-2] ..."; empty where the key is missing or "(null)".
+/// Returns the value of a key, such as "n[1-2]" in "... NodeList=n[1-2] ...". Empty if the key is
+/// missing or its value is "(null)".
 std::string value_of(std::string_view text, std::string_view key) {
   for (const auto part : split(text, ' ')) {
     if (part.size() <= key.size() || !part.starts_with(key) || part[key.size()] != '=') continue;
@@ -21,7 +22,7 @@ std::string value_of(std::string_view text, std::string_view key) {
   return {};
 }
 
-/// "2026-11-21T16:15:12", local time, in seconds since the epoch.
+/// Converts a local time such as "2026-11-21T16:15:12" to seconds since the epoch.
 std::optional<std::int64_t> time_of(const std::string& text) {
   std::tm time{};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
@@ -57,7 +58,7 @@ std::vector<std::string> parse_bad_nodes(std::string_view text) {
     const auto state = trim(line.substr(space + 1));
     bool is_bad = state.find('*') != std::string_view::npos;
     for (const auto word : kBad) is_bad = is_bad || state.starts_with(word);
-    // A node stands once for each of its partitions.
+    // sinfo lists a node once for each of its partitions.
     if (is_bad && (bad.empty() || bad.back() != node)) bad.emplace_back(node);
   }
   return bad;
@@ -91,7 +92,8 @@ std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<st
   const auto has = [](const std::vector<std::string>& all, const std::string& node) {
     return std::find(all.begin(), all.end(), node) != all.end();
   };
-  // A job that ends, or waits to start again, has no nodes: that says nothing of each.
+  // A job that ends, or waits for its next start, has no nodes at all, so nodes that it lacks are
+  // not lost.
   std::erase_if(lost, [&](const std::string& node) {
     return !has(bad, node) && (kept.empty() || has(kept, node));
   });
@@ -157,7 +159,8 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded) const {
   if (const auto done = ask({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
   if (excluded.empty()) return {};
-  // Only a job that waits can be told so; Slurm has just made it one, and ends us in a moment.
+  // Slurm accepts excluded nodes only for a pending job. The requeue has just made it pending, and
+  // will end this process in a moment.
   const auto done =
       ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
   if (!done) return tl::unexpected<Error>(done.error());

@@ -1,7 +1,7 @@
 #pragma once
-// What lead asks of Slurm's controller: the state of nodes, the job's own end and nodes; that the
-// job be queued again. Reading its answers is pure; asking blocks for at most kLimit, which is less
-// than a rank's lease.
+// Lead's questions to Slurm's controller: the state of nodes, the state of the job, and the request
+// to requeue the job. The functions that parse answers are pure. Each call of a Slurm command
+// blocks for at most Controller::kLimit, which is less than a rank's lease.
 
 #include <chrono>
 #include <cstdint>
@@ -16,51 +16,52 @@
 
 namespace dlrun::agent {
 
-/// What `scontrol show job -o` says of a job.
+/// The facts of `scontrol show job -o` about a job.
 struct JobFacts {
-  std::string state{};   ///< as scontrol has it: COMPLETING hides which end it is
-  std::string reason{};  ///< of that state, such as TimeLimit
+  std::string state{};   ///< scontrol's JobState; COMPLETING hides how the job ended
+  std::string reason{};  ///< reason of the state, such as TimeLimit
   std::string partition{};
-  std::string nodes{};        ///< as a node list; a node that was lost is not in it
-  std::string excluded{};     ///< nodes that it must not get
-  int restarts = 0;           ///< how often Slurm has queued it again; counted when it begins to
-  bool is_preempted = false;  ///< its grace time has begun
-  std::optional<std::int64_t> seconds_to_limit;  ///< nothing: no limit, or not told
+  std::string nodes{};        ///< the job's node list, without nodes that were lost
+  std::string excluded{};     ///< node list that the job must not get
+  int restarts = 0;           ///< number of requeues; Slurm counts one when it begins
+  bool is_preempted = false;  ///< the grace time of a preemption has begun
+  std::optional<std::int64_t> seconds_to_limit;  ///< nullopt: no limit, or unknown
 };
-/// now: seconds since the epoch, in whose time zone the answer is read.
+/// Parses the output of `scontrol show job -o`. now: seconds since the epoch. Times in the text are
+/// in the local time zone.
 [[nodiscard]] JobFacts parse_job(std::string_view text, std::int64_t now);
 
-/// A job that ends in its preemption's grace time is queued again by Slurm itself, whatever its
-/// exit code: from 24.05 on, where jobs are preempted by a requeue. config and partition: what
-/// `scontrol show` says of both.
+/// Returns true if Slurm itself requeues a job that ends in the grace time of its preemption,
+/// whatever its exit code. Slurm does so from 24.05 on, if the preemption mode is REQUEUE. config,
+/// partition: output of `scontrol show config` and `scontrol show partition`.
 [[nodiscard]] bool requeues_preempted(std::string_view config, std::string_view partition);
 
-/// Those of nodes (a node list) that are bad, or that the job has not got any more: Slurm has taken
-/// them from it.
+/// Returns those of nodes (a node list) that are in `bad`, or that Slurm has taken from the job.
 [[nodiscard]] std::vector<std::string> lost_nodes(std::string_view nodes,
                                                   const std::vector<std::string>& bad,
                                                   const JobFacts& job);
 
-/// Lines of `sinfo -h -N -o "%N %T"` as nodes whose job has lost them: down, failing, or not
-/// answering the controller.
+/// Parses lines of `sinfo -h -N -o "%N %T"`. Returns the nodes that jobs have lost: nodes that are
+/// down, failing, or not answering the controller.
 [[nodiscard]] std::vector<std::string> parse_bad_nodes(std::string_view text);
 
 class Controller {
  public:
   static constexpr std::chrono::milliseconds kLimit{5000};
 
-  /// job: Slurm's id, ARRAYJOB_TASK of an array's task: a bare id would mean all of its tasks.
+  /// job: Slurm's job id; for an array task ARRAYJOB_TASK, because a bare id means all tasks.
   Controller(Env env, std::string job);
 
   [[nodiscard]] Result<JobFacts> job() const;
-  /// Those of the list that are bad.
+  /// Returns the bad nodes of a node list.
   [[nodiscard]] Result<std::vector<std::string>> bad_nodes(const std::string& nodes) const;
-  /// Those of the list that the job has lost.
+  /// Returns the nodes of a node list that the job has lost.
   [[nodiscard]] Result<std::vector<std::string>> lost_nodes(const std::string& nodes) const;
-  /// Slurm queues the job again by itself if it ends now; false also where nobody answers.
-  /// was_preempted: in an earlier start, which Slurm does not forget when it queues the job again.
+  /// Returns true if Slurm itself requeues the job when it ends now. Returns false if Slurm does
+  /// not answer. was_preempted: the job was preempted in an earlier start; Slurm remembers that
+  /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
-  /// Queues the job again, which also ends it here. excluded: nodes that it must not get.
+  /// Requeues the job, which also ends this start of it. excluded: nodes that it must not get.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded) const;
 
  private:

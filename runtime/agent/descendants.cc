@@ -32,7 +32,7 @@ struct ProcessState {
   [[nodiscard]] bool is_alive() const { return state != 'Z' && state != 'X'; }
 };
 
-// Places after the command in /proc/PID/stat (proc(5) counts from 1, and the state is its third).
+// Indices of fields after the command in /proc/PID/stat. The state, index 0, is field 3 in proc(5).
 enum StatField : std::size_t {
   kState = 0,
   kParent = 1,
@@ -43,8 +43,7 @@ enum StatField : std::size_t {
 
 constexpr std::size_t kFileLimitBytes = 1U << 20U;
 
-/// The text of a small file in /proc, in as few reads as it takes; nothing when its process is
-/// gone.
+/// Reads a small file in /proc. Returns nullopt if its process is gone.
 std::optional<std::string> read_proc(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return std::nullopt;
@@ -63,7 +62,7 @@ std::optional<std::string> read_proc(const std::string& path) {
 std::optional<ProcessState> state_of(pid_t pid) {
   const auto stat = read_proc(fmt::format("/proc/{}/stat", pid));
   if (!stat) return std::nullopt;
-  // The command, in parentheses, may hold anything: the fields begin after the last one.
+  // The command, in parentheses, may contain any character. The fields begin after the last ')'.
   const auto close = stat->rfind(')');
   if (close == std::string::npos) return std::nullopt;
   const auto fields = split(trim(std::string_view(*stat).substr(close + 1)), ' ');
@@ -85,7 +84,7 @@ std::optional<ProcessState> state_of(pid_t pid) {
   return process;
 }
 
-/// The numbers that name entries of a folder in /proc.
+/// Returns the numeric names of a /proc folder's entries: process or thread ids.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
@@ -98,7 +97,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-/// The children of all threads of a process, zombies included.
+/// Returns the children of all threads of a process, including zombies.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
   for (const pid_t thread : numbers_in(fmt::format("/proc/{}/task", pid))) {
@@ -117,7 +116,7 @@ bool kernel_lists_children() {
   return lists;
 }
 
-/// Walks down from this process.
+/// Finds the living descendants by walking down from this process.
 std::vector<ProcessState> walk_down(pid_t without) {
   std::vector<ProcessState> living;
   std::vector<pid_t> parents{::getpid()};
@@ -127,14 +126,15 @@ std::vector<ProcessState> walk_down(pid_t without) {
       if (!seen.insert(child).second) continue;
       const auto state = state_of(child);
       if (!state) continue;
-      parents.push_back(child);  // a zombie, too: its other threads may live and have children
+      parents.push_back(child);  // even a zombie: its other threads may live and have children
       if (state->is_alive()) living.push_back(*state);
     }
   }
   return living;
 }
 
-/// Finds the same where the kernel does not list children: looks at every process of the machine.
+/// Finds the living descendants without the kernel's lists of children, by looking at every process
+/// of the machine.
 std::vector<ProcessState> scan_all(pid_t without) {
   std::unordered_map<pid_t, std::vector<ProcessState>> children;
   for (const pid_t pid : numbers_in("/proc")) {

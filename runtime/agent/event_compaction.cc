@@ -1,3 +1,4 @@
+// Reads the record twice: the first pass finds out which lines matter, the second copies them.
 #include "runtime/agent/event_compaction.h"
 
 #include <fcntl.h>
@@ -21,7 +22,8 @@
 namespace dlrun::agent {
 namespace {
 
-// Together with the remarks some 15 MiB, half of what the next compaction comes at.
+// Progress, samples and remarks together take about 15 MiB, half of the size at which the next
+// compaction begins.
 constexpr std::int64_t kProgressKept = 16'384;
 constexpr std::int64_t kSamplesKept = 8'192;
 constexpr std::size_t kRemarksKeptBytes = 4U << 20U;
@@ -34,7 +36,7 @@ std::optional<std::int64_t> integer(const nlohmann::ordered_json& event, const c
              : std::nullopt;
 }
 
-/// What the first reading of the file finds out, for the second to decide line by line.
+/// Collects facts in the first pass over the file. The second pass asks keeps() for each line.
 class Survey {
  public:
   void see(std::string_view line, off_t at) {
@@ -61,7 +63,7 @@ class Survey {
     }
   }
 
-  /// Fills what keeps() asks for.
+  /// Ends the first pass. Must be called before keeps().
   void finish() {
     for (const auto& [attempt, at] : last_result_) wanted_.insert(at);
     for (const auto& [attempt, marks] : progress_)
@@ -95,7 +97,7 @@ class Survey {
     std::optional<std::int64_t> best_step;
   };
 
-  /// Which of `slots` equal parts of the record's time the line belongs to.
+  /// Returns the index of the line's time slot, one of `slots` equal parts of the record's time.
   [[nodiscard]] std::int64_t slot_of(std::string_view line, std::int64_t slots) const {
     const std::int64_t begin = first_time_.value_or(0);
     const std::int64_t length = std::max<std::int64_t>(last_time_ - begin, 0) / slots + 1;
@@ -136,7 +138,7 @@ Result<UniqueFd> compact_events(const std::filesystem::path& path) {
   while (const auto line = lines.next()) survey.see(*line, lines.line_begin());
   survey.finish();
 
-  // One name, so that what a kill leaves behind is replaced by the next compaction.
+  // The name is fixed, so that the next compaction replaces a file that a killed one left behind.
   const auto temporary = path.parent_path() / ("." + path.filename().string() + ".compacting");
   const auto failed = [&](std::string_view why) {
     ::unlink(temporary.c_str());

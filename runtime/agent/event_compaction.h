@@ -1,7 +1,7 @@
 #pragma once
-// events.jsonl made smaller by its only writer, so that a month's run stays within
-// kLargestRecordBytes (common/run_events.h). What decides stays to the byte; curves keep their form
-// with fewer points.
+// Makes events.jsonl smaller, so that the record of a run of a month stays below
+// kLargestRecordBytes (common/run_events.h). Called by lead, the only writer. Events that decide
+// stay unchanged; curves keep their form with fewer points.
 
 #include <filesystem>
 
@@ -10,12 +10,14 @@
 
 namespace dlrun::agent {
 
-/// Writes the record anew and returns it open for appending. The lines that stay are the old lines,
-/// in their order: every event that decides, but of an attempt's results the last (it holds the
-/// ones before); the latest remarks; of progress and samples evenly spaced ones over the whole
-/// time, and each attempt's first, last and furthest progress. Damaged lines go. Crash-safe: a
-/// temporary file, fsync, rename, fsync of the folder; a reader sees the old file or the new one.
-/// Memory is bounded whatever the file's size.
+/// Replaces the record by a smaller one and returns the new file, open for appending. Kept lines
+/// are unchanged and in their old order. Kept are:
+/// - every event that decides, but only the last `result` of an attempt, which contains the others;
+/// - the latest remarks (warnings and signals);
+/// - `progress` and `samples` evenly spaced over the whole time, and the first, last and furthest
+///   `progress` of each attempt.
+/// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A
+/// reader sees either the old file or the new one. Uses bounded memory for a file of any size.
 [[nodiscard]] Result<UniqueFd> compact_events(const std::filesystem::path& path);
 
 }  // namespace dlrun::agent

@@ -43,7 +43,7 @@ void EventLoop::run_once(std::chrono::milliseconds timeout) {
   for (int i = 0; i < count; ++i) {
     const auto& event = ready[static_cast<std::size_t>(i)];
     const auto found = watched_.find(event.data.u64);
-    if (found == watched_.end()) continue;  // an earlier callback of this batch has unwatched it
+    if (found == watched_.end()) continue;  // an earlier callback of this batch unwatched it
     const auto callback = found->second.callback;
     (*callback)(event.events);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// epoll and the callbacks behind it. One thread.
+// An event loop: epoll with a callback for each watched descriptor. One thread.
 
 #include <chrono>
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace dlrun::agent {
 
 class EventLoop {
  public:
-  /// What is called with the EPOLL* flags that are ready.
+  /// A function that gets the EPOLL* flags that are ready.
   using Callback = std::function<void(std::uint32_t)>;
-  /// Names a watched descriptor; never used twice, so that a closed descriptor's number cannot be
-  /// mistaken.
+  /// The id of a watched descriptor. Ids are never reused, so an event of a closed descriptor
+  /// cannot reach the callback of a new one with the same number.
   using Watch = std::uint64_t;
 
   [[nodiscard]] static Result<EventLoop> create();
 
-  /// Watches fd, which the caller keeps open until unwatch(). Nothing for a descriptor that is
-  /// always ready (a regular file) and cannot be watched.
+  /// Watches fd, which the caller must keep open until unwatch(). Returns nullopt if fd cannot be
+  /// watched. A regular file cannot, because it is always ready.
   [[nodiscard]] std::optional<Watch> watch(int fd, std::uint32_t events, Callback callback);
   void change(Watch watch, std::uint32_t events);
-  /// From anywhere, also from the callback itself.
+  /// Stops watching. May be called from any callback, including the descriptor's own.
   void unwatch(Watch watch);
 
-  /// Waits for one batch of readiness, at most timeout, and calls back.
+  /// Waits at most timeout for ready descriptors and calls their callbacks.
   void run_once(std::chrono::milliseconds timeout);
 
  private:

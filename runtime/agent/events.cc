@@ -23,7 +23,7 @@ constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kLongestList = 64U << 10U;
 constexpr std::size_t kQueueLimitBytes = 16U << 20U;
 
-/// A value as the record takes it: a long text and a long list end in "...".
+/// Returns the value with long texts and lists cut; a cut value ends in "...".
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
   if (value.is_string() && value.get_ref<const std::string&>().size() > kLongestText)
     return value.get_ref<const std::string&>().substr(0, kLongestText) + "...";
@@ -54,7 +54,8 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   UniqueFd file(::open(path.c_str(),
                        O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  DLRUN_TRY(sync_directory(path.parent_path()));  // a file that is new must not go with its name
+  // Makes the name of a new file durable.
+  DLRUN_TRY(sync_directory(path.parent_path()));
   const auto readable = open_untrusted(path, Links::kRefuse);
   if (!readable) return tl::unexpected(readable.error());
   struct stat info {};
@@ -67,8 +68,8 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
                 cut_bytes, errno_text(errno));
   }
   if (valid > static_cast<off_t>(kCompactAtBytes)) {
-    // Of an older version's lead. Where there is no room for a smaller one, the run goes on with
-    // this one.
+    // An older version's lead wrote a larger file. If the disk has no room for a compacted copy,
+    // the run goes on with this file.
     if (auto compact = compact_events(path)) file = std::move(*compact);
   }
   auto background =

@@ -1,5 +1,6 @@
 #pragma once
-// events.jsonl, the run's durable record (ENVIRONMENT.md, "events.jsonl"). Lead is its only writer.
+// The record of a run: events.jsonl, a durable log of events (ENVIRONMENT.md, "events.jsonl"). Lead
+// is its only writer.
 
 #include <chrono>
 #include <cstddef>
@@ -19,22 +20,22 @@ class BackgroundFile;
 
 class EventLog {
  public:
-  /// Opens or creates the file and cuts a torn tail off, so that what is appended can be read.
+  /// Opens or creates the file. Truncates a torn tail, so that appended lines can be read.
   [[nodiscard]] static Result<EventLog> open(const std::filesystem::path& path);
   EventLog(EventLog&&) noexcept;
   EventLog& operator=(EventLog&&) noexcept;
   ~EventLog();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Bytes of the torn tail that open() cut off.
+  /// Returns the number of bytes of the torn tail that open() cut off.
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
   void set_attempt(int attempt) { attempt_ = attempt; }
-  /// Queues an event with its time and attempt. Never blocks. All but progress and samples are made
-  /// durable; these are dropped while the file system is too slow to take them.
+  /// Queues an event with its time and attempt. Never blocks. Events are synced to the disk, except
+  /// `progress` and `samples`, which are dropped while the file system is too slow.
   void record(std::string_view event, const nlohmann::ordered_json& fields);
 
-  /// The first failure to write, told once.
+  /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();
   [[nodiscard]] int event_fd() const;
   void acknowledge();

@@ -1,7 +1,7 @@
 #pragma once
-// health.preflight, lead's side: whose fault it is that nodes are not fit. A node's, where another
-// one passes or fails in another way; where all fail alike it is the spec's or the site's, and
-// another start would change nothing. No I/O, no clock.
+// Lead's side of health.preflight: decides whether failed node checks are the fault of the nodes.
+// If another node passes, or fails differently, the nodes are at fault. If all nodes fail in the
+// same way, the spec or the site is at fault, and a retry would not help. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -15,18 +15,20 @@ class Fitness {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// After the first complaint so long for the other nodes to say hello.
+  /// Time after the first failed check in which the other nodes may still say hello.
   static constexpr std::chrono::seconds kOthersWait{5};
 
+  /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all nodes fail alike.
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
-  /// A rank says hello. local_size: the ranks of its node. unfit: its complaint, empty for none.
+  /// Takes the hello of a rank. local_size: number of ranks on its node. unfit: the failed check;
+  /// empty if all checks passed.
   void note(int rank, const std::string& host, int local_size, std::string_view unfit,
             Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }
-  /// nodes: how many the world has. kOpen where there is no complaint.
+  /// Returns the verdict; kOpen if no check has failed. nodes: number of nodes in the world.
   [[nodiscard]] Verdict verdict(int nodes, Clock::time_point now) const;
-  /// When the verdict comes without another hello.
+  /// Returns when the verdict is due even if no further rank says hello.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
 
   struct Complaint {
@@ -34,12 +36,12 @@ class Fitness {
     std::string host;
     std::string words;
   };
-  /// The first one.
+  /// Returns the first complaint. Call it only if has_complaint().
   [[nodiscard]] const Complaint& first() const { return *first_; }
 
  private:
   struct Node {
-    int awaited = 0;  ///< ranks that have not said hello
+    int awaited = 0;  ///< ranks that have not said hello yet
     std::string complaint;
   };
   std::map<std::string, Node> nodes_;

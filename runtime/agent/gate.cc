@@ -1,3 +1,4 @@
+// Accepts connections, limits the unproven ones, and frames the messages of the proven ones.
 #include "runtime/agent/gate.h"
 
 #include <arpa/inet.h>
@@ -16,11 +17,11 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kNetworkBytes =
-    8;  // of an IPv6 address: one host may have all that is behind them
+// Leading bytes of an IPv6 address that identify a host. One host may own a whole /64 network.
+constexpr std::size_t kNetworkBytes = 8;
 constexpr std::chrono::milliseconds kLookAtSilence{250};
 
-/// IN6ADDR_ANY where the address is of no family that a listener accepts.
+/// Returns the host of an address; all zeros if the address is neither IPv4 nor IPv6.
 std::array<unsigned char, 16> host_of(const sockaddr_storage& address) {
   std::array<unsigned char, 16> host{};
   if (address.ss_family == AF_INET) {
@@ -44,7 +45,8 @@ std::array<unsigned char, 16> host_of(const std::string& ip) {
   return host_of(address);
 }
 
-/// Half of the open files that this process may have, so that ranks have the other half.
+/// Returns the number of places for unproven connections: half of the open files that this process
+/// may have, so that the other half is left for ranks.
 std::size_t places_of_strangers() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return Gate::kPlaces;
@@ -60,7 +62,7 @@ Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& 
       secret_(secret),
       last_tick_(Clock::now()),
       places_(places_of_strangers()) {
-  const int on = 1;  // connections inherit it
+  const int on = 1;  // accepted connections inherit the option
   ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   own_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
   for (const auto& ip : own_addresses()) own_hosts_.insert(host_of(ip));
@@ -85,12 +87,12 @@ void Gate::pause_accepting(Clock::time_point until) {
 }
 
 void Gate::accept_peers() {
-  // Bounded, so that a flood cannot keep the loop from the ranks.
+  // The number is limited so that a flood cannot keep the loop from serving the ranks.
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
     if (unproven_.size() >= places_) {
-      // Who is new waits in the kernel's queue, so that a genuine rank on a busy machine has time
-      // to answer.
+      // New connections wait in the kernel's queue, so that a genuine rank on a busy machine has
+      // time to answer.
       const auto leaves = next_to_leave();
       const auto held_until = find(leaves)->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
@@ -104,7 +106,7 @@ void Gate::accept_peers() {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error == EAGAIN) return;
-      // Out of descriptors or memory: strangers make room, ranks keep theirs.
+      // Out of descriptors or memory: evict unproven connections, never those of ranks.
       if (unproven_.empty()) {
         if (!std::exchange(is_full_told_, true)) handler_.on_full(error);
         return pause_accepting(now + kPlaceHeldFor);
@@ -122,10 +124,10 @@ void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
   auto peer = std::make_unique<Peer>();
   peer->handshake.emplace(secret_);
   const auto greeting = peer->handshake->greeting();
-  // A flood's connections are often gone already: this shows it, and costs least.
+  // Connections of a flood are often closed already. Sending is the cheapest way to find that out:
+  // a new connection's buffer always has room for the greeting.
   const ssize_t sent = ::send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(
-                  greeting.size())) {  // some bytes always fit into a new connection's buffer
+  if (sent != static_cast<ssize_t>(greeting.size())) {
     ++turned_away_;
     return;
   }
@@ -170,7 +172,7 @@ void Gate::set_share(const Host& host, std::size_t before, std::size_t after) {
 
 void Gate::read_from(PeerId id) {
   std::array<char, 1U << 16U> buffer;
-  // Bounded, so that one peer cannot keep the loop from the others.
+  // The number is limited so that one peer cannot keep the loop from serving the others.
   for (int rounds = 0; rounds < 4; ++rounds) {
     Peer* peer = find(id);
     if (peer == nullptr) return;
@@ -185,7 +187,7 @@ void Gate::read_from(PeerId id) {
     if (got < 0) return lose(id, errno_text(errno));
     if (got == 0) return lose(id, "the connection was closed");
     peer->silent = {};
-    if (peer->is_closing) continue;  // we have nothing more to hear from it
+    if (peer->is_closing) continue;  // discard the bytes of a peer that is being closed
     if (peer->handshake) peer->unproven_bytes += static_cast<std::size_t>(got);
     peer->in.append(buffer.data(), static_cast<std::size_t>(got));
     if (!take_bytes(id)) return;
@@ -269,7 +271,7 @@ void Gate::write_to(PeerId id) {
       if (!std::exchange(peer->waits_to_write, true)) loop_.change(peer->watch, EPOLLIN | EPOLLOUT);
       return;
     }
-    // What it sent before it died is still to be read: the reader finds the end.
+    // The peer is gone, but its last messages may still be unread. read_from() will find the end.
     if (sent < 0) {
       peer->written = peer->out.size();
       break;
@@ -309,8 +311,8 @@ void Gate::tick(Clock::time_point now) {
         loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
   }
   if (now < last_tick_ + kLookAtSilence) return;
-  // More than two seconds between ticks: this process was stopped or starved, and heard nobody
-  // meanwhile.
+  // Counts at most 2 s between two ticks: after a longer pause this process was stopped or starved
+  // and could not hear the peers.
   const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
   last_tick_ = now;
   std::vector<PeerId> silent;

@@ -1,6 +1,7 @@
 #pragma once
-// Where ranks come in: the listening socket, the strangers in front of it, and the connections of
-// those who have proven that they belong to the attempt. One thread, on lead's event loop.
+// The gate: lead's listening socket and all connections to it. A new connection is unproven (a
+// "stranger") until it has shown that it knows the attempt's secret. After that it is a rank's
+// connection. One thread, on lead's event loop.
 
 #include <array>
 #include <chrono>
@@ -24,18 +25,19 @@ namespace dlrun::agent {
 
 using PeerId = std::uint64_t;
 
-/// What the gate tells. A handler may call the gate's functions.
+/// Receives the gate's events. A handler may call the gate's functions.
 class GateHandler {
  public:
   virtual ~GateHandler() = default;
-  /// A peer has proven that it knows the secret. False: its claim is not wanted, it is closed.
+  /// Called when a peer has proven that it knows the secret. Returns false to refuse its claim; the
+  /// gate then closes the connection.
   [[nodiscard]] virtual bool on_peer(PeerId peer, const Claim& claim) = 0;
   virtual void on_message(PeerId peer, std::string_view payload) = 0;
-  /// The connection of a peer that on_peer accepted is gone, and closed already. Not called after
-  /// close().
+  /// Called after the connection of an accepted peer was lost. The gate has closed it already. Not
+  /// called after close().
   virtual void on_lost(PeerId peer, std::string_view why) = 0;
-  /// Nobody else can come in: this process has no descriptor left, and no stranger that could give
-  /// one back. error is accept's. Told once.
+  /// Called once when accept() fails for lack of descriptors or memory and there is no unproven
+  /// connection to close. error: the errno of accept().
   virtual void on_full(int /*error*/) {}
 };
 
@@ -43,66 +45,68 @@ class Gate {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The bounds on strangers. A flood can keep a place only as long as nobody waits behind it for
-  // kPlaceHeldFor. Where all places are taken, the host that has the most loses one; hosts of the
-  // job (this one, and those that a rank has come from) lose theirs last.
-  static constexpr std::size_t kPlaces =
-      4096;  ///< at most; half of the open files that are allowed
+  // Limits on unproven connections, against floods. There is a fixed number of places for them. If
+  // all are taken, a new connection evicts the oldest one of the host that has the most places, but
+  // only after that one has had its place for kPlaceHeldFor. Hosts of the job (this one, and those
+  // from which a rank has joined) lose their places last.
+
+  /// Places for unproven connections; at most half of the open files that this process may have.
+  static constexpr std::size_t kPlaces = 4096;
   static constexpr int kAcceptsPerRound = 256;
-  static constexpr std::size_t kUnprovenLimitBytes = 512;
-  static constexpr std::chrono::milliseconds kUnprovenLimit{5000};
+  static constexpr std::size_t kUnprovenLimitBytes = 512;           ///< bytes from an unproven peer
+  static constexpr std::chrono::milliseconds kUnprovenLimit{5000};  ///< time for the proof
   static constexpr std::chrono::milliseconds kPlaceHeldFor{50};
-  // A proven peer that says nothing for so long is lost, however alive its connection looks.
+  /// Silence after which a proven peer is lost, even if its connection still looks alive.
   static constexpr std::chrono::seconds kSilenceLimit{30};
+  /// Unsent bytes for one peer beyond which the peer is lost.
   static constexpr std::size_t kHeldLimitBytes = 64U << 20U;
 
-  /// loop and handler outlive the gate.
+  /// loop and handler must outlive the gate.
   Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& secret);
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return listener_.port; }
-  /// Queues a message; a peer that is gone is passed over.
+  /// Queues a message. Does nothing if the peer is gone.
   void send(PeerId peer, std::string_view payload);
-  /// Closes once what was sent before is written.
+  /// Closes the connection after all queued messages are written.
   void close(PeerId peer);
-  /// The near address of the peer's connection, empty when it is gone.
+  /// Returns the local address of the peer's connection; empty if the peer is gone.
   [[nodiscard]] std::string near_address_of(PeerId peer) const;
 
-  /// Ends what has taken too long. To be called at least once a second and when next_deadline() has
-  /// come.
+  /// Closes connections that exceeded a time limit. Call it at next_deadline(), but at least once
+  /// a second.
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
-  /// Strangers that were turned away, for the record.
+  /// Returns the number of unproven connections that were closed without a proof.
   [[nodiscard]] std::size_t turned_away() const { return turned_away_; }
 
  private:
-  /// Where a connection comes from: an IPv6 address, of whose network the first 64 bits count, or a
-  /// mapped IPv4 one.
+  /// The origin of a connection: the first 64 bits of an IPv6 address, or a mapped IPv4 address.
   using Host = std::array<unsigned char, 16>;
 
   struct Peer {
     UniqueFd socket;
     EventLoop::Watch watch = 0;
     Clock::time_point since;
-    Clock::duration
-        silent{};  ///< awake time without a byte: a suspended machine or job makes nobody silent
+    /// Time without a byte from the peer. Does not count time in which this process was suspended.
+    Clock::duration silent{};
     std::string in;
     std::string out;
-    std::size_t written = 0;                 ///< of out
-    std::optional<LeadHandshake> handshake;  ///< until it is proven
+    std::size_t written = 0;                 ///< bytes of `out` that are written
+    std::optional<LeadHandshake> handshake;  ///< set until the peer is proven
     std::size_t unproven_bytes = 0;
     Channel channel;
     bool is_closing = false;
     bool waits_to_write = false;
-    // While it is unproven:
+    // Valid while the peer is unproven:
     Host host{};
     std::list<PeerId>::iterator place;          ///< in unproven_
     std::list<PeerId>::iterator place_of_host;  ///< in strangers_
   };
-  /// How many places a host has; those of strangers' hosts come behind those of the job's.
+  /// The number of places that a host has. Hosts outside the job sort last and are evicted first.
   struct Share {
     bool is_stranger = false;
     std::size_t places = 0;
@@ -112,14 +116,14 @@ class Gate {
 
   void accept_peers();
   void admit(UniqueFd socket, const Host& host, Clock::time_point now);
-  /// Returns the unproven connection to close when a place is needed.
+  /// Returns the unproven connection to evict when a place is needed.
   [[nodiscard]] PeerId next_to_leave() const;
   void take_place(PeerId id, Peer& peer);
   void leave_place(const Peer& peer);
   void set_share(const Host& host, std::size_t before, std::size_t after);
   void pause_accepting(Clock::time_point until);
   void read_from(PeerId id);
-  /// False when the peer is gone afterwards.
+  /// Handles the bytes received from the peer. Returns false if the peer is gone or is closing.
   bool take_bytes(PeerId id);
   bool prove(PeerId id);
   void write_to(PeerId id);
@@ -133,13 +137,13 @@ class Gate {
   Key secret_;
   std::optional<EventLoop::Watch> accepting_;
   Clock::time_point accept_again_{};
-  Clock::time_point last_tick_;  ///< that looked at silent peers
+  Clock::time_point last_tick_;  ///< the last tick that looked for silent peers
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
   std::size_t places_ = kPlaces;
-  std::list<PeerId> unproven_;                   ///< oldest first
-  std::map<Host, std::list<PeerId>> strangers_;  ///< the same by host
-  std::set<Share> shares_;                       ///< of strangers_
-  std::set<Host> own_hosts_;                     ///< of the job
+  std::list<PeerId> unproven_;                   ///< unproven peers, oldest first
+  std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
+  std::set<Share> shares_;                       ///< the sizes of the lists in strangers_
+  std::set<Host> own_hosts_;                     ///< hosts of the job
   bool is_full_told_ = false;
   PeerId next_ = 1;
   std::size_t turned_away_ = 0;

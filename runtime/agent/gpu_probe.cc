@@ -22,7 +22,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kAskEvery{5};
-constexpr seconds kPatience{20};  // a driver in trouble takes its time
+constexpr seconds kPatience{20};  // nvidia-smi is slow when the driver has a problem
 constexpr int kFailuresLimit = 5;
 constexpr std::size_t kTextLimitBytes = 64U << 10U;
 constexpr std::uint64_t kMebi = 1U << 20U;
@@ -82,7 +82,7 @@ GpuScope gpu_scope(const Env& env, const World& world) {
   const auto has_any = [&](std::initializer_list<std::string_view> names) {
     return std::any_of(names.begin(), names.end(), [&](auto name) { return env.has(name); });
   };
-  // Slurm gave none: what else is in the node is others'.
+  // Slurm gave this job no GPU. The GPUs of the node belong to other jobs.
   if (!visible && env.has("SLURM_JOB_ID") &&
       !has_any({"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"})) {
     return GpuScope::kNone;

@@ -1,7 +1,7 @@
 #pragma once
-// GPU utilisation and memory as nvidia-smi tells them: a static program cannot load NVML, and a
-// library of the driver in every agent would be one more thing that hangs with it. Never blocks the
-// event loop.
+// Measures GPU utilisation and memory by running nvidia-smi. The agent does not load NVML: a static
+// program cannot, and the driver's library could hang the agent together with the driver. Never
+// blocks the event loop.
 
 #include <sys/types.h>
 
@@ -23,20 +23,22 @@ namespace dlrun::agent {
 struct GpuReading {
   std::int64_t index = -1;
   std::string uuid;
-  std::optional<double> utilization_percent;  ///< nothing where the device does not tell (MIG)
+  std::optional<double> utilization_percent;  ///< nullopt if the device does not report it (MIG)
   std::optional<std::uint64_t> used_bytes, total_bytes;
 };
 
-/// Lines of `index, uuid, utilization.gpu, memory.used, memory.total` in nvidia-smi's
-/// csv,noheader,nounits. Lines that are none are passed over.
+/// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total` as nvidia-smi prints
+/// them with csv,noheader,nounits. Skips other lines.
 [[nodiscard]] std::vector<GpuReading> parse_gpu_csv(std::string_view text);
 
-/// Those that CUDA_VISIBLE_DEVICES names, in its order; all of them where it is nothing.
+/// Returns the GPUs that `visible` names, in its order. visible: the value of CUDA_VISIBLE_DEVICES;
+/// nullopt: all GPUs.
 [[nodiscard]] std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                                    std::optional<std::string_view> visible);
 
-/// Whose GPUs a rank asks for: its own where Slurm bound some to it, its node's where it is the
-/// first of ranks that see the same, nobody's where it has none or another rank asks.
+/// The GPUs that a rank reports. kOwn: its own, because Slurm bound GPUs to it or it is alone on
+/// its node. kNode: all of its node, because it is the first of several ranks that see the same
+/// GPUs. kNone: none, because it has no GPU or another rank reports them.
 enum class GpuScope { kNone, kOwn, kNode };
 [[nodiscard]] GpuScope gpu_scope(const Env& env, const World& world);
 
@@ -44,20 +46,20 @@ class GpuProbe {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Nothing where env's PATH has no nvidia-smi. The loop outlives the probe.
+  /// Returns nullptr if nvidia-smi is not on env's PATH. The loop must outlive the probe.
   [[nodiscard]] static std::unique_ptr<GpuProbe> create(EventLoop& loop, const Env& env);
   ~GpuProbe();
   GpuProbe(const GpuProbe&) = delete;
   GpuProbe& operator=(const GpuProbe&) = delete;
 
-  /// Starts a call when one is due, ends one that takes too long. A helper that fails a few times
-  /// in a row is given up.
+  /// Starts nvidia-smi when it is due and kills one that takes too long. Gives up after five
+  /// failures in a row.
   void tick(Clock::time_point now);
-  /// A child was reaped. True when it was the helper.
+  /// Handles the end of a child. Returns true if it was nvidia-smi.
   bool on_reaped(pid_t pid, int status);
-  /// The helper that runs now, -1 for none.
+  /// Returns the process id of the running nvidia-smi; -1: none.
   [[nodiscard]] pid_t helper() const { return pid_; }
-  /// What the last call said, once.
+  /// Returns the readings of the last successful call, once.
   [[nodiscard]] std::optional<std::vector<GpuReading>> take();
 
  private:

@@ -21,8 +21,8 @@ namespace {
 constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kKillingLimit{2000};
 
-/// Ends what the agent has left behind. Killing a parent makes its children ours, so it takes a few
-/// rounds.
+/// Kills the processes that the agent left behind. The children of a killed process become ours, so
+/// this takes several rounds.
 void end_descendants() {
   const auto until = std::chrono::steady_clock::now() + kKillingLimit;
   while (has_children() && std::chrono::steady_clock::now() < until) {
@@ -33,7 +33,7 @@ void end_descendants() {
   }
 }
 
-/// The guard's whole life; the code to exit with.
+/// Runs the guard until the agent has ended. Returns the exit code of the guard.
 int guard_agent(pid_t agent, const sigset_t& caught) {
   adopt_orphans();
   for (;;) {
@@ -79,7 +79,8 @@ std::optional<Guarded> split_off_guard(int& exit_code) {
   sigaddset(&agents, passed_on_signal());
   sigaddset(&agents, guard_gone_signal());
   sigprocmask(SIG_BLOCK, &agents, nullptr);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would reap our children behind our back
+  // If SIGCHLD were ignored, the kernel would reap our children, and waitpid() would miss them.
+  ::signal(SIGCHLD, SIG_DFL);
   const pid_t guard = ::getpid();
   const pid_t agent = ::fork();
   if (agent > 0) {
@@ -88,9 +89,10 @@ std::optional<Guarded> split_off_guard(int& exit_code) {
   }
   if (agent == 0) {
     ::prctl(PR_SET_PDEATHSIG, guard_gone_signal());
-    if (::getppid() != guard) ::kill(::getpid(), guard_gone_signal());  // it died before the call
+    // The guard may have died before the prctl() call.
+    if (::getppid() != guard) ::kill(::getpid(), guard_gone_signal());
   }
-  // Where no process can be made the agent goes on without a guard; its program will hardly start.
+  // If fork() failed, the agent continues without a guard. Its program will hardly start either.
   return Guarded{agent == 0 ? guard : 0,
                  UniqueFd(::signalfd(-1, &agents, SFD_CLOEXEC | SFD_NONBLOCK))};
 }

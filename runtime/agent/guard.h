@@ -1,11 +1,13 @@
 #pragma once
-// The process that a task is: it holds a rank's agent, which is its child, and outlives it.
+// The guard: the first process of a task. Its child is the rank's agent, which it outlives.
 //
-// A killed agent (SIGKILL, out of memory) can end nobody any more, and what its program has started
-// would live on: the guard adopts that and ends it. Process trackers signal a step in two ways,
-// Slurm's cgroup tracker the task alone, its linuxproc tracker each process of the tree; the guard
-// passes on to the agent what it gets itself, so that the agent knows which it was: a signal that
-// came both ways has reached the program too.
+// A killed agent (SIGKILL, out of memory) cannot end the processes of its program any more. The
+// guard adopts these processes and ends them.
+//
+// The guard also tells apart the two ways in which Slurm signals a step. Slurm's cgroup process
+// tracker signals only the task's first process, its linuxproc tracker each process of the tree.
+// The guard passes each signal that it gets on to the agent. A signal that reaches the agent both
+// directly and through the guard has reached the program as well.
 
 #include <sys/types.h>
 
@@ -15,23 +17,23 @@
 
 namespace dlrun::agent {
 
-/// What the agent, the guard's child, needs to know.
+/// The guard as the agent, its child, sees it.
 struct Guarded {
-  pid_t guard = 0;
-  UniqueFd
-      signals;  ///< a signalfd, non-blocking: INT TERM HUP QUIT USR1 USR2 CHLD and the two below
+  pid_t guard = 0;  ///< process id of the guard; 0 if fork() failed and there is none
+  /// A non-blocking signalfd for INT TERM HUP QUIT USR1 USR2 CHLD and the two signals below.
+  UniqueFd signals;
 };
 
-/// The guard passes a signal on as this real-time signal, its number as the value: it cannot merge
-/// with a direct one.
+/// Returns the real-time signal by which the guard passes a signal on to the agent. It carries the
+/// number of the original signal. The kernel cannot merge it with a signal sent directly.
 [[nodiscard]] int passed_on_signal();
-/// Reaches the agent when the guard is gone.
+/// Returns the signal that the agent gets when the guard is gone.
 [[nodiscard]] int guard_gone_signal();
 
-/// Splits the process. In the agent it returns a Guarded. The guard returns nothing, after the
-/// agent's end and with exit_code set to its code; where a signal ended the agent, the guard has
-/// ended its descendants and dies of the same signal. Must be called before there is a second
-/// thread.
+/// Forks into guard and agent. Returns a Guarded in the agent. Returns nullopt in the guard after
+/// the agent has ended and its descendants are killed; exit_code is then the agent's exit code. If
+/// a signal ended the agent, the guard kills itself with that signal. Must be called before there
+/// is a second thread.
 [[nodiscard]] std::optional<Guarded> split_off_guard(int& exit_code);
 
 }  // namespace dlrun::agent

@@ -1,7 +1,10 @@
 #pragma once
-// When does a step that says nothing count as hanging? A program that reports progress and stopped
-// reporting; one that was given a limit and shows no sign of life; a process that is stopped. Slow
-// programs without a limit are left alone. No I/O, no clock.
+// Decides when an attempt counts as hanging:
+// - a program that has reported progress stops reporting it;
+// - with health.hang_after, a program that reports no progress prints nothing on any rank;
+// - a process has been stopped (SIGSTOP) for too long.
+// A program that never reports progress never counts as hanging without health.hang_after. No I/O,
+// no clock.
 
 #include <chrono>
 #include <optional>
@@ -13,36 +16,36 @@ class HangWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Of programs that report progress, where health.hang_after says nothing. Longer than any
-  /// evaluation should be.
+  /// Limit for programs that report progress if health.hang_after is not set. Longer than any
+  /// evaluation should take.
   static constexpr std::chrono::seconds kProgressLimit{30 * 60};
-  /// Of processes that are stopped, where it says nothing: people stop a process to look at it.
+  /// Limit for stopped processes if health.hang_after is not set. A user may stop a process on
+  /// purpose, to examine it.
   static constexpr std::chrono::seconds kStoppedLimit{60};
 
-  /// Ranks tell of output with their beats only, every 3 s.
+  /// Delay of the news that a rank has printed: it comes with the heartbeat, every 3 s.
   static constexpr std::chrono::seconds kOutputLag{4};
 
   /// limit: health.hang_after.
   explicit HangWatch(std::optional<std::chrono::seconds> limit) : limit_(limit) {}
 
   void on_start(Clock::time_point now);
-  /// where: how far the program says that it is, "step 120"; may be empty.
+  /// Notes a progress report. where: the reported position, such as "step 120"; may be empty.
   void on_progress(Clock::time_point now, std::string where);
-  /// Any rank printed something: a sign of life of a program that reports nothing.
+  /// Notes that a rank printed something. It counts only for programs that report no progress.
   void on_output(Clock::time_point now) {
     if (!reports_) heard_ = now;
   }
-  /// The program says something that nobody can read: it lives, yet whether it reports progress is
-  /// not known.
+  /// Notes a report that could not be parsed. The program is alive, but it does not count as one
+  /// that reports progress.
   void on_sign_of_life(Clock::time_point now) { heard_ = now; }
-  /// We were stopped ourselves for so long, as the ranks of a suspended job are: nobody could be
-  /// heard.
+  /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
+  /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
-  /// The program has said its last word, or was asked to end: whatever it does now may take its
-  /// time.
+  /// Stops watching. Called after the program's final report, and when the program is asked to end.
   void off() { is_on_ = false; }
 
-  /// The sentence, once its time has come.
+  /// Returns a sentence that describes the hang, once the limit has passed.
   [[nodiscard]] std::optional<std::string> due(Clock::time_point now) const;
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const { return deadline(); }
   [[nodiscard]] std::chrono::seconds stopped_limit() const {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kBusyPercent = 1;
 constexpr std::size_t kGpusLimit = 64;
-constexpr std::chrono::seconds kFreshFor{
-    120};  ///< a GPU of which nobody tells any more is not called idle
+/// Time after the last report about a GPU in which it can still count as idle.
+constexpr std::chrono::seconds kFreshFor{120};
 
 std::string time_text(std::chrono::seconds time) {
   return time.count() % 60 == 0 ? fmt::format("{} min", time.count() / 60)
@@ -47,7 +47,7 @@ void IdleGpus::on_asleep(Clock::duration time) {
 
 std::optional<std::string> IdleGpus::due(Clock::time_point now) {
   if (!limit_ || !began_ || now < *began_ + *limit_) return std::nullopt;
-  std::vector<std::string> unused;  // nodes none of whose GPUs has ever worked
+  std::vector<std::string> unused;  // nodes on which no GPU has ever been busy
   std::vector<std::string> clauses;
   for (auto& [host, gpus] : nodes_) {
     std::size_t idle = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// health.idle_gpu_after: GPUs that are paid for and not used. Nodes tell how busy their GPUs are; a
-// GPU that no sample has seen at work for long enough is idle. No I/O, no clock of its own.
+// Finds idle GPUs (health.idle_gpu_after). Heartbeats report how busy each GPU is. A GPU that no
+// sample has shown busy for long enough is idle. No I/O, no clock of its own.
 
 #include <chrono>
 #include <cstddef>
@@ -18,25 +18,25 @@ class IdleGpus {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// limit: after how long without work a GPU counts as idle; nothing: nobody asks.
+  /// limit: time without work after which a GPU counts as idle; nullopt disables the check.
   explicit IdleGpus(std::optional<std::chrono::seconds> limit) : limit_(limit) {}
 
-  /// The programs start now.
+  /// Notes that the programs start now.
   void on_start(Clock::time_point now) { began_ = now; }
-  /// A heartbeat of a rank. Reads its `gpus` or `node_gpus` (protocol.h); GPUs whose use nobody can
-  /// tell do not count.
+  /// Takes a rank's heartbeat. Reads its `gpus` or `node_gpus` (protocol.h); ignores GPUs whose
+  /// utilisation is unknown.
   void note(int rank, const std::string& host, const nlohmann::ordered_json& beat,
             Clock::time_point now);
-  /// This process was stopped for so long, and heard nobody.
+  /// Excludes `time`, for which this process was stopped and heard no heartbeat.
   void on_asleep(Clock::duration time);
 
-  /// Returns a sentence that names the nodes whose GPUs have become idle since it was last asked,
-  /// and how many of their GPUs; nothing where there are none.
+  /// Returns a sentence about the nodes whose GPUs have become idle since the last call, with the
+  /// number of their idle GPUs. Returns nullopt if there are none.
   [[nodiscard]] std::optional<std::string> due(Clock::time_point now);
 
  private:
   struct Gpu {
-    Clock::time_point busy_at{};  ///< last seen at work; the start where it never was
+    Clock::time_point busy_at{};  ///< when it was last busy, or the start if it never was
     Clock::time_point heard_at{};
     bool has_worked = false;
     bool is_told = false;
@@ -44,7 +44,7 @@ class IdleGpus {
 
   std::optional<std::chrono::seconds> limit_;
   std::optional<Clock::time_point> began_;
-  /// By node; a GPU is known by the rank that tells of it and its place in that rank's list.
+  /// GPUs by node. The key of a GPU is the rank that reports it, and its index in that rank's list.
   std::map<std::string, std::map<std::pair<int, std::size_t>, Gpu>> nodes_;
 };
 

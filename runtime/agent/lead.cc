@@ -1,3 +1,5 @@
+// Leads a run through its attempts in this start of the job: claims the run, starts attempt after
+// attempt, and either records the end of the run or has Slurm requeue the job.
 #include "runtime/agent/lead.h"
 
 #include <fcntl.h>
@@ -36,19 +38,23 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kLastWordsLimit{5000};  ///< for somebody to read what lead said at its end
-constexpr milliseconds kSurroundingsLimit{3000};  ///< for surroundings.json of a run that was short
-constexpr int kTrainerRefusedCode = 78;  ///< the checkpoint folder, or the run, is another's
+/// Time to write lead's last output to a slow reader.
+constexpr milliseconds kLastWordsLimit{5000};
+/// Time to wait for surroundings.json at the end of a short run.
+constexpr milliseconds kSurroundingsLimit{3000};
+/// The trainer's exit code if the checkpoint folder, or the run, belongs to another run or attempt.
+constexpr int kTrainerRefusedCode = 78;
 constexpr off_t kLogTailBytes = 64 << 10;
-constexpr seconds kVerdictLimit{
-    330};  ///< for Slurm to say that a silent node is down (SlurmdTimeout: five minutes)
+/// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
+constexpr seconds kVerdictLimit{330};
 constexpr seconds kAskAgain{2};
 constexpr milliseconds kLauncherEnd{1000};  ///< from SIGKILL to the end of srun's helper process
-constexpr seconds kDiskPatience{60};        ///< for a full disk to have room again
+constexpr seconds kDiskPatience{60};        ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
-constexpr seconds kSlurmWasFaster{
-    5};  ///< it refuses to queue a job again that it is queueing again, and ends us soon
-constexpr seconds kRequeueLimit{60};  ///< for Slurm to end us once the job is queued again
+/// Time for Slurm's signal after it refused our requeue. Slurm refuses when it is requeueing the
+/// job already.
+constexpr seconds kSlurmWasFaster{5};
+constexpr seconds kRequeueLimit{60};  ///< time for Slurm to end this process after a requeue
 
 std::string own_host() {
   std::array<char, 256> host{};
@@ -56,7 +62,7 @@ std::string own_host() {
   return host.data();
 }
 
-/// A failure before any attempt: said, and told by the exit code.
+/// Prints an error that occurred before any attempt, and returns code.
 int refuse(const Error& error, int code) {
   std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}\n", error.message));
   return code;
@@ -71,11 +77,11 @@ struct Outputs {
   int signal_fd;
 
   void say(std::string_view line) const { err.push(fmt::format("dlrun: {}\n", line)); }
-  /// The record is on the disk, or err has been told that it is not.
+  /// Waits until the record is on the disk. Returns false if it is not; err then says so.
   [[nodiscard]] bool wait_for_record() const {
     return agent::wait_for_record({loop, events, err, signal_fd});
   }
-  /// Writes the last of everything; the exit code.
+  /// Writes the rest of all outputs and returns code.
   int close(int code) const {
     std::ignore = wait_for_record();
     if (const auto failure = events.take_failure()) {
@@ -88,7 +94,7 @@ struct Outputs {
   }
 };
 
-/// The run is over: that is on its record, and its secrets go.
+/// Records the end of the run and removes its secrets.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end) {
   Json fields{
       {"state", end.is_timeout
@@ -101,18 +107,19 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
   remove_secrets(run);
 }
 
-/// Blocks what lead waits for; from now on signals arrive through the descriptor.
+/// Blocks the signals that lead handles and returns a signalfd that delivers them.
 UniqueFd catch_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGCHLD, SIG_DFL);  // ignored, the kernel would reap the step and keep its end from us
+  // If SIGCHLD were ignored, the kernel would reap the step, and its exit status would be lost.
+  signal(SIGCHLD, SIG_DFL);
   ignore_write_signals();
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// Waits; the signal that asks for the end, should one come meanwhile.
+/// Waits for limit, or until a signal asks for the end. Returns that signal.
 std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
   for (const auto until = Clock::now() + limit;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -127,7 +134,8 @@ std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
   }
 }
 
-/// The end of the file that this process's standard error goes to; empty where it is none.
+/// Returns the end of the file to which this process's standard error goes; empty if standard error
+/// is not a regular file.
 std::string own_log() {
   std::string text;
   const UniqueFd file(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -140,10 +148,10 @@ std::string own_log() {
   return text;
 }
 
-/// A run's attempts in this start of the job, one after another.
+/// Leads the attempts of a run in this start of the job, one after another.
 class RunLead {
  public:
-  /// bystander: a child of this process that is no part of the run's steps; -1: none.
+  /// bystander: a child of this process that does not belong to a step; -1: none.
   RunLead(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
           const Outputs& outputs, pid_t bystander, RetryHistory history)
       : options_(options),
@@ -158,7 +166,7 @@ class RunLead {
     if (!options.local) controller_.emplace(env, identity.job);
   }
 
-  /// The process's exit code.
+  /// Leads the run and returns the exit code of the process.
   int lead();
   void say(std::string_view line) const { outputs_.say(line); }
 
@@ -170,35 +178,36 @@ class RunLead {
     std::vector<std::string> bad_nodes{};
   };
 
-  /// A later attempt has begun elsewhere, while this one waited for Slurm's word: where a node is
-  /// cut off with its lead, Slurm starts the job again on others. Says so.
+  /// Returns true, after telling the user, if a later attempt has begun elsewhere while this one
+  /// waited for Slurm. If a node with its lead is cut off, Slurm restarts the job on other nodes.
   [[nodiscard]] bool is_superseded() const;
   [[nodiscard]] bool has_later_attempt() const;
-  /// The run's folder may be full, or away, for a moment.
+  /// Writes the next attempt's number. Retries for a while if the run's folder is full or away.
   [[nodiscard]] Result<> begin_next_attempt();
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
-  /// What Slurm does with the job, where its signals alone have not said so.
+  /// Asks Slurm for the cause of the end if the signals alone did not tell it.
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
-  /// The nodes that Slurm holds for bad, waited for while a node of the step is silent.
+  /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
   /// Ends what srun has left behind while the controller cannot be reached. srun's helper process
   /// cancels the step as soon as it reaches the controller again; by then the job may run on other
   /// nodes, where its new step has the same number.
   void end_cut_off_launcher() const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
-  /// Makes the command one for these nodes alone, of which as many are taken as an attempt has.
+  /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
   void step_on(std::vector<std::string> nodes);
-  /// Where the allocation has spare nodes: the first attempt's nodes.
+  /// Chooses the first attempt's nodes if the allocation has spare ones.
   void choose_nodes();
-  /// health.known_bad: tells later submissions of the nodes that the attempt's end speaks against.
+  /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
+  /// later submissions read.
   void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
-  /// Slurm takes the job back. False: it does not, and the run ends here.
+  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.
   bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
-  /// srun refuses a step of a job that Slurm is ending: of that end, not of its own. True: the run
-  /// is left open.
+  /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
+  /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.
   [[nodiscard]] bool blame_job(AttemptEnd& end);
-  /// The controller is to be asked whether Slurm queues the job again although the run has
-  /// completed.
+  /// Returns true if the controller must be asked whether Slurm queues the job again although the
+  /// run has completed.
   [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
     return controller_ && end.code == 0 && (end.had_grace || history_.was_preempted());
   }
@@ -241,11 +250,11 @@ int RunLead::lead() {
     }
     auto& end = *led;
     if (is_recorded) return leave(end.code);
-    if (end.code == kExitRunTaken && end.reason == "signalled")
-      return leave(end.code);  // another's run
+    // The attempt was superseded: the record now belongs to another lead.
+    if (end.code == kExitRunTaken && end.reason == "signalled") return leave(end.code);
     if (end.reason == "launch_failed" && blame_job(end)) return leave(end.code);
     const auto plan = plan_after(end);
-    if (is_superseded()) return leave(kExitRunTaken);  // the record is the later attempt's
+    if (is_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
       end.is_requeued =
@@ -295,18 +304,17 @@ Result<> RunLead::begin_next_attempt() {
 
 RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
-  // A later attempt goes on from the checkpoints that it finds: those of another run must not be
-  // taken for this one's.
+  // The trainer refused a checkpoint folder of another run. A retry would find the same folder.
   if (options_.always_reports && end.reason == "rank_failed" && end.code == kTrainerRefusedCode)
     return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
-  if (end.code == 0) {  // all left with 0 after a TERM: a preemption, or nothing
+  if (end.code == 0) {  // all ranks ended with 0 after a TERM: retry only after a real preemption
     if (!controller_ || plan.cause != Cause::kPreemption) return {};
     end.code = 128 + SIGTERM;
     end.is_cancelled = true;
   }
-  // Silent in a run that hangs: nobody waits for Slurm's word on such a node, which may take five
-  // minutes.
+  // A node that is silent in a hung run counts as failed at once. Slurm's own verdict on it may
+  // take five minutes.
   const bool is_nodes_hang = end.reason == "hang" && !end.lost_nodes.empty();
   if (is_nodes_hang && !options_.retry.on.contains(Cause::kNodeFailure)) plan.cause = Cause::kHang;
   if (controller_ && !is_nodes_hang &&
@@ -326,7 +334,7 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
     }
     return {};
   }
-  // A requeue of somebody's, and a preemption, are Slurm's to carry out; it may be at it already.
+  // Slurm itself carries out a user's requeue. It may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
   const bool is_preempted =
@@ -364,9 +372,8 @@ Cause RunLead::cause_by_slurm(AttemptEnd& end) const {
     end.is_slurms_doing = true;
     return end.had_grace ? Cause::kPreemption : Cause::kRequeue;
   }
-  if (facts->is_preempted)
-    return Cause::kPreemption;  // its ranks have ended before their time was up
-  return is_a_guess ? Cause::kFailure : Cause::kNone;  // somebody else's TERM
+  if (facts->is_preempted) return Cause::kPreemption;  // ended before the grace time was over
+  return is_a_guess ? Cause::kFailure : Cause::kNone;  // the TERM did not come from Slurm
 }
 
 std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
@@ -404,8 +411,8 @@ RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad
   const bool leaves_nodes =
       cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
   if (!leaves_nodes) return Next::kStep;
-  // On what is left of the allocation, where the spec has room for that. SLURM_JOB_NODELIST still
-  // names a dead node.
+  // Uses the remaining nodes of the allocation if the spec allows fewer nodes. They are asked of
+  // the controller, because SLURM_JOB_NODELIST still names a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;
   const auto facts = controller_->job();
   if (!facts) return Next::kRequeue;
@@ -457,7 +464,7 @@ void RunLead::remember_bad_nodes(const AttemptEnd& end, const std::vector<std::s
 }
 
 bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
-  // Slurm may end us the moment it has heard: the record must be on the disk before.
+  // Slurm may kill this process as soon as it has the request, so the record is written first.
   std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(
       options_.retry.excludes_bad_nodes ? bad_nodes : std::vector<std::string>());
@@ -488,8 +495,8 @@ int RunLead::leave(int code) {
   return outputs_.close(code);
 }
 
-/// The job's script ended before its step: that is the run's end, unless Slurm has queued the job
-/// again.
+/// Handles a job script that ended before it started the step. Records the end of the run, unless
+/// Slurm queues the job again.
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const Outputs& outputs) {
   auto& events = outputs.events;
@@ -512,7 +519,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
     events.record("attempt_end",
                   {{"code", end.code}, {"reason", "launch_failed"}, {"cause", word(end.cause)}});
   }
-  if (comes_again) {  // the next start asks the budget (judge_requeue)
+  if (comes_again) {  // judge_requeue() checks the budget at the next start
     Json fields{{"code", end.code}, {"reason", end.reason}};
     if (end.cause != Cause::kNone) fields["cause"] = word(end.cause);
     events.record("attempt_end", fields);
@@ -523,8 +530,8 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   return outputs.close(end.code);
 }
 
-/// Slurm has started the job again. Where lead did not ask for that itself, the budget is asked
-/// now; a code where the run is to end here.
+/// Checks the restart budget after Slurm has started the job again without lead's request. Returns
+/// an exit code if the run must end here.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
                                  RecordedHistory& read, const Outputs& outputs) {
   auto& events = outputs.events;
@@ -541,7 +548,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
-  if (decision.why.empty()) return std::nullopt;  // the run had ended; somebody wants it again
+  if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarts it
   const int code = last.code == 0 ? 1 : last.code;
   const auto message =
       fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
@@ -577,7 +584,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
   RecordedHistory read;
   if (run->again) {
     auto history = read_history_file(directory / "events.jsonl", options.always_reports);
-    if (!history) return refuse(history.error(), kExitRunUnwritable);  // the budget is on it
+    if (!history) return refuse(history.error(), kExitRunUnwritable);  // it holds the budget
     read = std::move(*history);
   }
 

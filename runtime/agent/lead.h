@@ -1,5 +1,15 @@
 #pragma once
-// `dlrun-agent lead`: one run's leader in the batch step, or on this machine.
+// `dlrun-agent lead`: the process in the batch step (or on this machine, for a local run) that
+// leads one run to its end.
+//
+// Words of this folder:
+//   lead     this process. It claims the run, starts its ranks, and decides how the run ends.
+//   rank     one task of the job. An agent (`dlrun-agent rank`) runs around the task's program.
+//   step     the launcher of one attempt's ranks: srun, or lead itself on this machine (step.h).
+//   attempt  one start of all ranks. A run has several when it is retried (attempt.h, retry.h).
+//   gate     lead's listening socket and the authenticated connections of the ranks (gate.h).
+//   record   events.jsonl, the durable log of the run. Lead is its only writer (events.h).
+//   autopsy  the collection of all stacks before a hung attempt is ended (autopsy.h).
 
 #include <chrono>
 #include <filesystem>
@@ -12,35 +22,38 @@
 
 namespace dlrun::agent {
 
-/// health.known_bad: the file of bad nodes that runs share.
+/// Options of health.known_bad, the file of bad nodes that several runs share.
 struct KnownBadOptions {
-  std::filesystem::path file{};  ///< empty: nothing is remembered
+  std::filesystem::path file{};  ///< empty: bad nodes are not remembered
   std::chrono::seconds time{7 * 24 * 3600};
 };
 
 struct LeadOptions {
-  std::filesystem::path runs = "runs";  ///< where a run is made when DLRUN_RUN names none
+  std::filesystem::path runs = "runs";  ///< parent of a new run directory if DLRUN_RUN is not set
   std::string name = "run";
-  std::optional<int> local;  ///< this many ranks without Slurm
+  std::optional<int> local;  ///< number of ranks to start on this machine, without Slurm
   std::chrono::milliseconds join_timeout{600'000};
   bool forward_usr1 = false;
   std::optional<std::chrono::seconds> hang_after;
   std::optional<std::chrono::seconds> idle_gpu_after;
-  bool ends_idle_gpus = false;  ///< a run whose GPUs are idle is ended, not only warned of
+  bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;
-  bool always_reports =
-      false;  ///< the program is dlrun's own (rank --trusted): it reports from its first step on
-  std::string
-      node_checks;  ///< rank's --preflight: what is checked before the hello; empty: nothing
-  std::optional<int>
-      never_started;  ///< the script's exit code: there is no step, `command` is what it was at
-  std::string
-      container_words;  ///< with it: why the container could not be made; empty: that is not why
-  std::vector<std::string> command;  ///< an srun line; with local a `dlrun-agent rank` line
+  /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
+  bool always_reports = false;
+  /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
+  std::string node_checks;
+  /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
+  /// and `command` is the command at which the script ended.
+  std::optional<int> never_started;
+  /// With never_started: the container tool's message when the container could not be made. Empty:
+  /// the container is not the reason.
+  std::string container_words;
+  /// The srun command line; with `local` the `dlrun-agent rank` command line.
+  std::vector<std::string> command;
 };
 
-// Exit codes of lead's own (ENVIRONMENT.md, "Exit codes").
+// Lead's own exit codes (ENVIRONMENT.md, "Exit codes").
 inline constexpr int kExitUsage = 64;
 inline constexpr int kExitInternal = 70;
 inline constexpr int kExitRunUnwritable = 73;
@@ -50,8 +63,8 @@ inline constexpr int kExitLaunchFailed = 77;
 inline constexpr int kExitHung = 79;
 inline constexpr int kExitIdleGpus = 81;
 
-/// Leads the run to its end; the process's exit code. Blocks signals and writes to standard error.
-/// Once per process.
+/// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to
+/// standard error. Call it once per process.
 [[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's way to its lead: found at the addresses in the environment, proven by the secret, served
-// by the event loop.
+// A rank's connection to lead on the event loop. The environment has lead's addresses and the
+// secret that proves both sides to each other.
 
 #include <functional>
 #include <optional>
@@ -20,24 +20,24 @@ class LeadConnection {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// loop outlives the connection. on_message and on_closed are called from it, and on_closed from
-  /// send(), too.
+  /// loop must outlive the connection. It calls on_message and on_closed; receive() calls both,
+  /// too, and send() may call on_closed.
   LeadConnection(EventLoop& loop, std::function<void(std::string_view)> on_message,
                  std::function<void()> on_closed)
       : loop_(loop), on_message_(std::move(on_message)), on_closed_(std::move(on_closed)) {}
 
-  /// Waits for lead, a minute at most; should_stop is asked meanwhile. Fails as Link::connect does,
-  /// and with kInvalid where the environment names no lead.
+  /// Connects to lead. Waits at most one minute and calls should_stop meanwhile. Fails as
+  /// Link::connect() does, and with kInvalid if the environment names no lead or no secret.
   [[nodiscard]] Result<> connect(const Env& env, int rank,
                                  const std::function<bool()>& should_stop);
   void send(const Json& message);
-  /// Handles what is there, without waiting.
+  /// Handles the messages that have arrived, without waiting.
   void receive();
 
-  /// connect() has succeeded once.
+  /// Returns true if connect() has succeeded. The connection may be closed again.
   [[nodiscard]] bool is_made() const { return link_.has_value(); }
   [[nodiscard]] bool is_open() const { return link_ && link_->is_open(); }
-  /// This end's address. Only of a connection that is made, as the next.
+  /// Returns the local address. Like why_closed(), call it only if is_made().
   [[nodiscard]] std::string address() const { return link_->address(); }
   [[nodiscard]] const std::string& why_closed() const { return link_->why_closed(); }
 

@@ -14,18 +14,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A flood of strangers fills lead's queue, and the kernel repeats a SYN that found no place a
-// second later, and ever more seldom: a new connection has its chance sooner. Lead may also be slow
-// itself, so each try takes longer.
+// A flood of foreign connections can fill lead's accept queue. The kernel repeats a rejected SYN
+// only after one second, and then ever more rarely, so a new connection succeeds sooner. Lead may
+// also be slow, so each try gets more time than the one before.
 constexpr milliseconds kSynLimit{400};
-constexpr milliseconds kFirstTryLimit{1000};  // for one endpoint, from SYN to lead's proof
-constexpr milliseconds kTryLimit{4000};       // the same, of later tries
+constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
+constexpr milliseconds kTryLimit{4000};       // longest later try
 constexpr milliseconds kAskEvery{200};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
 constexpr std::size_t kHeldLimitBytes = 16U << 20U;
 
-/// Waits for the socket; fails with kTimeout or kInterrupted.
+/// Waits until the socket is ready. Fails with kTimeout or kInterrupted.
 Result<> wait_for(int socket, short events, Clock::time_point until,
                   const std::function<bool()>& should_stop) {
   for (;;) {
@@ -72,7 +72,7 @@ Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, con
       if (!answer) return tl::unexpected<Error>(std::move(answer.error()));
       if (!*answer) continue;
       has_answered = true;
-      // Some hundred bytes always fit into the send buffer of a new connection.
+      // The send buffer of a new connection always has room for a few hundred bytes.
       if (::send(socket->get(), (*answer)->data(), (*answer)->size(), MSG_NOSIGNAL) !=
           static_cast<ssize_t>((*answer)->size())) {
         return fail(Errc::kUnavailable, "{}", errno_text(errno));
@@ -102,7 +102,7 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
       errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(),
                             link.error().message);
     }
-    // Thousands of ranks come at once: those that lead turned away spread out.
+    // Thousands of ranks connect at once. The random wait spreads those that lead turned away.
     const auto wait = std::uniform_int_distribution<long>(pause.count() / 2, pause.count())(jitter);
     if (Clock::now() + milliseconds(wait) >= until) {
       return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",

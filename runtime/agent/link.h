@@ -1,5 +1,6 @@
 #pragma once
-// A rank's connection to lead.
+// A rank's TCP connection to lead, without the event loop: connects, runs the handshake, and sends
+// and receives framed messages.
 
 #include <chrono>
 #include <functional>
@@ -17,26 +18,27 @@ namespace dlrun::agent {
 
 class Link {
  public:
-  /// Tries the endpoints in their order, again and again, until one of them proves to be lead, or
-  /// limit has passed. should_stop is asked at least every 200 ms. Fails with kUnavailable (each
-  /// endpoint's last error is named) or kInterrupted.
+  /// Tries the endpoints in order, repeatedly, until one of them proves to be lead or `limit` has
+  /// passed. Calls should_stop at least every 200 ms. Fails with kUnavailable (the message has each
+  /// endpoint's last error) or kInterrupted.
   [[nodiscard]] static Result<Link> connect(const std::vector<Endpoint>& endpoints,
                                             const Key& secret, const Claim& claim,
                                             std::chrono::milliseconds limit,
                                             const std::function<bool()>& should_stop);
 
-  /// Queues a message and writes what goes. After a failure the link is closed.
+  /// Queues a message and writes as much as possible without blocking. Closes the link on failure.
   void send(std::string_view payload);
-  /// What has arrived: calls back for each message; false when the link is closed, then or before.
+  /// Reads without blocking and calls on_message for each message. Returns false if the link is not
+  /// open any more.
   [[nodiscard]] bool receive(const std::function<void(std::string_view)>& on_message);
-  /// Writes what is held.
+  /// Writes queued bytes without blocking.
   void flush();
 
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
   [[nodiscard]] bool holds_bytes() const { return !out_.empty(); }
   [[nodiscard]] const std::string& why_closed() const { return why_closed_; }
-  /// This end's address.
+  /// Returns the local address; empty if it is unknown.
   [[nodiscard]] std::string address() const { return near_address(socket_.get()).value_or(""); }
 
  private:

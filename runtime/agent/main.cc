@@ -1,4 +1,5 @@
-// dlrun-agent: what runs in the allocation. `lead` in the batch step, `rank` around every task.
+// The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
+// around every task.
 
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #pragma once
-// Asks NCCL and torch about a hang, where the program has that on. NCCL's RAS subsystem answers on
-// a port of the node; torch's flight recorder writes a file when something is written into its
-// pipe.
+// Asks NCCL and torch about a hang, if the program has enabled that. NCCL's RAS subsystem answers
+// on a port of the node. torch's flight recorder writes a file after a write to its named pipe.
 //
 // Sources: NCCL user guide, "RAS"; torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
 // TORCH_NCCL_DEBUG_INFO_PIPE_FILE.
@@ -18,20 +17,20 @@ namespace dlrun::agent {
 
 inline constexpr std::uint16_t kRasPort = 28028;
 
-/// Asks NCCL's RAS on this node for its verbose status. Nothing where nobody answers within limit.
-/// The answer is at most a mebibyte; whoever holds the port wrote it, so it is shown to people and
-/// decides nothing.
+/// Asks NCCL's RAS on this node for its verbose status. Returns nullopt if there is no answer
+/// within limit. The answer has about one MiB at most. Any process may have the port, so the answer
+/// is untrusted: it is only shown to the user.
 [[nodiscard]] std::optional<std::string> ask_nccl_ras(std::chrono::milliseconds limit,
                                                       std::uint16_t port = kRasPort);
 
-/// Lets torch's flight recorder of a process write its dump, and copies it to `copy`. program: the
-/// process's own environment. rank: the process's in its world. False where the recorder is off or
+/// Makes the flight recorder of a torch process write its dump, and copies it to `copy`. program:
+/// environment of that process. rank: rank of that process. Returns false if the recorder is off or
 /// does not write within limit.
 [[nodiscard]] bool copy_flight_record(const Env& program, int rank,
                                       const std::filesystem::path& copy,
                                       std::chrono::milliseconds limit);
 
-/// The environment that a process was started with; empty where it cannot be read.
+/// Returns the environment with which a process was started; empty if it cannot be read.
 [[nodiscard]] Env environment_of(pid_t pid);
 
 }  // namespace dlrun::agent

@@ -1,7 +1,7 @@
 #pragma once
-// health.preflight: is this node fit for the job? Asked by the rank agent before it says hello, so
-// that a node whose GPU is gone or whose disk is full is named at once, and no program starts
-// beside it.
+// Checks a node before the job's programs start (health.preflight). The rank's agent runs the
+// checks before it says hello, so that a node with a lost GPU or a full disk is named at once and
+// no program starts.
 
 #include <chrono>
 #include <optional>
@@ -15,37 +15,39 @@
 
 namespace dlrun::agent {
 
-/// What is to be checked.
+/// The checks to run.
 struct NodeChecks {
-  bool gpu = false;  ///< the GPUs that this rank sees answer, and have no uncorrected memory errors
-  bool disk = false;         ///< the run's directory, $TMPDIR (/tmp) and /dev/shm take a file
-  bool clock = false;        ///< the node's clock is the leader's, see clock_problem()
-  std::string collective{};  ///< "nccl", "gloo": the ranks try a collective over it
-                             ///< (collective_check.h); empty: none
+  bool gpu = false;    ///< this rank's GPUs answer and have no uncorrected memory errors
+  bool disk = false;   ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
+  bool clock = false;  ///< the node's clock agrees with lead's; see clock_problem()
+  /// The backend with which all ranks try a collective (collective_check.h): "nccl" or "gloo".
+  /// Empty: none.
+  std::string collective{};
 
-  /// Something is to be checked before the hello.
+  /// Returns true if there is a check to run before the hello.
   [[nodiscard]] bool any() const { return gpu || disk || clock; }
-  /// "gpu,disk,clock,nccl" in any order. Fails with kUsage for another word, and for both of nccl
-  /// and gloo.
+  /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for another word, and if both
+  /// nccl and gloo are given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 
-/// All that makes the node unfit, a sentence each that starts with the check's name. Takes as long
-/// as nvidia-smi and the file systems take, nvidia-smi 60 s at most. The disks are the first rank's
-/// of a node to check, GPUs everybody's own.
+/// Returns a sentence for each failed check, which starts with the check's name. Blocks on
+/// nvidia-smi (at most 60 s) and on the file systems. Only the first rank of a node checks the
+/// disks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock.
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 
-/// Lines of `index, uuid, uncorrected errors` in nvidia-smi's csv,noheader,nounits, against what
-/// CUDA_VISIBLE_DEVICES names (nothing: all). Empty where all is well.
+/// Returns the problems of the visible GPUs; empty if there are none. csv: lines of `index, uuid,
+/// uncorrected errors` as nvidia-smi prints them with csv,noheader,nounits. visible:
+/// CUDA_VISIBLE_DEVICES; nullopt: all GPUs.
 [[nodiscard]] std::vector<std::string> gpu_problems(std::string_view csv,
                                                     std::optional<std::string_view> visible);
 
-/// Why folder does not take a file of four MiB, if it does not: "disk: ...". Nothing is left there.
+/// Writes and removes a file of four MiB in folder. Returns the reason if that fails: "disk: ...".
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
-/// Both in Unix time. Beyond five seconds files look newer than they are, and certificates and
-/// tokens fail.
+/// Returns a problem if the two Unix times differ by more than five seconds. With a larger
+/// difference files look newer than they are, and certificates and tokens fail.
 [[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds here,
                                                        std::chrono::milliseconds leader);
 

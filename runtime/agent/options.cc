@@ -11,15 +11,15 @@ namespace {
 
 constexpr int kLocalRanksLimit = 4096;
 
-/// One option: its name, and what takes its value. Without takes it is a flag.
+/// One option. `takes` gets its value. An option without `takes` is a flag and calls `sets`.
 struct Option {
   std::string_view name;
   std::function<Result<>(std::string_view)> takes;
   std::function<void()> sets;
 };
 
-/// Reads options up to "--"; what follows is the command. Values as `--name VALUE` or
-/// `--name=VALUE`.
+/// Parses options up to "--" and returns the words after it, the command. A value has the form
+/// `--name VALUE` or `--name=VALUE`.
 Result<std::vector<std::string>> read_options(const std::vector<std::string>& arguments,
                                               const std::vector<Option>& options) {
   for (std::size_t at = 1; at < arguments.size(); ++at) {
@@ -248,7 +248,7 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   return rank;
 }
 
-/// autopsy's words are the rank agent's own; people have no use for it.
+/// Parses the options of `autopsy`, which only the rank's agent calls.
 Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
   AutopsyOptions autopsy;
   const auto pids = read_options(arguments, {{"--file",

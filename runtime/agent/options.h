@@ -1,5 +1,6 @@
 #pragma once
-// dlrun-agent's command line. Written by renderers, read in milliseconds: no library.
+// Parses dlrun-agent's command line. The launcher generates it, so it needs no library for help and
+// suggestions, and every rank parses it quickly.
 
 #include <string>
 #include <variant>
@@ -16,7 +17,7 @@ struct HelpAsked {};
 struct VersionAsked {};
 using Invocation = std::variant<LeadOptions, RankOptions, AutopsyOptions, HelpAsked, VersionAsked>;
 
-/// arguments without the program's own name. Fails with kUsage.
+/// Parses the arguments after the program's name. Fails with kUsage.
 [[nodiscard]] Result<Invocation> parse_arguments(const std::vector<std::string>& arguments);
 
 extern const char* const kUsageText;

@@ -19,7 +19,7 @@ std::string read_text(const std::filesystem::path& path) {
   return text ? std::string(trim(*text)) : std::string();
 }
 
-/// "S" of "State:\tS (sleeping)".
+/// Returns the value of a field of /proc/PID/status, such as "S (sleeping)" of "State:".
 std::string_view field_of_status(std::string_view status, std::string_view name) {
   for (const auto line : split(status, '\n')) {
     if (line.starts_with(name)) return trim(line.substr(name.size()));

@@ -1,5 +1,5 @@
 #pragma once
-// Reads from /proc where each thread of a process that hangs waits.
+// Reads from /proc where each thread of a hung process waits.
 
 #include <sys/types.h>
 
@@ -14,12 +14,13 @@ namespace dlrun::agent {
 struct ThreadFacts {
   pid_t id = 0;
   std::string name{};
-  char state = '?';  ///< the kernel's letter: R runs, S sleeps, D waits for a device, T is stopped,
-                     ///< Z is dead
-  std::string waits_in{};      ///< the kernel function, such as futex_wait_queue; empty where the
-                               ///< kernel does not say
-  std::string system_call{};   ///< its number and arguments; empty where that is not ours to know
-  std::string kernel_stack{};  ///< lines; empty but for root
+  /// The kernel's letter: R runs, S sleeps, D waits for a device, T is stopped, Z is dead.
+  char state = '?';
+  /// The kernel function, such as futex_wait_queue; empty if the kernel does not tell.
+  std::string waits_in{};
+  /// Number and arguments of the system call; empty if this process may not read them.
+  std::string system_call{};
+  std::string kernel_stack{};  ///< lines of the kernel stack; empty unless this process is root
 };
 
 struct ProcessFacts {
@@ -31,15 +32,14 @@ struct ProcessFacts {
 };
 inline constexpr std::size_t kThreadsLimit = 64;
 
-/// Reads what can be read now; a process that is gone has no threads. proc: /proc, or a copy of it
-/// for tests.
+/// Reads a process. A process that is gone has no threads. proc: /proc, or a copy of it for tests.
 [[nodiscard]] ProcessFacts read_process(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Returns "sleeps in futex_wait_queue" or the like: the frame of a thread whose stack cannot be
-/// had.
+/// Returns text such as "sleeps in futex_wait_queue". It stands in for the stack of a thread whose
+/// stack cannot be read.
 [[nodiscard]] std::string describe(const ThreadFacts& thread);
 
-/// Returns the process as text for people, every line ended.
+/// Returns the process as text for the user. Every line ends in a newline.
 [[nodiscard]] std::string to_text(const ProcessFacts& process);
 
 }  // namespace dlrun::agent

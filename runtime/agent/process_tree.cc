@@ -19,8 +19,8 @@
 namespace dlrun::agent {
 namespace {
 
-std::optional<rlimit>
-    file_limit_before;  // set once by raise_file_limit(), read by children after fork
+// Set once by raise_file_limit(), read by children after fork().
+std::optional<rlimit> file_limit_before;
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
@@ -30,8 +30,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// Where the program is. A name without '/' that PATH does not hold, or holds without the right to
-/// execute, fails.
+/// Finds the program. Fails if the name has no '/' and PATH has no executable file of that name.
 Result<std::string> locate(const std::string& name, const Env& env) {
   if (name.find('/') != std::string::npos) return name;
   if (auto found = find_program(name, env)) return *found;
@@ -57,7 +56,7 @@ Error exec_error(const std::string& path, int error) {
   return {Errc::kRefused, fmt::format("{}: {}", printable(path), errno_text(error))};
 }
 
-/// Restores the signals that ignore_write_signals() changed, and an empty mask, for a program.
+/// Restores the signal actions that ignore_write_signals() changed, and unblocks all signals.
 void restore_signals() {
   sigset_t none;
   sigemptyset(&none);
@@ -66,18 +65,18 @@ void restore_signals() {
   signal(SIGXFSZ, SIG_DFL);
 }
 
-/// In the child between fork and exec: only async-signal-safe calls.
+/// Runs in the child between fork() and exec(). Only async-signal-safe calls are allowed here.
 [[noreturn]] void exec_child(const Program& program, const char* path, char** argv, char** envp,
                              pid_t parent, int status_fd) {
   bool is_ready = true;
   if (program.dies_with_us) {
-    is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
-               ::getppid() == parent;  // else it died before the call
+    // If the parent has changed, it died before the prctl() call.
+    is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
   }
   if (program.restores_file_limit && file_limit_before)
     ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
   if (program.keep >= 0) is_ready = is_ready && ::fcntl(program.keep, F_SETFD, 0) == 0;
-  // dup2 onto itself would leave close-on-exec as it is; 0 to 2 never have it.
+  // dup2() of a descriptor onto itself keeps close-on-exec. That is fine: 0 to 2 never have it.
   is_ready = is_ready && ::dup2(program.in, 0) >= 0 && ::dup2(program.out, 1) >= 0 &&
              ::dup2(program.err, 2) >= 0;
   restore_signals();
@@ -113,7 +112,7 @@ Result<pid_t> start_program(const Program& program) {
     got = ::read(status.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
   if (got == sizeof error)
-    return tl::unexpected<Error>(exec_error(*path, error));  // SIGCHLD reaps the child
+    return tl::unexpected<Error>(exec_error(*path, error));  // the SIGCHLD handling reaps the child
   return pid;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Starting programs, with the signals and limits that are theirs.
+// Starts programs with default signal actions and, on request, the original limit on open files.
 
 #include <sys/types.h>
 
@@ -15,35 +15,36 @@ namespace dlrun::agent {
 struct Program {
   std::vector<std::string> argv;
   Env env;
-  int in = 0;  ///< what becomes its standard input, output and error; these stay the caller's
+  /// The caller's descriptors that become the program's standard input, output and error.
+  int in = 0;
   int out = 1;
   int err = 2;
-  int keep = -1;              ///< a descriptor that it inherits although ours close on exec
-  bool dies_with_us = false;  ///< SIGKILL when the calling thread ends
-  bool restores_file_limit =
-      false;  ///< with the soft limit on open files as raise_file_limit() found it
+  int keep = -1;  ///< a descriptor that the program inherits although it is close-on-exec; -1: none
+  bool dies_with_us = false;  ///< the program gets SIGKILL when the calling thread ends
+  /// Restores the soft limit on open files that raise_file_limit() has raised.
+  bool restores_file_limit = false;
 };
 
-/// Starts the program with no signal blocked and every descriptor that we inherited ourselves (PMI2
-/// hands over one). Fails with kNotFound where a shell would say 127 and kRefused where it would
-/// say 126; the message names the program and what was searched.
+/// Starts the program with no signal blocked. It inherits the descriptors that this process
+/// inherited itself (PMI2 passes one). Fails with kNotFound where a shell would exit with 127, and
+/// with kRefused where it would exit with 126. The message names the program and the PATH.
 [[nodiscard]] Result<pid_t> start_program(const Program& program);
 
-/// Waits for a child of ours, at most limit; false when it still lives then.
+/// Waits at most limit for a child process to end. Returns false if it still runs.
 [[nodiscard]] bool ends_within(pid_t child, std::chrono::milliseconds limit);
 
-/// Becomes the program; returns only to say why that failed.
+/// Replaces this process by the program. Returns only on failure.
 [[nodiscard]] Error become_program(const std::vector<std::string>& argv, const Env& env);
 
-/// The exit code that belongs to a failure of the two above.
+/// Returns the exit code for a failure of start_program() or become_program().
 [[nodiscard]] int exit_code_of(const Error& error);
 
-/// A write that cannot succeed fails with EPIPE or EFBIG (RLIMIT_FSIZE, which Slurm hands on), as a
-/// full disk does. The programs that are started from here get the default actions back.
+/// Ignores SIGPIPE and SIGXFSZ, so that writes fail with EPIPE or EFBIG (RLIMIT_FSIZE, which Slurm
+/// passes on) instead of killing the process. Programs that are started get the default actions.
 void ignore_write_signals();
 
-/// As many open files as the hard limit allows; children started with restores_file_limit are not
-/// affected.
+/// Raises the soft limit on open files to the hard limit. Children started with restores_file_limit
+/// keep the old limit.
 void raise_file_limit();
 
 }  // namespace dlrun::agent

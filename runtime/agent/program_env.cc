@@ -5,7 +5,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// One NAME=VALUE with its final zero, as execve takes it (MAX_ARG_STRLEN: 32 pages).
+/// Longest NAME=VALUE that execve accepts, with its final zero byte (MAX_ARG_STRLEN: 32 pages).
 constexpr std::size_t kVariableLimitBytes = 128U << 10U;
 
 bool any_template(const RankOptions& options, bool (Template::*asks)() const) {

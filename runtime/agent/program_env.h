@@ -1,5 +1,5 @@
 #pragma once
-// What a rank's program is given: its variables and its words. Pure.
+// Builds the environment and the argv of a rank's program. Pure functions.
 
 #include <string>
 #include <vector>
@@ -10,20 +10,22 @@
 
 namespace dlrun::agent {
 
-/// own without what is lead's and the agents' business, with DLRUN_* and the preset's variables.
-/// Fails with kInvalid where a variable is longer than Linux hands to a program.
+/// Returns the program's environment: `own` without the variables for lead and the agents, plus
+/// DLRUN_* and the variables of the preset. Fails with kInvalid if a variable exceeds the limit of
+/// Linux (128 KiB).
 [[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
                                       const TemplateFields& fields);
 
-/// The preset's words, then the program's own.
+/// Returns the program's argv: the words of the preset, then those of the program.
 [[nodiscard]] std::vector<std::string> program_argv(const RankOptions& options,
                                                     const TemplateFields& fields);
 
-/// What templates of the options ask for.
+/// Returns true if a template of the options needs this rank's port.
 [[nodiscard]] bool needs_port(const RankOptions& options);
+/// Returns true if a template of the options needs the addresses of all ranks.
 [[nodiscard]] bool needs_table(const RankOptions& options);
 
-/// Fails with kUsage where a template names a role and the roles do not fit a world of this size.
+/// Fails with kUsage if a template uses a role and the roles do not fit a world of this size.
 [[nodiscard]] Result<> check_roles(const RankOptions& options, int world_size);
 
 }  // namespace dlrun::agent

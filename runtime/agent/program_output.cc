@@ -56,7 +56,7 @@ void ProgramOutput::keep(std::string_view bytes) {
   if (!log_) return;
   log_->push_or_drop(std::string(bytes));
   if (log_->dropped_bytes() == 0 || std::exchange(log_has_gaps_, true)) return;
-  // A file system that hangs: the log loses lines, since the program must not wait for it.
+  // The file system is too slow. The log loses bytes, because the program must not wait for it.
   warn_("the log cannot be written fast enough and has gaps");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank's program prints: into the rank's log, and on to our own output.
+// Copies the output of a rank's program into the rank's log and to the agent's own output.
 
 #include <cstddef>
 #include <filesystem>
@@ -20,38 +20,39 @@
 
 namespace dlrun::agent {
 
-/// One owner, on its event loop, which outlives this. A log that cannot be written never stops the
-/// program.
+/// Used by one thread, on the event loop, which must outlive this object. A log that cannot be
+/// written never stops the program.
 class ProgramOutput {
  public:
-  /// warn is told, once for each kind of loss, what the log lacks.
+  /// warn is called with a message, once for each kind of loss in the log.
   ProgramOutput(EventLoop& loop, std::function<void(const std::string&)> warn);
 
-  /// Keeps a log at path from now on; its folder is made if need be.
+  /// Writes a log at path from now on. Creates its folder if necessary.
   void open_log(const std::filesystem::path& path);
 
-  /// The pipes that become the program's standard output and error.
+  /// Creates the pipes that become the program's standard output and error.
   [[nodiscard]] Result<> open_pipes();
   [[nodiscard]] int program_out() const { return out_pipe_.write_end.get(); }
   [[nodiscard]] int program_err() const { return err_pipe_.write_end.get(); }
-  /// The program has its ends: from now on the pipes are read.
+  /// Closes this process's copies of the write ends and begins to read. Call it once the program
+  /// has started.
   void begin();
 
   /// Marks everything that is written to standard error from now on. Must be called before begin().
   void mark_errors(const TextMarks& marks) { marker_.emplace(marks); }
 
-  /// A line of our own on standard error.
+  /// Prints a line of the agent itself on standard error.
   void say(std::string_view line) { marker_ ? err_.push(marker_->whole(line)) : err_.push(line); }
 
-  /// After each round of the loop.
+  /// Call it after each round of the loop.
   void tick();
 
-  /// Something was printed since the last call.
+  /// Returns true if something was printed since the last call.
   [[nodiscard]] bool take_has_printed() { return std::exchange(has_printed_, false); }
 
-  /// Every process that could print has ended.
+  /// Returns true once every process that could print has closed its output.
   [[nodiscard]] bool is_at_end() const;
-  /// Nobody has read these yet.
+  /// Returns the number of bytes that are not written to the agent's own output yet.
   [[nodiscard]] std::size_t held_bytes() const {
     return out_.held_bytes() + err_.held_bytes() + (marker_ ? marker_->held_bytes() : 0);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What a rank's heartbeats say of its program: what it uses, and the last that it said of its own
-// progress.
+// The part of a rank's heartbeats that describes its program: processor, memory and GPU use, and
+// the program's latest progress report.
 
 #include <sys/types.h>
 
@@ -24,23 +24,25 @@ class ProgramReport {
   using Clock = std::chrono::steady_clock;
   using Json = nlohmann::ordered_json;
 
-  /// The program has started, and somebody is there to be told. The loop outlives the report.
+  /// Begins to measure. Call it when the program has started and lead is connected. The loop must
+  /// outlive the report.
   void begin(EventLoop& loop, const Env& env, const World& world);
-  /// Keeps of a `progress` message's body what heartbeats carry: step and work_ms.
+  /// Keeps the fields of a `progress` message's body that heartbeats carry: step and work_ms.
   void note(const Json& body);
-  /// Of protocol.h's beat what is new of cpu, rss, step, work_ms, and gpus or node_gpus.
+  /// Returns those fields of `beat` (protocol.h) that have news: cpu, rss, step, work_ms, and
+  /// either gpus or node_gpus.
   [[nodiscard]] Json take_news(Clock::time_point now);
 
-  /// See GpuProbe.
+  /// See GpuProbe::tick().
   void tick(Clock::time_point now);
   void on_reaped(pid_t pid, int status);
 
  private:
   UsageMeter usage_;
   GpuScope gpu_scope_ = GpuScope::kNone;
-  std::unique_ptr<GpuProbe> gpus_;  ///< nothing where no GPU is to be asked for
+  std::unique_ptr<GpuProbe> gpus_;  ///< nullptr if this rank reports no GPU
   std::optional<std::string> visible_gpus_;
-  Json progress_ = Json::object();  ///< not told yet
+  Json progress_ = Json::object();  ///< fields that were not sent yet
 };
 
 }  // namespace dlrun::agent

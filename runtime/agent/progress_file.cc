@@ -17,14 +17,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLimitBytes = 64U << 10U;
 constexpr std::size_t kQuotedBytes = 80;
-/// So many looks in a row that found something else that nobody can read: that is no half of
-/// anything any more.
+/// Number of looks in a row with new but bad content after which the content counts as wrong, not
+/// as half written.
 constexpr int kBadLooks = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).
 struct Field {
   std::string_view name;
-  std::string_view is;  ///< what it holds
+  std::string_view is;  ///< its type, for messages
   bool (*fits)(const Json& value);
 };
 
@@ -53,8 +53,8 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// text with null for each of the numbers that JSON has not and that programs print all the same:
-/// Python's json.dump writes NaN and -Infinity, printf nan and inf.
+/// Replaces numbers that JSON does not allow by null. Programs print them nevertheless: Python's
+/// json.dump writes NaN and -Infinity, printf writes nan and inf.
 std::string without_non_finite(std::string_view text) {
   std::string made;
   made.reserve(text.size());

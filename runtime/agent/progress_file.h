@@ -1,8 +1,8 @@
 #pragma once
-// How a program without the store says how far it is: it writes a JSON object into the file that
-// DLRUN_PROGRESS names (ENVIRONMENT.md, "The store"). The file is memory of ours with a path below
-// /proc: no disk or network file system can hang under it, and nothing is left behind, however the
-// agent ends.
+// The file into which a program without the store writes its progress, a JSON object
+// (DLRUN_PROGRESS; ENVIRONMENT.md, "The store"). The file is a memfd of the agent with a path below
+// /proc. So no disk or network file system can make it hang, and no file is left behind, however
+// the agent ends.
 
 #include <optional>
 #include <string>
@@ -20,30 +20,30 @@ class ProgressFile {
   /// Fails with kIo.
   [[nodiscard]] static Result<ProgressFile> create();
 
-  /// What a process of the same user on this node opens to write.
+  /// Returns the path that processes of the same user on this node open to write.
   [[nodiscard]] std::string path() const;
-  /// What it says, where that is new: a JSON object of at most 64 KiB, without what is null or no
-  /// finite number (a loss of NaN). Anything else, half of one, too, is an empty object: a sign of
-  /// life of a program that says nothing.
+  /// Returns the content if it has changed: a JSON object of at most 64 KiB, without members that
+  /// are null or not a finite number (a loss of NaN). Returns an empty object for any other
+  /// content, such as half an object. An empty object is only a sign of life.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
-  /// Told once: what is wrong with what the last take_news() found, if it found that twice in a
-  /// row, or nothing right in five (half of something is soon whole), or is_last: nobody writes any
-  /// more.
+  /// Returns, once, the problem with the content that take_news() read last. A program may be in
+  /// the middle of writing, so a problem counts only if the content has not changed for one look,
+  /// if five looks in a row found different bad contents, or if is_last: the program has ended.
   [[nodiscard]] std::optional<std::string> take_problem(bool is_last);
 
  private:
   explicit ProgressFile(UniqueFd file) : file_(std::move(file)) {}
 
   UniqueFd file_;
-  std::string last_;  ///< read at the last look
+  std::string last_;  ///< content at the last look
   bool is_unchanged_ = false;
-  int bad_looks_ = 0;  ///< that found something new and wrong, in a row
+  int bad_looks_ = 0;  ///< number of looks in a row that found new but bad content
   bool has_told_problem_ = false;
 };
 
-/// What is wrong with a program's words about its progress, a clause that quotes them; nothing
-/// where all is well: a JSON object with one at least of the fields that ENVIRONMENT.md names, each
-/// of its type.
+/// Returns the problem with a progress report, as a clause that quotes the text. Returns nullopt if
+/// the text is a JSON object with at least one of the fields that ENVIRONMENT.md names, and all of
+/// these have the right type.
 [[nodiscard]] std::optional<std::string> progress_problem(std::string_view text);
 
 }  // namespace dlrun::agent

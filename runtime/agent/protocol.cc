@@ -26,8 +26,8 @@ Nonce random_nonce() {
   return nonce;
 }
 
-/// Keyed BLAKE2b-256 over the parts. Callers see to it that their concatenation reads back in one
-/// way.
+/// Computes keyed BLAKE2b-256 over the concatenated parts. Callers choose the parts so that the
+/// concatenation is unambiguous.
 Mac keyed(const Key& key, std::initializer_list<std::string_view> parts) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, key.data(), key.size(), kMacBytes);
@@ -62,7 +62,7 @@ std::size_t read_little_endian(std::string_view bytes) {
   return value;
 }
 
-// The label is the first part of each MAC's text, so that none made for one purpose fits another.
+// Each MAC begins with a label for its purpose, so that it is not valid for another purpose.
 Mac rank_proof(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
   return keyed(secret, {"dlrun rank proof", view(lead), view(rank), claim});
 }
@@ -122,7 +122,7 @@ Result<Claim> Claim::parse(std::string_view text) {
     return wrong();
   Claim claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt),
               static_cast<int>(*rank)};
-  if (claim.text() != text) return wrong();  // "01"
+  if (claim.text() != text) return wrong();  // such as "01" for a number
   return claim;
 }
 

@@ -1,51 +1,59 @@
 #pragma once
-// What lead and a rank say to each other over one TCP connection, byte by byte. No I/O here: bytes
-// in, bytes out.
+// The protocol between lead and a rank over one TCP connection. No I/O here: the functions turn
+// bytes into messages and messages into bytes.
 //
-//   lead -> rank   "DLRUN1\n" nonce_lead[32]
-//   rank -> lead   nonce_rank[32] u16 length, claim[length] mac[32]       claim = "JOB STEP ATTEMPT
-//   RANK" lead -> rank   mac[32] then frames both ways: u32 length, mac[32], payload[length] length
-//   <= 1 MiB, little-endian; JSON payload
+// Handshake:
+//   1. lead to rank   "DLRUN1\n", nonce_lead[32]
+//   2. rank to lead   nonce_rank[32], u16 length, claim[length], mac[32]
+//                     claim = "JOB STEP ATTEMPT RANK"
+//   3. lead to rank   mac[32]
+// Then frames in both directions: u32 length, mac[32], payload[length]. Integers are little-endian,
+// length is at most 1 MiB, the payload is JSON.
 //
-// Every MAC is BLAKE2b-256 keyed with the attempt's secret (handshake) or with a key of the
-// connection and the direction that is derived from the secret, both nonces and the claim (frames).
-// A frame's MAC covers a counter, so that none can be replayed, dropped or reordered, and none of
-// another connection fits. Nothing of a peer is parsed before its MAC fits.
+// Every MAC is BLAKE2b-256. The key of the handshake's MACs is the attempt's secret. The key of the
+// frames' MACs differs for each connection and direction; it is derived from the secret, both
+// nonces and the claim. The MAC of a frame covers a counter. So a frame cannot be replayed,
+// dropped, reordered, or taken from another connection. Before a MAC is verified, only lengths are
+// read from a peer's bytes.
 //
-// Messages, rank to lead, each with "type":
-//   hello     host, pid, addr, port (held for the program; 0: none), world {rank size local_rank
-//   local_size node_rank
-//             nnodes}; unfit (words) and time (Unix, ms) where the node was checked
-//   beat      printed (true: the program has printed something since the last one); what is new of:
-//   cpu (cores),
-//             rss (bytes), step, work_ms, gpus or node_gpus ([percent, used, total] each)
-//   stopped   seconds: the program has been stopped (SIGSTOP) for so long; again every second
-//   autopsy   frames: the stack of the rank that hangs, as strings; the agent has saved all of it
-//   in the run signal    signal: the agent caught this one and asks for lead's word warning message
-//   checking  the rank's check of collectives (health.preflight) has its device
-//   checked   it is done, the program starts
-//   check_failed  words, is_own (not one of meeting the others); the rank waits for `end`
-//   put       id, key, value (hex)
-//   get       id, key, wait_ms
-//   progress  body
-//   table     from: where is every rank? Its page that begins with this one
-//   exit      code, signal, error: how the program ended; own: before anybody told it to; of: the
-//   rank that it holds
-//             for the cause (-1: another one, it cannot tell which), where it said so; the agent
-//             stays until `noted`
-// Lead to rank:
-//   start     addr, master_addr, master_port: all ranks have said hello; marked: the program's
-//   standard error comes to
-//             lead, and is to be marked (text_marks.h)
-//   beat
-//   word      signal, word: "checkpoint" (pass the signal on), "none", "abort" (end follows)
-//   autopsy   the attempt hangs: save where the processes stand, and answer; `end` follows
-//   end       signal: 0, or what was sent to the step and may be on its way to this rank as well.
-//   The attempt is over:
-//             SIGTERM to the program, SIGKILL to what is left one second later
-//   reply     id, ok, value or error
-//   table     from, size, ips, ranks: a page of at most 256 ranks; see rank_table.h
-//   noted
+// Messages from rank to lead. Each has a member "type":
+//   hello         host, pid, addr, port (held for the program; 0: none),
+//                 world {rank size local_rank local_size node_rank nnodes};
+//                 after node checks: unfit (text), time (Unix time in ms)
+//   beat          heartbeat. printed: true if the program has printed since the last beat.
+//                 Those fields that have news: cpu (busy cores), rss (bytes), step, work_ms,
+//                 gpus or node_gpus ([percent, used bytes, total bytes] for each GPU)
+//   stopped       seconds: time for which the program has been stopped (SIGSTOP). Sent every second
+//                 while this lasts, from 3 s on
+//   autopsy       frames: the main thread's stack, as strings. The agent has saved all stacks in
+//                 the run directory
+//   signal        signal: the agent got this signal and waits for `word`
+//   warning       message
+//   checking      the rank's check of collectives (health.preflight) has its device
+//   checked       the check has passed, the program starts
+//   check_failed  words, is_own (false: it could not meet the other ranks). The rank then waits
+//                 for `end`
+//   put           id, key, value (hex)
+//   get           id, key, wait_ms
+//   progress      body
+//   table         from: asks for the page of the address table that begins with this rank
+//   exit          code, signal, error: the end of the program.
+//                 own: true if it ended before it was told to end.
+//                 of: the rank that the program names as the cause (-1: another rank, it cannot
+//                 tell which); absent if it names none. The agent stays until `noted`
+// Messages from lead to rank:
+//   start         all ranks have said hello. addr, master_addr, master_port;
+//                 marked: true if the agent must mark the program's standard error (text_marks.h)
+//   beat          heartbeat
+//   word          reply to `signal`. signal, word: "checkpoint" (the program gets a USR1),
+//                 "none" (ignore the signal), "abort" (`end` follows)
+//   autopsy       the attempt hangs: save all stacks and answer; `end` follows
+//   end           the attempt ends: SIGTERM to the program, SIGKILL one second later to all
+//                 processes that are left. signal: the signal that was sent to the whole step and
+//                 may still reach this rank; 0: none
+//   reply         id, ok, value or error
+//   table         from, size, ips, ranks: a page of at most 256 ranks; see rank_table.h
+//   noted         lead has received `exit`
 
 #include <array>
 #include <cstddef>
@@ -70,17 +78,18 @@ using Nonce = std::array<unsigned char, kNonceBytes>;
 using Mac = std::array<unsigned char, kMacBytes>;
 using Key = std::array<unsigned char, kKeyBytes>;
 
-/// Must be called once before anything else here. Fails only where the kernel gives no random
-/// bytes.
+/// Initialises libsodium. Call it once before all other functions here. Fails with kInternal if the
+/// kernel gives no random bytes.
 [[nodiscard]] Result<> init_crypto();
 
 [[nodiscard]] Key random_key();
 [[nodiscard]] std::string to_text(const Key& key);
-/// 16 hexadecimal digits for purpose, from which the key cannot be found.
+/// Returns 16 hexadecimal digits derived from the key and purpose. They do not reveal the key.
 [[nodiscard]] std::string derived_word(const Key& key, std::string_view purpose);
 [[nodiscard]] std::optional<Key> key_of_text(std::string_view hex);
 
-/// What a connection claims to be. Words without spaces, so that its text reads back in one way.
+/// The identity that a rank claims for its connection. No part contains a space, so that the text
+/// can be parsed in only one way.
 struct Claim {
   std::string job;
   std::string step;
@@ -92,18 +101,18 @@ struct Claim {
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
-/// Cuts and checks frames in one direction, makes them in the other. Belongs to one connection.
+/// Makes outgoing frames and verifies incoming ones. Belongs to one connection.
 class Channel {
  public:
   Channel() = default;
   Channel(const Key& outgoing, const Key& incoming) : outgoing_(outgoing), incoming_(incoming) {}
 
-  /// The bytes of a frame. payload is at most kPayloadLimitBytes.
+  /// Returns payload as a frame. payload has at most kPayloadLimitBytes.
   [[nodiscard]] std::string seal(std::string_view payload);
 
-  /// Takes one whole frame off the front of buffer. Nothing: more bytes are needed. Fails with
-  /// kInvalid when the length is beyond the limit or the MAC does not fit: the connection is then
-  /// worthless.
+  /// Removes one whole frame from the front of buffer and returns its payload. Returns nullopt if
+  /// more bytes are needed. Fails with kInvalid if the frame is too long or its MAC is wrong; the
+  /// connection must then be closed.
   [[nodiscard]] Result<std::optional<std::string>> open(std::string& buffer);
 
  private:
@@ -122,12 +131,12 @@ class LeadHandshake {
 
   struct Proven {
     Claim claim;
-    std::string answer;  ///< to be sent before any frame
+    std::string answer;  ///< bytes to send before the first frame
     Channel channel;
   };
-  /// Looks at what the peer has sent so far, takes the handshake off the front when it is whole.
-  /// Nothing: more bytes are needed. Fails with kInvalid for a claim that is too long, a MAC that
-  /// does not fit, or a malformed claim.
+  /// Removes the rank's part of the handshake from the front of buffer and verifies it. Returns
+  /// nullopt if more bytes are needed. Fails with kInvalid if the claim is too long or malformed,
+  /// or if the MAC is wrong.
   [[nodiscard]] Result<std::optional<Proven>> advance(std::string& buffer) const;
 
  private:
@@ -135,15 +144,16 @@ class LeadHandshake {
   Nonce nonce_;
 };
 
-/// A rank's side.
+/// A rank's side of the handshake.
 class RankHandshake {
  public:
   RankHandshake(const Key& secret, const Claim& claim);
 
-  /// Takes lead's greeting off the front; the bytes to answer. Nothing: more bytes are needed.
+  /// Removes lead's greeting from the front of buffer and returns the bytes to send. Returns
+  /// nullopt if more bytes are needed. Fails with kInvalid if the greeting is not lead's.
   [[nodiscard]] Result<std::optional<std::string>> answer(std::string& buffer);
-  /// After answer(): takes lead's MAC off the front. Nothing: more bytes are needed. Fails with
-  /// kInvalid when lead does not know the secret.
+  /// Removes lead's MAC from the front of buffer and verifies it. Call it after answer(). Returns
+  /// nullopt if more bytes are needed. Fails with kInvalid if lead does not know the secret.
   [[nodiscard]] Result<std::optional<Channel>> finish(std::string& buffer) const;
 
  private:

@@ -57,7 +57,7 @@ bool Pump::read_once() {
 }
 
 void Pump::drain() {
-  // Bounded: a writer that is faster than we are must not hold us here.
+  // The number of reads is limited, because a fast writer could fill the pipe without end.
   for (int rounds = 0; rounds < 64 && read_once(); ++rounds) {
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// From a program's output pipe to our own output; on the way each piece can be read, and given
-// another shape.
+// Copies a program's output pipe to this process's own output. A function can read each piece on
+// the way, and replace it.
 
 #include <functional>
 #include <optional>
@@ -15,24 +15,24 @@ namespace dlrun::agent {
 
 class Pump {
  public:
-  /// shape gets every piece and returns the text for the sink; without it a piece goes there as it
-  /// is. The loop and the sink outlive the pump. While the sink holds much, the pipe is not read:
-  /// the program waits, as it would without us.
+  /// shape gets every piece and returns the text for the sink; without it pieces stay unchanged.
+  /// The loop and the sink must outlive the pump. Back-pressure: while the sink holds too many
+  /// bytes, the pipe is not read, so the program has to wait.
   Pump(EventLoop& loop, UniqueFd pipe, Sink& sink,
        std::function<std::string(std::string_view)> shape);
   ~Pump();
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
 
-  /// Goes on reading once the sink has room. To be called after each round of the loop.
+  /// Resumes reading once the sink has room. Call it after each round of the loop.
   void tick();
-  /// Takes what is in the pipe now, without waiting.
+  /// Reads the bytes that are in the pipe now, without waiting.
   void drain();
-  /// Every writer has closed the pipe.
+  /// Returns true once every writer has closed the pipe.
   [[nodiscard]] bool is_at_end() const { return !pipe_.is_open(); }
 
  private:
-  /// False when there is nothing more for now.
+  /// Reads one piece. Returns false if there is nothing to read now.
   bool read_once();
   void pause();
 

@@ -1,3 +1,5 @@
+// The course of a rank: connect to lead, say hello, wait until all ranks have joined, check
+// collectives, start the program, and relay messages in both directions.
 #include "runtime/agent/rank.h"
 
 #include <fcntl.h>
@@ -46,9 +48,9 @@ using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery{3000};
-constexpr milliseconds kLease{10'000};        ///< without a word of lead
-constexpr milliseconds kLookEvery{1000};      ///< whether the program is stopped
-constexpr milliseconds kStoppedIsSaid{3000};  ///< less is nobody's business
+constexpr milliseconds kLease{10'000};  ///< silence of lead after which the agent ends the program
+constexpr milliseconds kLookEvery{1000};      ///< interval of the looks at a stopped program
+constexpr milliseconds kStoppedIsSaid{3000};  ///< shorter stops are not reported to lead
 constexpr int kExitUsage = 64;
 constexpr int kExitInternal = 70;
 constexpr int kExitNotJoined = 76;
@@ -76,7 +78,7 @@ Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& l
 
 void Rank::warn(const std::string& message) {
   if (lead_.is_open()) {
-    lead_.send({{"type", "warning"}, {"message", message}});  // lead says it
+    lead_.send({{"type", "warning"}, {"message", message}});  // lead prints and records it
   } else {
     say(message);
   }
@@ -106,12 +108,15 @@ Result<> Rank::join() {
     hello["time"] = std::chrono::duration_cast<milliseconds>(now).count();
   }
   lead_.send(hello);
-  lead_.receive();  // what came together with lead's proof is not announced by the socket any more
+  // Messages that arrived together with lead's proof are in the buffer already, so the socket does
+  // not become readable for them.
+  lead_.receive();
   return {};
 }
 
-/// slurmstepd puts /tmp in the place of a TMPDIR that it cannot write or make: the program is to
-/// have the one that was asked for, which may be there in its container, or somebody is to know.
+/// Restores the TMPDIR that the spec asks for. slurmstepd replaces a TMPDIR that it cannot create
+/// or write by /tmp, but the folder may exist in the container. If it does not, keeps the problem
+/// to report it.
 void Rank::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -130,7 +135,7 @@ void Rank::open_log() {
 }
 
 void Rank::on_start(const std::string& addr, const std::string& master_addr, int master_port) {
-  if (!fields_.addr.empty()) return;  // told twice
+  if (!fields_.addr.empty()) return;  // the message came twice
   fields_.addr = addr;
   fields_.master_addr = master_addr;
   fields_.master_port = master_port;
@@ -209,7 +214,7 @@ Result<> Rank::launch_program() {
     program.keep = store_->program_end();
     program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
   }
-  // One rank speaks for all; the trainer does so through the store.
+  // Rank 0 reports for all ranks. The trainer uses the store instead of the file.
   if (world_.rank == 0 && lead_.is_made() && !store_) {
     auto file = ProgressFile::create();
     if (!file) return tl::unexpected<Error>(std::move(file.error()));
@@ -241,8 +246,8 @@ bool Rank::take_failure(const Json& message) {
 void Rank::on_progress(const Json& message) {
   if (const auto body = message.find("body"); body != message.end() && body->is_object()) {
     report_.note(*body);
-    // Rank 0's words are the run's; the others' go with the heartbeat, so that 10,000 ranks cost
-    // lead nothing more.
+    // Rank 0's progress is that of the run. Other ranks send theirs with the heartbeat, so that
+    // 10,000 ranks cause no further messages to lead.
     if (world_.rank != 0 && message.value("type", "") == "progress") return;
   }
   lead_.send(message);
@@ -301,7 +306,7 @@ void Rank::on_word(int, std::string_view word) {
 }
 
 void Rank::on_lead_closed() {
-  is_noted_ = true;  // nobody is left to note anything
+  is_noted_ = true;  // no lead is left to confirm the exit record
   if (!exit_code_)
     begin_end(fmt::format("lead is gone ({}); the program is ended", lead_.why_closed()));
 }
@@ -318,7 +323,8 @@ void Rank::look_at_progress(bool is_last) {
   }
 }
 
-/// A job that Slurm suspends is stopped as a whole, this process with it: that time does not count.
+/// Looks every second for news of the program and whether it is stopped. Counts only time in which
+/// this process ran, because Slurm stops a suspended job as a whole, including this process.
 void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
   if (program_ <= 0 || exit_code_) return;
   stopped_ += awake;
@@ -335,8 +341,8 @@ void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
 
 void Rank::tick() {
   const auto now = Clock::now();
-  // More than two seconds since the last tick: this process was stopped, and lead had no chance to
-  // be heard.
+  // Counts at most 2 s since the last tick: after a longer pause this process was stopped and could
+  // not hear lead.
   const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
   lead_silent_ += awake;
   last_tick_ = now;
@@ -352,7 +358,7 @@ void Rank::tick() {
                       std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
     }
   }
-  reap();  // whatever became of the SIGCHLD
+  reap();  // a SIGCHLD can be lost
   if (!kill_at_) report_.tick(now);
   if (check_ && !kill_at_) check_->tick(now);
   if (word_until_ && now >= *word_until_) end_without_lead("no word from lead after a signal");
@@ -431,8 +437,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (auto checked = check_roles(options, world->size); !checked)
     return refuse(*world, checked.error(), kExitUsage);
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
-    // A child in a process group of its own would be stopped by the terminal, so the program takes
-    // our place.
+    // The terminal would stop a child in another process group, so exec the program instead.
     auto own = env;
     const TemplateFields fields{.world = *world,
                                 .addr = "127.0.0.1",

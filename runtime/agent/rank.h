@@ -1,5 +1,5 @@
 #pragma once
-// `dlrun-agent rank`: around one task's program.
+// `dlrun-agent rank`: the agent that runs the program of one task.
 
 #include <string>
 #include <vector>
@@ -12,19 +12,19 @@ namespace dlrun::agent {
 
 struct RankOptions {
   std::vector<EnvTemplate> templates;
-  std::vector<std::string> secrets;  ///< names; see secrets.h
-  std::vector<Template> words;       ///< before the program's own
+  std::vector<std::string> secrets;  ///< names of secrets; see secrets.h
+  std::vector<Template> words;       ///< words that precede the program's own argv
   Roles roles;
   int nproc_per_node = 1;
-  NodeChecks checks;     ///< before the hello
-  std::string tmpdir{};  ///< the TMPDIR that the spec asks for; empty: whatever there is
-  bool is_trusted = false;
+  NodeChecks checks;        ///< checks of the node
+  std::string tmpdir{};     ///< the TMPDIR that the spec asks for; empty: keep the present one
+  bool is_trusted = false;  ///< the program is dlrun's own and gets the store
   std::vector<std::string> program;
 };
 
-/// Runs the program to its end; the process's exit code: the program's, 128 + signal where one
-/// ended it. With a terminal on standard input the process becomes the program. Blocks signals.
-/// Once per process.
+/// Runs the program to its end. Returns its exit code, or 128 + signal if a signal ended it.
+/// Without a lead and with a terminal on standard input, execs the program instead. Blocks signals.
+/// Call it once per process.
 [[nodiscard]] int run_rank(const RankOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -46,7 +46,7 @@ Result<> RankAutopsy::start(const Env& env, const World& world, const std::files
 std::optional<RankAutopsy::Json> RankAutopsy::on_reaped(pid_t pid) {
   if (pid <= 0 || pid != pid_) return std::nullopt;
   pid_ = -1;
-  // One line, shorter than a pipe holds: it is all there once its writer has ended.
+  // The line is shorter than a pipe's buffer, so it is complete once its writer has ended.
   std::string line;
   std::array<char, 4096> buffer;
   for (ssize_t got = 0; (got = ::read(out_.get(), buffer.data(), buffer.size())) > 0;)

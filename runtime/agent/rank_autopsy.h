@@ -1,6 +1,6 @@
 #pragma once
-// A rank's part in the autopsy of a hang: `dlrun-agent autopsy` beside the program, and what it
-// says to lead.
+// A rank's part in the autopsy of a hang: runs `dlrun-agent autopsy` beside the program and turns
+// its output into a message for lead.
 
 #include <sys/types.h>
 
@@ -22,14 +22,14 @@ class RankAutopsy {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// Starts it for the rank's processes; its text goes into the run's autopsy folder. Fails as
-  /// start_program does.
+  /// Starts `dlrun-agent autopsy` for the rank's processes. Its text goes into the run's autopsy
+  /// folder. Fails as start_program() does, and with kInternal if an autopsy is running.
   [[nodiscard]] Result<> start(const Env& env, const World& world, const std::filesystem::path& run,
                                int attempt, const std::vector<pid_t>& pids);
 
-  /// A child has ended. The message for lead where it was this one.
+  /// Returns the message for lead if the child that has ended is the autopsy.
   [[nodiscard]] std::optional<Json> on_reaped(pid_t pid);
-  /// The message of a rank that has no stack to show.
+  /// Returns the message of a rank that has no stack to show.
   [[nodiscard]] static Json nothing();
 
  private:

@@ -1,5 +1,5 @@
-// What ends a rank: signals, lead's word, the program's own end; and when everything that grew from
-// it is gone.
+// The end of a rank: signals, lead's order to end, and the program's own exit. The rank is done
+// when all descendant processes are gone, the output is written, and lead has the exit record.
 
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -18,15 +18,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWordWait{2000};  ///< for lead's word after a signal
-constexpr milliseconds kMercy{1000};     ///< from TERM to KILL
-constexpr milliseconds kNotedWait{
-    12'000};  ///< for lead to note the exit record: longer than its lease
-constexpr milliseconds kTreeLimit{5000};  ///< for the last process to die: the kernel may hold it
-constexpr milliseconds kPipesWait{2000};  ///< for the last output after the last process
-constexpr milliseconds kOutputWait{60'000};  ///< for somebody to read what the program printed
+constexpr milliseconds kWordWait{2000};  ///< time for lead's reply about a signal
+constexpr milliseconds kMercy{1000};     ///< time from TERM to KILL
+/// Time for lead to confirm the exit record. Longer than the lease (rank.cc).
+constexpr milliseconds kNotedWait{12'000};
+constexpr milliseconds kTreeLimit{5000};     ///< time for the last process to end after its KILL
+constexpr milliseconds kPipesWait{2000};     ///< time for the last output after the last process
+constexpr milliseconds kOutputWait{60'000};  ///< time for a slow reader to take the output
 constexpr milliseconds kLogWait{10'000};
-constexpr milliseconds kTermUnderWay{200};  ///< the nodes of a step are not signalled at once
+/// Time for a signal to reach all nodes of a step. They do not get it at the same moment.
+constexpr milliseconds kTermUnderWay{200};
 constexpr milliseconds kTickEvery{500};
 constexpr milliseconds kBusyTick{20};
 
@@ -52,7 +53,7 @@ void Rank::on_signal(int signal, bool came_by_guard) {
   const auto now = Clock::now();
   if (!signals_.take(signal, came_by_guard, now)) return;
   if (signal == SIGUSR2 || !lead_.is_made()) {
-    // No business of lead's, or a wrapper without a lead: it is the program's.
+    // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.
     if (program_ > 0) signals_.pass_on(signal, now);
     if (program_ <= 0 && !has_started_ && signal != SIGUSR1 && signal != SIGUSR2) {
       exit_code_ = 128 + signal;
@@ -60,13 +61,13 @@ void Rank::on_signal(int signal, bool came_by_guard) {
     }
     return;
   }
-  if (!lead_.is_open()) return;  // the program is being ended
+  if (!lead_.is_open()) return;  // lead is gone, so the program is being ended already
   lead_.send({{"type", "signal"}, {"signal", signal}});
   if (signal != SIGUSR1 && !word_until_) word_until_ = now + kWordWait;
 }
 
 void Rank::on_guard_gone() {
-  // The task is over for whoever started it: it was killed, and so are we.
+  // The guard was killed, so the task has ended for the launcher. End everything.
   if (exit_code_) return;
   has_started_ = true;
   record_exit(128 + SIGKILL, SIGKILL, {});
@@ -88,11 +89,11 @@ void Rank::reap() {
 }
 
 void Rank::on_program_end(int status) {
-  look_at_progress(true);  // its last word
+  look_at_progress(true);  // read the program's last report
   if (store_) store_->drain();
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  // A program that was cut short has not succeeded, whatever it made of the signal.
+  // A program that its agent interrupted has not succeeded, even if it exits with 0.
   if (!own_reason_.empty())
     return record_exit(128 + SIGTERM, SIGTERM, "ended by its agent: " + own_reason_);
   record_exit(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, {});
@@ -112,13 +113,13 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   }
   lead_.send(record);
   if (!lead_.is_open()) is_noted_ = true;
-  // Workers that the program has left behind would keep the task alive.
+  // Workers that the program left behind would keep the task alive, so they are killed now.
   if (!kill_at_) kill_at_ = Clock::now();
 }
 
 void Rank::begin_end(std::string_view why, bool term_is_under_way) {
   word_until_.reset();
-  reap();  // a program that has ended already did so before it was told to
+  reap();  // a program that has already ended did so before it was told to
   is_told_ = true;
   if (!why.empty()) say(why);
   if (!has_started_) {
@@ -143,9 +144,9 @@ void Rank::kill_what_is_left() {
   reap();
   const auto left = descendants();
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
-  if (program_ > 0) ::kill(program_, SIGKILL);  // where there is no /proc
-  // One look can miss a process; a child that nobody can wait for (a zombie that is traced) holds
-  // nothing up.
+  if (program_ > 0) ::kill(program_, SIGKILL);  // needed if there is no /proc
+  // One look can miss a process, so two looks in a row must be empty. They suffice even if
+  // has_children() stays true, as for a traced zombie, which cannot be waited for.
   empty_looks_ = left.empty() ? empty_looks_ + 1 : 0;
   const bool is_gone = !has_children() || empty_looks_ > 1;
   if (is_gone && exit_code_ && !tree_gone_at_) tree_gone_at_ = Clock::now();

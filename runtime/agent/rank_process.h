@@ -1,7 +1,7 @@
 #pragma once
-// One task's agent around its program: it joins lead, checks, starts the program, watches it and
-// ends with it. rank.cc has what is one thing after another, rank_end.cc signals and ends. One
-// thread, one event loop.
+// The agent of one task: joins lead, checks the node, starts the program, watches it, and ends with
+// it. rank.cc has the course from joining to running, rank_end.cc signals and the end. One thread,
+// one event loop.
 
 #include <sys/types.h>
 
@@ -39,19 +39,19 @@ class Rank {
   using Clock = std::chrono::steady_clock;
   using Json = nlohmann::ordered_json;
 
-  /// All of them outlive the rank.
+  /// All referenced arguments must outlive the rank.
   Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop,
        const Guarded& guarded);
 
-  /// To its end; the process's exit code.
+  /// Runs until the program and all its processes have ended. Returns the exit code of the process.
   int run();
 
  private:
-  // Everything of a rank that is one thing after another: join, start, run, end.
+  // In the order of a rank's life: join, start, run, end.
   Result<> join();
   void restore_tmpdir();
   void open_log();
-  /// lead's word, or our own where there is no lead: all are there.
+  /// Handles lead's message that all ranks have joined. Without a lead run() calls it directly.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void on_table(const Json& page);
   void start();
@@ -60,7 +60,7 @@ class Rank {
   void start_program_of_user();
   Result<> launch_program();
   void on_progress(const Json& message);
-  /// The heartbeat, with what is new of the program.
+  /// Returns the heartbeat message, with news of the program.
   [[nodiscard]] Json beat(Clock::time_point now);
 
   void on_message(std::string_view payload);
@@ -74,14 +74,14 @@ class Rank {
   void reap();
   void on_program_end(int status);
   void record_exit(int code, int signal, std::string_view error);
-  /// A TERM that was sent to the step may still be on its way to the program: it must not come
-  /// twice.
+  /// Begins to end the program: TERM now, KILL later. term_is_under_way: true if a TERM that was
+  /// sent to the whole step may still reach the program, which must not get it twice.
   void begin_end(std::string_view why, bool term_is_under_way = false);
-  /// The agent ends its program by itself, and says so in the exit record.
+  /// Ends the program without an order from lead. The exit record contains the reason.
   void end_without_lead(std::string reason);
   void kill_what_is_left();
   void look_at_progress(bool is_last = false);
-  /// A trusted program's word of why it ends; false where the message is none.
+  /// Takes a trusted program's report of why it is about to fail. Returns false for other messages.
   [[nodiscard]] bool take_failure(const Json& message);
   void look_whether_stopped(Clock::time_point now, Clock::duration awake);
   void tick();
@@ -98,48 +98,51 @@ class Rank {
   EventLoop& loop_;
   const Guarded& guarded_;
   std::string host_;
-  std::vector<std::string> node_problems_;  ///< health.preflight
-  std::optional<std::string>
-      tmpdir_problem_;  ///< why the program does not get the one that was asked for
+  std::vector<std::string> node_problems_;  ///< failed checks of health.preflight
+  /// The reason why the program does not get the TMPDIR that the spec asks for.
+  std::optional<std::string> tmpdir_problem_;
   ProgramOutput output_;
   LeadConnection lead_;
-  Listener
-      held_;  ///< the port that is held for the program, of rank 0 or where the preset wants one
-  TemplateFields fields_;  ///< known in full when the program starts
+  /// The port that is held for the program: on rank 0, and on each rank whose preset needs one.
+  Listener held_;
+  TemplateFields fields_;  ///< complete when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<StoreRelay> store_;
   std::optional<ProgressFile> progress_file_;
   ProgramReport report_;
   RankAutopsy autopsy_;
 
-  std::unique_ptr<CollectiveCheck> check_;  ///< while it runs
-  bool is_unfit_ = false;                   ///< it has failed; lead ends the attempt
+  std::unique_ptr<CollectiveCheck> check_;  ///< set while the check of collectives runs
+  bool is_unfit_ = false;                   ///< the check has failed; lead ends the attempt
 
   pid_t program_ = -1;
   bool has_started_ = false;
-  std::optional<int> exit_code_;  ///< of the program, or ours; the rank is ending
-  bool is_noted_ = false;
-  bool is_told_ = false;  ///< lead, or the lease, has told the program to end
+  std::optional<int> exit_code_;  ///< of the program or of the agent; set once the rank is ending
+  bool is_noted_ = false;         ///< lead has the exit record, or is gone
+  bool is_told_ =
+      false;  ///< the program was told to end, by lead or because lead is gone or silent
   struct ToldFailure {
-    int of = -1;  ///< the rank whose failure it is; -1: another's, it cannot tell whose
+    int of = -1;  ///< the rank that failed; -1: another rank, the program cannot tell which
     std::string words;
   };
   std::optional<ToldFailure> told_failure_;
-  std::optional<Clock::time_point> ended_at_;  ///< exit_code_ was set
+  std::optional<Clock::time_point> ended_at_;  ///< when exit_code_ was set
   std::optional<Clock::time_point> tree_gone_at_;
-  int empty_looks_ = 0;     ///< in a row, after nothing that lives
-  std::string own_reason_;  ///< why the agent itself ends the program, without a word of lead;
-                            ///< empty: it does not
-  std::optional<Clock::time_point> term_at_;     ///< SIGTERM to the tree, then
-  std::optional<Clock::time_point> kill_at_;     ///< SIGKILL
-  std::optional<Clock::time_point> word_until_;  ///< lead's word is awaited
+  int empty_looks_ = 0;  ///< number of looks in a row that found no living process
+  /// The reason why the agent ends the program without an order from lead. Empty: it does not.
+  std::string own_reason_;
+  std::optional<Clock::time_point> term_at_;     ///< when all processes get SIGTERM
+  std::optional<Clock::time_point> kill_at_;     ///< when all processes get SIGKILL
+  std::optional<Clock::time_point> word_until_;  ///< deadline for lead's reply about a signal
   bool has_checkpointed_ = false;
   SignalPost signals_;
   Clock::time_point next_beat_{};
   Clock::time_point last_tick_ = Clock::now();
-  Clock::duration lead_silent_{};  ///< awake time without a word of lead
+  /// Time without a message from lead. Does not count time in which this process was stopped.
+  Clock::duration lead_silent_{};
   Clock::time_point next_look_{};
-  Clock::duration stopped_{};  ///< for so long of our own awake time the program has been
+  /// Time for which the program has been stopped. Does not count time in which this process was.
+  Clock::duration stopped_{};
 };
 
 }  // namespace dlrun::agent

@@ -1,7 +1,7 @@
 #pragma once
-// Where every rank of an attempt can be reached: lead's answer to a rank whose variables need more
-// than rank 0. It goes over the wire in pages, so that ten thousand ranks that ask at once hold
-// little of lead's memory each.
+// The addresses of all ranks of an attempt. Lead sends them to ranks whose variables need more than
+// rank 0's address. The table travels in pages, so that lead needs little memory for each of ten
+// thousand ranks that ask at once.
 
 #include <cstddef>
 #include <string>
@@ -16,21 +16,21 @@ namespace dlrun::agent {
 
 inline constexpr std::size_t kTablePageRanks = 256;
 
-/// The table as messages of type `table`, each of at most kTablePageRanks ranks: `from`, `size` (of
-/// the whole table), `ips`, and `ranks` as pairs [index into ips, port]. Sealed once, they serve
-/// every rank that asks.
+/// Returns the table as serialized messages of type `table`, each with at most kTablePageRanks
+/// ranks: `from`, `size` (of the whole table), `ips`, and `ranks` as pairs [index into ips, port].
+/// The messages are the same for every rank that asks.
 [[nodiscard]] std::vector<std::string> table_pages(const std::vector<Endpoint>& table);
 
-/// A rank's side: puts the table together, page after page.
+/// A rank's side: assembles the table from its pages.
 class TableReader {
  public:
-  /// size: how many ranks the world has.
+  /// size: number of ranks in the world.
   explicit TableReader(int size) : size_(static_cast<std::size_t>(size)) {}
 
-  /// Fails with kInvalid when it is not a page that fits behind those before it.
+  /// Adds a page. Fails with kInvalid if it is malformed or does not follow the pages before it.
   [[nodiscard]] Result<> add(const nlohmann::ordered_json& page);
   [[nodiscard]] bool is_whole() const { return table_.size() == size_; }
-  /// The first rank of the next page.
+  /// Returns the first rank of the next page.
   [[nodiscard]] std::size_t next() const { return table_.size(); }
   [[nodiscard]] const std::vector<Endpoint>& table() const { return table_; }
 

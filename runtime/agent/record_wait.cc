@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLookEvery{50};
 constexpr int kSignalsThatEnd = 2;
 
-/// Signals that ask for the end, taken from the descriptor.
+/// Reads the pending signals from the signalfd and returns how many of them ask for the end.
 int signals_to_end(int signal_fd) {
   int count = 0;
   signalfd_siginfo info{};

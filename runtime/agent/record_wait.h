@@ -1,6 +1,6 @@
 #pragma once
-// The wait for the run's record at lead's end: a disk that hangs for a minute must not make a run
-// that completed one that nobody knows the end of.
+// Waits at lead's end until the run's record is on the disk. Otherwise a disk that hangs for a
+// minute would lose the end of a run that has completed.
 
 #include <chrono>
 
@@ -15,12 +15,12 @@ struct RecordWait {
   EventLog& events;
   Sink& err;
   int signal_fd;
-  std::chrono::milliseconds is_slow{3000};  ///< then a line on err says what is waited for
+  std::chrono::milliseconds is_slow{3000};  ///< after this time a line on err explains the wait
   std::chrono::minutes limit{15};
 };
 
-/// Waits until all events are on the disk or lost (EventLog::take_failure). False when the limit
-/// has passed, or two signals asked for the end meanwhile: err has been told what the record lacks.
+/// Waits until every event is on the disk or lost (EventLog::take_failure). Returns false after the
+/// limit, or after two signals that ask to end; err then says what the record lacks.
 [[nodiscard]] bool wait_for_record(const RecordWait& wait);
 
 }  // namespace dlrun::agent

@@ -92,7 +92,7 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bo
     fruitless_ = 0;
     return;
   }
-  // Of a program that never says how far it is nobody can tell: its budget alone bounds it.
+  // The progress of a program that never reports a step is unknown. Only retry.max limits it.
   if (best_step_ || (can_tell && is_the_programs_own(cause))) {
     ++fruitless_;
   } else {
@@ -102,7 +102,7 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bo
 
 namespace {
 
-/// Sums up the record's attempts, event by event.
+/// Builds the history of the attempts from the events of the record.
 class HistoryReader {
  public:
   explicit HistoryReader(bool always_reports) : always_reports_(always_reports) {}
@@ -113,7 +113,8 @@ class HistoryReader {
   }
 
   [[nodiscard]] RecordedHistory finish() {
-    // Lead was lost while it waited for Slurm's word on a silent node, perhaps with its own.
+    // Lead was lost while it waited for Slurm's verdict on a silent node. Its own node may have
+    // failed, too.
     auto& last = read_.last;
     if (was_silent_ && !last.is_announced && !last.has_ended) last.cause = Cause::kNodeFailure;
     close();
@@ -148,7 +149,7 @@ class HistoryReader {
       last.cause = cause_of_word(text(event, "cause")).value_or(Cause::kNone);
       if (last.cause == Cause::kPreemption) read_.history.add_preemption();
       was_silent_ = event.contains("silent");
-      // Slurm's signal said nothing of its reason, but Slurm did start the job again.
+      // The signal came without a reason, but Slurm has started the job again.
       if (last.cause == Cause::kNone && text(event, "reason") == "signalled")
         last.cause = Cause::kPreemption;
     } else if (kind == "ended") {
@@ -196,8 +197,8 @@ Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {
   if (!options.is_on() || cause == Cause::kNone) return {};
   const int left = std::max(options.max - history.restarts(), 0);
-  if (cause == Cause::kRequeue)
-    return {true, left, false, {}};  // somebody's wish, and nobody's budget
+  // A user asked for this restart, so it does not count against the budget.
+  if (cause == Cause::kRequeue) return {true, left, false, {}};
   if (is_of_container(cause)) return {false, left, false, "the container would fail again"};
   if (!options.on.contains(cause))
     return {false, left, false,

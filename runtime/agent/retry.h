@@ -1,6 +1,6 @@
 #pragma once
-// Whether a run starts again: what ended an attempt, what the attempts before it have used up, and
-// whether another one is worth it. No I/O, no clock.
+// Decides whether a run gets another attempt, from the cause of the last end, the restarts that are
+// left, and the progress of the attempts so far. No clock; no I/O except in read_history_file().
 
 #include <cstdint>
 #include <filesystem>
@@ -14,8 +14,7 @@
 
 namespace dlrun::agent {
 
-/// What ended an attempt, in the words of `retry.on`; kNone is an end that nothing starts again
-/// after.
+/// The cause of an attempt's end, in the words of `retry.on`. No other attempt follows kNone.
 enum class Cause {
   kNone,
   kTimeout,
@@ -29,47 +28,47 @@ enum class Cause {
   kContainer
 };
 
-/// "timeout", "preemption", "node_failure", "hang", "oom", "failure"; "requeue" (somebody asked
-/// Slurm for it), "image" and "container" (which no start can help), "none".
+/// Returns the cause as a word: "timeout", "preemption", "node_failure", "hang", "oom", "failure",
+/// "requeue" (a user asked Slurm for it), "image" and "container" (never retried), "none".
 [[nodiscard]] std::string_view word(Cause cause);
 [[nodiscard]] std::optional<Cause> cause_of_word(std::string_view word);
 
-/// The lead's options about it, as the script gives them.
+/// The options of `retry`, as the script passes them to lead.
 struct RetryOptions {
-  int max =
-      0;  ///< restarts of the run, requeues among them; 0: none, and nothing of this file happens
-  std::set<Cause> on{};  ///< the causes that are worth one
-  int no_progress = 3;   ///< so many attempts in a row that got no further are enough
+  /// Most restarts of the run, including requeues. 0 disables retries.
+  int max = 0;
+  std::set<Cause> on{};  ///< causes after which the run is retried
+  int no_progress = 3;   ///< the run ends after this many attempts in a row without progress
   bool excludes_bad_nodes = false;
-  int min_nodes = 0;  ///< the spec allows so few nodes; 0: all of them are needed
-  int step_nodes =
-      0;  ///< nodes of every attempt, where the allocation has spare ones; 0: it has none
-  int signal_before_s =
-      0;  ///< seconds between the USR1 that announces the time limit, and the limit
+  int min_nodes = 0;  ///< fewest nodes that the spec allows; 0: all nodes are needed
+  /// Number of nodes that each attempt uses if the allocation has spare nodes. 0: it has none.
+  int step_nodes = 0;
+  int signal_before_s = 0;  ///< seconds from Slurm's USR1 warning to the time limit
 
   [[nodiscard]] bool is_on() const { return max > 0; }
 };
 
-/// "timeout,hang" as causes. Fails with kUsage for an empty or an unknown word.
+/// Parses a list of causes such as "timeout,hang". Fails with kUsage for an empty or unknown word.
 [[nodiscard]] Result<std::set<Cause>> parse_causes(std::string_view text);
 
-/// What the attempts of a run have come to so far.
+/// Restarts, progress and bad nodes of a run's attempts so far.
 class RetryHistory {
  public:
-  /// An attempt is over. step: the furthest that it reported; nothing where it reported none.
-  /// can_tell: that it reported none means that it got nowhere: no program was started, or it is
-  /// one that reports from its first step on.
+  /// Adds a finished attempt. step: the highest step that it reported; nullopt if it reported none.
+  /// can_tell: true if an attempt without a reported step certainly made no progress, because no
+  /// program was started or because the program reports from its first step on.
   void add_attempt(std::optional<std::int64_t> step, Cause cause, bool can_tell = false);
-  /// One of the budget is used.
+  /// Counts one restart against the budget.
   void add_restart() { ++restarts_; }
-  /// The job was preempted in an attempt of this run.
+  /// Notes that the job was preempted in an attempt of this run.
   void add_preemption() { was_preempted_ = true; }
   void add_bad_node(const std::string& node) { bad_nodes_.insert(node); }
 
   [[nodiscard]] int restarts() const { return restarts_; }
-  /// Attempts in a row, up to the last one, that got no further than the best before them.
+  /// Returns the number of most recent attempts in a row that got no further than the best attempt
+  /// before them.
   [[nodiscard]] int fruitless() const { return fruitless_; }
-  /// Its program has said how far it is.
+  /// Returns true if an attempt has reported a step.
   [[nodiscard]] bool has_reported() const { return best_step_.has_value(); }
   [[nodiscard]] bool was_preempted() const { return was_preempted_; }
   [[nodiscard]] const std::set<std::string>& bad_nodes() const { return bad_nodes_; }
@@ -82,12 +81,12 @@ class RetryHistory {
   std::set<std::string> bad_nodes_;
 };
 
-/// How the attempt before this start of the job ended, as the record has it.
+/// The end of the attempt before this start of the job, as recorded in events.jsonl.
 struct LastEnd {
-  bool has_attempt = false;   ///< there was one
-  bool has_ended = false;     ///< so did the run, for all that its lead knew
-  bool is_announced = false;  ///< its restart is on the record: the budget was asked already
-  bool is_requeued = false;   ///< the run ended, and Slurm queued the job again all the same
+  bool has_attempt = false;   ///< there was an earlier attempt
+  bool has_ended = false;     ///< the record has the end of the run (`ended`)
+  bool is_announced = false;  ///< the record has `restarting`: the restart is counted already
+  bool is_requeued = false;   ///< the run had ended, and Slurm queued its job again nevertheless
   Cause cause = Cause::kNone;
   int code = 0;
   std::int64_t attempt = 0;
@@ -98,41 +97,42 @@ struct RecordedHistory {
   LastEnd last;
 };
 
-/// Reads events.jsonl's text. An attempt without an end was lost with its node: kNodeFailure; one
-/// that Slurm ended with a signal and started again was preempted. Lines of a later version are
-/// passed over. always_reports: the program reports from its first step on.
+/// Reads the history from the text of events.jsonl. An attempt without an end was lost with its
+/// node (kNodeFailure). An attempt that a signal ended without a known cause was preempted, since
+/// Slurm has started the job again. Ignores events that it does not know. always_reports: the
+/// program reports from its first step on.
 [[nodiscard]] RecordedHistory read_history(std::string_view events, bool always_reports = false);
-/// Reads the history from a record of any size in bounded memory. The only function here that does
-/// I/O.
+/// Reads the history from a record of any size in bounded memory. The only function of this header
+/// that does I/O.
 [[nodiscard]] Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
                                                         bool always_reports);
 
 struct RetryDecision {
   bool restarts = false;
-  int left = 0;                         ///< of the budget, after this restart
-  bool is_last_unless_further = false;  ///< the next attempt that gets no further is the last
-  std::string why;  ///< why not, a clause for people; empty where nobody would expect a restart
+  int left = 0;                         ///< restarts that are left after this one
+  bool is_last_unless_further = false;  ///< the next attempt without progress is the last
+  std::string why;  ///< why the run is not restarted; empty if no user would expect a restart
 };
 
-/// history holds the attempt that has ended.
+/// Decides whether the run restarts. history must already include the attempt that has ended.
 [[nodiscard]] RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history,
                                          Cause cause);
 
-/// "2(x3),1" as {2, 2, 2, 1}: tasks of a job's nodes, in their order. Nothing for other text, or
-/// more than a million.
+/// Parses SLURM_TASKS_PER_NODE: "2(x3),1" becomes {2, 2, 2, 1}, the tasks of each node in order.
+/// Returns nullopt for other text, and for a number beyond one million.
 [[nodiscard]] std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text);
 
-/// A job's nodes and their tasks, by Slurm's environment.
+/// The nodes of a job and their numbers of tasks, from Slurm's environment.
 struct JobLayout {
-  std::vector<std::string> nodes{};  ///< SLURM_JOB_NODELIST
-  std::vector<int>
-      tasks{};  ///< SLURM_TASKS_PER_NODE, one for each of them; empty where it does not fit
+  std::vector<std::string> nodes{};     ///< SLURM_JOB_NODELIST
+  std::vector<int> tasks{};             ///< SLURM_TASKS_PER_NODE, one per node; empty if unknown
   std::optional<int> tasks_per_node{};  ///< SLURM_NTASKS_PER_NODE
 };
 
-/// An srun line for a step on kept alone. Words of srun's own about nodes and their number are
-/// replaced, wherever they stand; `--ntasks-per-node` is kept, and counts. tasks: those of the kept
-/// nodes; one a node where the job says none.
+/// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
+/// options for nodes and numbers of nodes and tasks, wherever they stand. Keeps
+/// `--ntasks-per-node`, which then sets the number of tasks. Otherwise each kept node has the tasks
+/// that `job` gives it, or one where `job` does not say.
 [[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
                                                      const JobLayout& job,
                                                      const std::vector<std::string>& kept);

@@ -1,5 +1,5 @@
 #pragma once
-// What each rank is to a TensorFlow-like cluster: chief, worker, parameter server or evaluator.
+// The role of each rank in a TensorFlow-like cluster: chief, worker, parameter server or evaluator.
 
 #include <string>
 #include <string_view>
@@ -10,29 +10,30 @@
 
 namespace dlrun::agent {
 
-/// One rank's part: "worker", 2.
+/// The role of one rank, such as "worker" with index 2.
 struct Role {
   std::string_view name;
-  int index = 0;  ///< among the ranks of the same role
+  int index = 0;  ///< index among the ranks of this role
 };
 
-/// How many ranks are something else than a worker. Ranks are taken in this order: chief, workers,
-/// parameter servers, evaluator; so rank 0 leads in any case.
+/// The numbers of ranks that are not workers. From rank 0 on, roles are given in this order: chief,
+/// workers, parameter servers, evaluator. So rank 0 is the chief, or worker 0, which acts as chief.
 struct Roles {
-  int chief = 0;  ///< 0 or 1; without one worker 0 is the chief
+  int chief = 0;  ///< 0 or 1; with 0, worker 0 acts as the chief
   int ps = 0;
   int evaluator = 0;  ///< 0 or 1
 
-  /// "chief=1,ps=2,evaluator=1", any of them. Fails with kUsage.
+  /// Parses text such as "chief=1,ps=2,evaluator=1". Each part is optional. Fails with kUsage.
   [[nodiscard]] static Result<Roles> parse(std::string_view text);
-  /// Fails with kUsage when a world of size ranks leaves no worker and no chief.
+  /// Fails with kUsage if a world of `size` ranks is too small for these roles, or would have
+  /// neither a chief nor a worker.
   [[nodiscard]] Result<> check(int size) const;
-  /// Of a world that check() has passed; rank is in [0, size).
+  /// Returns the role of rank, which is in [0, size). check(size) must have succeeded.
   [[nodiscard]] Role of(int rank, int size) const;
 };
 
-/// TF_CONFIG: {"cluster": {...}, "task": {...}}. An evaluator belongs to no cluster and is not in
-/// it, as TensorFlow wants it. table holds every rank's address.
+/// Returns TF_CONFIG of rank: {"cluster": {...}, "task": {...}}. The evaluator is not part of the
+/// cluster, as TensorFlow demands. table: the addresses of all ranks.
 [[nodiscard]] std::string tf_config(const Roles& roles, const std::vector<Endpoint>& table,
                                     int rank);
 

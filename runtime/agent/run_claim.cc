@@ -23,15 +23,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimitBytes = 64U << 10U;
 
-/// HOST:PID:START: with the time of its start a pid names a process for good.
+/// Returns HOST:PID:START. The start time makes the name unique, because process ids are reused.
 Result<std::string> local_job() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0)
     return fail(Errc::kInternal, "this machine has no name");
   const auto stat = read_file("/proc/self/stat", kFileLimitBytes);
   if (!stat) return tl::unexpected<Error>(stat.error());
-  // Field 2 is the command in parentheses and may hold anything; field 22 is the start in ticks
-  // since boot.
+  // Field 2 is the command in parentheses, which may contain any character. Field 22 is the start
+  // in clock ticks since boot.
   const auto after_command =
       std::string_view(*stat).substr(std::min(stat->rfind(')'), stat->size()));
   const auto fields = split(after_command, ' ');
@@ -49,7 +49,8 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Nothing: the file holds no claim, since it was torn. Else as check_holder().
+/// Reads a claim file. Returns true if this job has the claim, and nullopt if the file is damaged.
+/// Fails with kRefused if another job has it.
 Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity& identity) {
   const auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
@@ -64,7 +65,7 @@ Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity&
               identity.cluster);
 }
 
-/// The run's own files say that it was made for this job.
+/// Returns true if the run's own files say that the run was made for this job.
 bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::string_view name) {
   const auto says_so = [&](const char* file) {
     const auto text = read_file(directory / file, kFileLimitBytes * 16);
@@ -78,7 +79,8 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
          directory.filename() == run_directory_of(Env(), identity, "", name).filename();
 }
 
-/// True when the run was this job's already; fails when it is another's, or nobody can tell.
+/// Returns true if this job has claimed the run before. Takes a damaged claim over if possible.
+/// Fails with kRefused if another job has the run, or if its owner cannot be determined.
 Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity,
                           std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
@@ -94,7 +96,7 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
                 "uses the run, remove the file",
                 path.string(), identity.job, identity.cluster);
   }
-  // Of several jobs that may take it over, one does.
+  // If several jobs try to take the run over, exactly one creates this file.
   const auto taken = directory / "claim.repaired";
   if (auto created = create_file_exclusive(taken, own_claim); !created) {
     if (created.error().code != Errc::kRefused)
@@ -108,8 +110,8 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
   return read_attempt(directory).has_value();
 }
 
-/// The file that this process's output goes to: Slurm's log of a batch script. Empty where it is no
-/// file.
+/// Returns the file to which this process's standard output goes, such as Slurm's log of a batch
+/// script. Empty if it is not a regular file.
 std::string output_file() {
   struct stat info {};
   std::error_code error;
@@ -120,7 +122,8 @@ std::string output_file() {
   return is_there ? path.string() : std::string();
 }
 
-/// submission.json's token is the run's: a job that shows another was not submitted for it.
+/// Fails with kRefused if this job has another token than submission.json. Such a job was not
+/// submitted for this run.
 Result<> check_token(const fs::path& directory, const JobIdentity& identity) {
   const auto text =
       read_untrusted(directory / "submission.json", kFileLimitBytes * 16, Links::kRefuse);
@@ -202,7 +205,7 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
     const auto again = check_holder(directory, identity, name, dump(claim));
     if (!again) return tl::unexpected<Error>(again.error());
     run.again = *again;
-    // A log of another start may be another file.
+    // Rewritten because each start of the job may have another log file.
     DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
   }
   std::error_code ignored;

@@ -1,6 +1,6 @@
 #pragma once
-// Which run this job works on, and that no other job does: the files `claim`, `attempt` and
-// `origin` of a run directory.
+// Finds the run of this job and claims it, so that no other job works on the run. Reads and writes
+// the files `claim`, `attempt` and `origin` of the run directory.
 
 #include <filesystem>
 #include <string>
@@ -11,44 +11,50 @@
 
 namespace dlrun::agent {
 
-/// What identifies the job. An array's task is ARRAYJOB_TASK, a job on this machine HOST:PID:START.
+/// The identity of the job. `job` is Slurm's id, ARRAYJOB_TASK for an array task, and
+/// HOST:PID:START for a job on this machine.
 struct JobIdentity {
   std::string cluster;
   std::string job;
   std::string token;  ///< empty for a script submitted by hand
 };
 
-/// Fails with kUsage when there is no Slurm job in env and the run is not local.
+/// Returns the identity of this job. Fails with kUsage if the run is not local and env does not
+/// name a Slurm job.
 [[nodiscard]] Result<JobIdentity> identify_job(const Env& env, bool is_local);
 
 struct ClaimedRun {
   std::filesystem::path directory;  ///< absolute
   int attempt = 0;
-  bool again = false;  ///< the same job had it before: a requeue
+  bool again = false;  ///< this job has claimed the run before: Slurm has requeued it
 };
 
-/// Where the run is: $DLRUN_RUN, else RUNS/NAME-JOB. Absolute.
+/// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB.
 [[nodiscard]] std::filesystem::path run_directory_of(const Env& env, const JobIdentity& identity,
                                                      const std::filesystem::path& runs,
                                                      std::string_view name);
 
-/// Makes the directory if need be, claims it for the job, and begins the next attempt: the number
-/// after the one in `attempt`, else restart_count. A claim with a token that is not the
-/// submission's, and another job's, fail with kRefused; the message names who holds the run. A
-/// claim that cannot be read (an earlier version left one when it was killed) is taken over where
-/// it is this user's and the run's own files name the job or its token; only one job can. kIo: the
-/// directory cannot be written.
+/// Creates the directory if necessary, claims it for the job, and begins the next attempt. Its
+/// number is the one in the file `attempt` plus one; restart_count if there is no such file.
+///
+/// Fails with kRefused if another job has claimed the run (the message names it), or if this job's
+/// token is not that of the run's submission. A claim without valid content, as a crash of an older
+/// version could leave it, is taken over if it belongs to this user and the run's own files name
+/// this job or its token; only one job can take it over.
+///
+/// Fails with kIo if a file cannot be written.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,
                                            const JobIdentity& identity, std::string_view name,
                                            int restart_count);
 
-/// From now on attempt is the run's: whoever writes for an earlier one may not any more.
+/// Makes attempt the run's current one. Its number is a fencing token: writers of earlier attempts
+/// must not write any more.
 [[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);
 
-/// The number in the run's attempt file. kNotFound before the first.
+/// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt.
 [[nodiscard]] Result<int> read_attempt(const std::filesystem::path& directory);
 
-/// Slurm's count of requeues, 0 where it says none.
+/// Returns Slurm's number of requeues of this job; 0 if Slurm does not say.
 [[nodiscard]] int restart_count_of(const Env& env);
 
 }  // namespace dlrun::agent

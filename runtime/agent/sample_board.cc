@@ -16,15 +16,15 @@ using std::chrono::seconds;
 constexpr seconds kLeastPause{4};
 constexpr seconds kLongestSnapshotPause{20};
 constexpr seconds kLongestRecordPause{60};
-constexpr std::size_t kRanksPerSecond =
-    500;                              ///< of ranks.json: 10,000 ranks are about 600 KiB every 20 s
-constexpr int kRecordsPerLife = 100;  ///< a pause is a hundredth of what the attempt has lasted
+/// Ranks per second of the interval of ranks.json. 10,000 ranks write about 600 KiB every 20 s.
+constexpr std::size_t kRanksPerSecond = 500;
+constexpr int kRecordsPerLife = 100;  ///< the interval is 1/100 of the attempt's duration so far
 constexpr std::size_t kSlowNamed = 5;
-/// A rank is slow that works 1.3 times as long on its part of a step as half of all ranks do, and a
-/// millisecond more: the others wait for it.
+/// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
+/// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
-/// Reports of a step are as old as a rank's report to its agent and the agent's heartbeat.
+/// Age that the report of a step may have: the delays of the program's report and of the heartbeat.
 constexpr seconds kReportsAge{6};
 constexpr std::size_t kGpusLimit = 64;
 
@@ -48,7 +48,7 @@ Value median_of(std::vector<Value> values) {
   return *middle;
 }
 
-/// [least, mean, most]
+/// Sets fields[key] to [least, mean, most] of values.
 template <typename Value>
 void add_spread(Json& fields, const char* key, const std::vector<Value>& values) {
   if (values.empty()) return;
@@ -95,7 +95,7 @@ void SampleBoard::note(int number_of_rank, const Json& beat, Clock::time_point n
   rank.has_told = true;
   has_news_ = has_any_ = true;
   if (const auto cores = number(beat, "cpu")) rank.cores = cores;
-  // Smoothed: one second in which the machine did something else makes nobody slow.
+  // Smoothed, so that a rank is not slow because its machine was busy for one second.
   if (const auto work = number(beat, "work_ms"))
     rank.work_ms = (*work + rank.work_ms.value_or(*work)) / 2;
   if (const auto found = beat.find("rss"); found != beat.end()) {
@@ -137,7 +137,7 @@ std::optional<SampleBoard::Gpus> SampleBoard::gpus_of(const Rank& rank) const {
   if (rank.gpus) return rank.gpus;
   const auto node = gpus_of_node_.find(rank.node);
   if (node == gpus_of_node_.end() || node->second.empty()) return std::nullopt;
-  // The convention of every framework: a node's GPUs in the order of its ranks.
+  // All frameworks assign the GPUs of a node to its ranks in order.
   const auto& all = node->second;
   const auto mine = static_cast<std::size_t>(rank.local_rank),
              here = static_cast<std::size_t>(rank.local_size);
@@ -181,7 +181,7 @@ void SampleBoard::judge(Clock::time_point now) {
     rank.lag = half_reached_ && rank.step
                    ? std::max<std::int64_t>(half_reached_->step - *rank.step, 0)
                    : 0;
-    // Of two ranks the faster one is the measure.
+    // The median of two values is the larger one here, so compare with the faster of two ranks.
     const double usual = work.size() == 2 ? std::min(work[0], work[1]) : limit;
     const bool works_long = has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor &&
                             *rank.work_ms > usual + kSlowLeastMs;

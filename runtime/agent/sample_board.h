@@ -1,7 +1,7 @@
 #pragma once
-// What lead knows of its ranks while they run: processor, memory, GPUs, how far each is and which
-// are slow. No I/O, no clock of its own; runtime/ENVIRONMENT.md ("ranks.json", event `samples`) has
-// the form of what comes out.
+// Lead's statistics of the running ranks: processor, memory, GPUs, the step of each rank, and which
+// ranks are slow. Produces ranks.json and the `samples` events, whose form is described in
+// runtime/ENVIRONMENT.md. No I/O, no clock of its own.
 
 #include <chrono>
 #include <cstdint>
@@ -24,21 +24,21 @@ class SampleBoard {
 
   explicit SampleBoard(Clock::time_point now) : began_(now), written_(now), recorded_(now) {}
 
-  /// A rank has joined.
+  /// Adds a rank that has joined.
   void add(const World& world, const std::string& host);
-  /// What a rank's heartbeat carries; fields that are missing or wrong stay as they were.
+  /// Takes the fields of a rank's heartbeat. Missing or wrong fields keep their last value.
   void note(int rank, const Json& beat, Clock::time_point now);
 
   [[nodiscard]] bool has_any() const { return has_any_; }
-  /// Time to write ranks.json: every few seconds, more seldom the more ranks there are.
+  /// Returns true when ranks.json is to be written: every 4 s, with many ranks up to every 20 s.
   [[nodiscard]] bool is_snapshot_due(Clock::time_point now) const;
-  /// Time to record a `samples` event: the more seldom the longer the attempt runs, so that a month
-  /// of them stays small.
+  /// Returns true when a `samples` event is to be recorded: every 4 to 60 s. The interval grows
+  /// with the attempt's duration, so that the record of a month stays small.
   [[nodiscard]] bool is_record_due(Clock::time_point now) const;
 
-  /// ranks.json, whole. Ranks that have told nothing yet are left out.
+  /// Returns the content of ranks.json. Leaves out ranks that have not reported any value yet.
   [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
-  /// The fields of a `samples` event; nothing while no rank has told anything new.
+  /// Returns the fields of a `samples` event; nullopt if no rank has reported since the last one.
   [[nodiscard]] std::optional<Json> record(Clock::time_point now);
 
  private:
@@ -52,30 +52,31 @@ class SampleBoard {
     std::optional<std::uint64_t> resident_bytes;
     std::optional<std::int64_t> step;
     std::optional<Gpus> gpus;
-    bool has_told = false;      ///< more than that it lives
-    Clock::time_point lived{};  ///< its last heartbeat
-    std::int64_t lag = 0;       ///< steps, behind where half of all ranks were some seconds ago
+    bool has_told = false;      ///< it has reported a value, not only an empty heartbeat
+    Clock::time_point lived{};  ///< time of the last heartbeat
+    std::int64_t lag = 0;       ///< steps behind the step that half of the ranks had 6 to 12 s ago
     bool is_slow = false;
   };
 
   void judge(Clock::time_point now);
   [[nodiscard]] std::optional<Gpus> gpus_of(const Rank& rank) const;
-  /// Those that have told something, in the order of ranks.
+  /// Returns the ranks that have reported a value, in the order of their numbers.
   [[nodiscard]] std::vector<const Rank*> heard() const;
 
   Clock::time_point began_, written_, recorded_;
   std::vector<std::string> nodes_;
   std::unordered_map<std::string, int> node_of_host_;
-  std::unordered_map<int, std::vector<Gpus>> gpus_of_node_;  ///< where one rank told its node's
+  std::unordered_map<int, std::vector<Gpus>> gpus_of_node_;  ///< from ranks that report `node_gpus`
   std::vector<Rank> ranks_;                                  ///< in the order in which they joined
   std::unordered_map<int, std::size_t> place_of_rank_;
   struct Reached {
     std::int64_t step = 0;
     Clock::time_point when{};
   };
-  std::optional<Reached> half_reached_;  ///< by half of the ranks, long enough ago for all reports
-                                         ///< of that time to be here
-  std::optional<Reached> half_next_;     ///< what comes in its place
+  /// The step that half of the ranks had reached some seconds ago. It is old enough that every
+  /// report of that time has arrived.
+  std::optional<Reached> half_reached_;
+  std::optional<Reached> half_next_;  ///< replaces half_reached_ once it is old enough
   bool has_news_ = false, has_any_ = false;
 };
 

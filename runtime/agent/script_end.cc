@@ -11,23 +11,23 @@
 namespace dlrun::agent {
 namespace {
 
-/// The job goes on: what ended the script is its own, or a signal to it alone.
+/// Returns true if the job still runs. The script then ended by itself, or by a signal to it alone.
 bool goes_on(const JobFacts& facts) {
   constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED",
                                                    "RESIZING"};
   return std::find(kAlive.begin(), kAlive.end(), facts.state) != kAlive.end();
 }
 
-/// The last that Slurm wrote to the script's log about the job's end: a requeue may have left older
-/// words before it.
+/// Returns the last reason for the job's end that Slurm wrote to the script's log. The log may
+/// still have older reasons from before a requeue.
 std::string last_reason(std::string_view log) {
   std::string_view last;
   for (const auto line : split(log, '\n')) last = parse_job_cancel(line).value_or(last);
   return std::string(last);
 }
 
-/// Under `set -e` a script comes to its EXIT trap with 0 by `exit`, or by a signal, whose number
-/// bash does not tell.
+/// Returns true if a signal ended the script. Under `set -e` a script reaches its EXIT trap with
+/// code 0 either by `exit` or by a signal, whose number bash does not tell.
 bool was_signalled(const ScriptTrap& trap) {
   if (trap.code == 0) return !trap.at.starts_with("exit");
   return trap.code == 128 + SIGTERM || trap.code == 128 + SIGINT || trap.code == 128 + SIGHUP;
@@ -76,7 +76,8 @@ std::string why_cancelled(std::string_view reason) {
 
 namespace {
 
-/// How Slurm ends the job, with the reason alone as the message; nothing where the job goes on.
+/// Returns how Slurm ends the job, with only the reason as the message. Returns nullopt if the job
+/// still runs.
 std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
   auto reason = last_reason(trap.log);
   const bool is_requeued = trap.facts && trap.facts->restarts > trap.restarts;
@@ -88,8 +89,8 @@ std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
     reason = trap.facts->is_preempted ? "PREEMPTION" : "JOB REQUEUE";
   AttemptEnd& end = result.end;
   end.cause = cause_of_cancel(reason);
-  // Without the controller's word the run is left open: Slurm knows better than its log whether the
-  // job comes again.
+  // Without an answer of the controller the run is left without an end: the log does not tell
+  // whether Slurm queues the job again.
   result.comes_again = is_requeued || (!trap.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = "signalled";

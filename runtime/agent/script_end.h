@@ -1,6 +1,6 @@
 #pragma once
-// How a job's script came to its EXIT trap before it started the ranks: of itself, or because Slurm
-// ends the job. No I/O.
+// Judges a job script that reached its EXIT trap before it started the ranks: it ended by itself,
+// or because Slurm ends the job. No I/O.
 
 #include <optional>
 #include <string>
@@ -11,33 +11,34 @@
 
 namespace dlrun::agent {
 
-/// Slurm's word for why it ends a step or a job, as an end's cause. kNone: it is somebody's wish,
-/// or has no name.
+/// Returns the cause for Slurm's reason ("TIME LIMIT") for ending a step or a job. kNone if a user
+/// cancelled it, or if the reason is unknown.
 [[nodiscard]] Cause cause_of_cancel(std::string_view reason);
-/// As a sentence; of no reason that the job was cancelled.
+/// Returns the reason as a sentence. An empty reason means that the job was cancelled.
 [[nodiscard]] std::string why_cancelled(std::string_view reason);
 
-/// What a script leaves to judge by.
+/// The facts about a script that reached its EXIT trap.
 struct ScriptTrap {
-  int code = 0;    ///< bash's $?: of a script that a signal ended the last command's, mostly 0
-  std::string at;  ///< the command that it was at, printable
-  std::optional<JobFacts>
-      facts;         ///< what Slurm says of the job now; nothing: no answer, or no Slurm
-  int restarts = 0;  ///< Slurm's count of its restarts when it began
-  std::string_view
-      log;  ///< the end of the script's standard error, where Slurm says why it ends a job
+  /// bash's $?. If a signal ended the script, it is the code of the last command, mostly 0.
+  int code = 0;
+  std::string at;  ///< the command at which the script ended, printable
+  /// Slurm's present facts about the job; nullopt: no answer, or no Slurm.
+  std::optional<JobFacts> facts;
+  int restarts = 0;  ///< Slurm's number of restarts when this start of the job began
+  /// The end of the script's standard error, where Slurm writes why it ends a job.
+  std::string_view log;
 };
 
 struct ScriptEnd {
   AttemptEnd end;
-  bool comes_again = false;  ///< Slurm queues the job again: that is not the run's end
+  bool comes_again = false;  ///< Slurm queues the job again, so this is not the end of the run
 };
 
 [[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
 
-/// The step could not be launched (end, whose code is the trap's): where Slurm ends the job, that
-/// is why, and end says so from now on. True: the run is left open, for Slurm queues the job again,
-/// or knows better than its log.
+/// Checks whether a step could not be launched because Slurm ends the job. If so, changes `end`,
+/// which has the trap's code, to say that. Returns true if the run must be left without an end:
+/// Slurm queues the job again, or the controller did not answer and may do so.
 [[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap);
 
 }  // namespace dlrun::agent

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLargestFile = 8U << 20U;
 
-/// The file's bytes; nothing where there is none.
+/// Reads the file; nullopt if it does not exist.
 [[nodiscard]] Result<std::optional<std::string>> read_private(const std::filesystem::path& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.is_open() && (errno == ENOENT || errno == ENOTDIR)) return std::optional<std::string>();

@@ -1,6 +1,6 @@
 #pragma once
-// The program's secrets, from the run's own file straight into its environment. Neither lead, srun
-// nor this process has them in an environment of its own.
+// Reads the program's secrets from the run's file directly into the program's environment. Lead,
+// srun and the agent never have them in their own environments.
 
 #include <filesystem>
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace dlrun::agent {
 
-/// Sets each of names in env from RUN/secrets (runtime/ENVIRONMENT.md). Without that file (a script
-/// that was submitted by hand) a name keeps the value that env has. Fails with kInvalid: a name
-/// that neither has, or a file that is a link, not a regular file, another user's, or open to
-/// others. No message holds a value.
+/// Sets each of `names` in env from RUN/secrets (runtime/ENVIRONMENT.md). A name that the file does
+/// not have keeps its value in env; a script that was submitted by hand has no such file. Fails
+/// with kInvalid if neither has a name, or if the file is a link, not a regular file, owned by
+/// another user, or accessible to others. No message contains a value.
 [[nodiscard]] Result<> add_secrets(Env& env, const std::vector<std::string>& names,
                                    const std::filesystem::path& run);
 
-/// For lead, when the run is over. No file: nothing to do.
+/// Removes the secrets file, if there is one. Lead calls it when the run is over.
 void remove_secrets(const std::filesystem::path& run);
 
 }  // namespace dlrun::agent

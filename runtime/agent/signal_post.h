@@ -1,7 +1,8 @@
 #pragma once
-// The signals that came to a task, by which way, and those that its program still has to get. A
-// signal to the whole process tree (`proctrack/linuxproc`) comes to the agent, to its guard and to
-// the program itself; one to the task's first process alone is passed on. No I/O, no clock.
+// Tracks the signals that reached a task, so that the program gets each signal exactly once. Slurm
+// may send a signal to the whole process tree (`proctrack/linuxproc`): then the agent, its guard
+// and the program each get it. Or Slurm sends it to the task's first process only, and the agent
+// must pass it on to the program. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -15,22 +16,22 @@ class SignalPost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A signal to a whole tree reaches its processes one by one, within so long also where the
-  /// processors have far more to do than they can: within 60 ms it does not always.
+  /// Time for a signal to a whole tree to reach all its processes, one by one, even on an
+  /// overloaded machine. 60 ms are not always enough.
   static constexpr std::chrono::milliseconds kTreeWait{200};
 
-  /// False: a copy of one that has come already, or the same again within a second.
+  /// Notes a signal. Returns false if it is a copy, or a repetition within one second.
   [[nodiscard]] bool take(int signal, bool came_by_guard, Clock::time_point now);
   [[nodiscard]] bool has_come(int signal) const { return last_.contains(signal); }
-  /// It came to the agent and, separately, to the guard: then it was sent to the whole tree, and
-  /// the program has it.
+  /// Returns true if the signal reached both the agent and its guard. It was then sent to the whole
+  /// tree, so the program has it, too.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
     return came_direct_.contains(signal) && came_by_guard_.contains(signal);
   }
 
-  /// The program is to get this one, unless it turns out to have it.
+  /// Queues the signal for the program. It is dropped if the whole tree turns out to have got it.
   void pass_on(int signal, Clock::time_point now) { waiting_.emplace(now + kTreeWait, signal); }
-  /// What is to be sent to the program now.
+  /// Returns the signals to send to the program now.
   [[nodiscard]] std::vector<int> take_due(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {
     return waiting_.empty() ? std::nullopt : std::optional(waiting_.begin()->first);

@@ -13,16 +13,16 @@
 namespace dlrun::agent {
 namespace {
 
-/// The descriptor may be shared with other programs, so O_NONBLOCK is not ours to set. A pipe or
-/// terminal that polls as writable takes PIPE_BUF bytes without blocking, and takes them in one
-/// piece.
+/// Returns true if fd takes a piece now. O_NONBLOCK cannot be set, because other programs may share
+/// the descriptor. A pipe or terminal that polls as writable takes PIPE_BUF bytes at once, without
+/// blocking and without mixing them with other writers' bytes.
 bool takes_a_piece_now(int fd) {
   pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
   return ::poll(&writable, 1, 0) > 0;
 }
 
-/// At most PIPE_BUF bytes, to the end of a line where one ends in them: lines of several ranks then
-/// do not mix.
+/// Returns the size of the next piece: at most PIPE_BUF bytes, and whole lines if possible, so that
+/// lines of several ranks do not mix.
 std::size_t piece_of(std::string_view bytes) {
   const auto piece = bytes.substr(0, PIPE_BUF);
   if (piece.size() == bytes.size()) return piece.size();
@@ -68,8 +68,7 @@ void Sink::flush() {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) break;
     if (wrote < 0) {
-      // The reader is gone or the disk is full. Both are known there; the program must go on all
-      // the same.
+      // The reader is gone, or the write failed. The program must go on nevertheless.
       is_gone_ = errno == EPIPE || errno == EBADF || errno == EIO;
       written_ = held_.size();
       break;

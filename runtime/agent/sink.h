@@ -1,6 +1,6 @@
 #pragma once
-// Our own standard output or error, written without ever blocking: a terminal that is held
-// (Ctrl-S), a reader that sleeps and a file system that hangs stop neither heartbeats nor signals.
+// Writes to this process's standard output or error without blocking. A paused terminal (Ctrl-S), a
+// slow reader or a hung file system must delay neither heartbeats nor signals.
 
 #include <cstddef>
 #include <functional>
@@ -18,16 +18,16 @@ class Sink {
  public:
   static constexpr std::size_t kFileHoldsBytes = 8U << 20U;
 
-  /// fd stays the caller's. on_room is called when held bytes have been written. The loop outlives
-  /// the sink.
+  /// The caller keeps fd open. on_room is called when all held bytes have been written. The loop
+  /// must outlive the sink.
   Sink(EventLoop& loop, int fd, std::function<void()> on_room = {});
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
-  /// Writes what fits now, holds the rest. After the reader has gone away (EPIPE) bytes are
-  /// dropped. A file is written by a thread of its own, which holds kFileHoldsBytes; what it has no
-  /// room for is counted, and a line of the file says so.
+  /// Writes as many bytes as possible now and holds the rest. Drops bytes after the reader has gone
+  /// (EPIPE). A regular file is written by another thread, which holds at most kFileHoldsBytes;
+  /// bytes beyond that are dropped, and a line in the file gives their number.
   void push(std::string_view bytes);
   [[nodiscard]] std::size_t held_bytes() const;
   [[nodiscard]] bool is_gone() const { return is_gone_; }
@@ -39,10 +39,10 @@ class Sink {
   int fd_;
   std::function<void()> on_room_;
   std::string held_;
-  std::size_t written_ = 0;                ///< of held_
-  std::optional<EventLoop::Watch> watch_;  ///< of fd_, or of file_'s news
-  std::unique_ptr<BackgroundFile>
-      file_;  ///< where fd_ is a regular file: it always polls as writable
+  std::size_t written_ = 0;                ///< bytes of held_ that are written
+  std::optional<EventLoop::Watch> watch_;  ///< watches fd_, or the eventfd of file_
+  /// Set if fd_ is a regular file, which always polls as writable although a write may block.
+  std::unique_ptr<BackgroundFile> file_;
   bool is_gone_ = false;
 };
 

@@ -13,14 +13,14 @@ namespace {
 constexpr std::size_t kTasksLimit = 100'000;
 constexpr std::string_view kOutOfMemory = "Out Of Memory";
 
-/// Takes prefix off the front of text. False: it is not there.
+/// Removes prefix from the front of text. Returns false if text does not begin with it.
 bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
 
-/// "3,5-6" as {3, 5, 6}.
+/// Parses a list of tasks: "3,5-6" becomes {3, 5, 6}.
 std::optional<std::vector<int>> task_list(std::string_view text) {
   std::vector<int> tasks;
   for (const auto part : split(text, ',')) {
@@ -36,7 +36,7 @@ std::optional<std::vector<int>> task_list(std::string_view text) {
   return tasks;
 }
 
-/// A line without the "3: " that `srun --label` puts in front of a task's.
+/// Removes the "3: " that `srun --label` puts in front of the lines of a task.
 std::string_view without_label(std::string_view line) {
   const auto digits = line.find_first_not_of(' ');
   if (digits == std::string_view::npos) return line;
@@ -46,13 +46,13 @@ std::string_view without_label(std::string_view line) {
   return line.substr(end + 2);
 }
 
-/// The error that srun tells of; nothing for every other line.
+/// Returns the text of an error line of srun; nullopt for every other line.
 std::optional<std::string_view> error_of_srun(std::string_view line) {
   return take(line, "srun: error: ") ? std::optional(line) : std::nullopt;
 }
 
-/// The error that slurmstepd tells of: behind "slurmstepd: error: ", "slurmstepd-n1: error: ",
-/// "[TIME] error: ".
+/// Returns the text of an error line of slurmstepd, which begins with "slurmstepd: error: ",
+/// "slurmstepd-n1: error: " or "[TIME] error: ".
 std::optional<std::string_view> error_of_stepd(std::string_view line) {
   constexpr std::string_view kError = " error: ";
   line = without_label(line);
@@ -64,8 +64,8 @@ std::optional<std::string_view> error_of_stepd(std::string_view line) {
   return take(line, kError) ? std::optional(line) : std::nullopt;
 }
 
-/// The reason in slurmstepd's words about the end of what it keeps ("STEP", "JOB"); empty where
-/// they give none.
+/// Returns the reason in slurmstepd's line about a cancelled step or job (kept: "STEP " or "JOB ").
+/// Empty if the line gives none.
 std::optional<std::string_view> reason_behind(std::string_view kept, std::string_view line) {
   constexpr std::string_view kDueTo = " DUE TO ";
   constexpr std::string_view kEnd = " ***";

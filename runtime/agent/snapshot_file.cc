@@ -9,12 +9,13 @@
 
 namespace dlrun::agent {
 
-// Owned by both threads: the writer may outlive its owner inside a write that never returns.
+// Both threads own this state: the writer thread may be stuck in a write that never returns, and
+// then outlives the SnapshotFile.
 struct SnapshotFile::Shared {
   std::filesystem::path path;
   std::mutex mutex;
   std::condition_variable changed;
-  std::optional<std::string> next;  // guarded by mutex, like all below
+  std::optional<std::string> next;  // guarded by mutex, like all members below
   std::optional<Error> failure;
   bool is_writing = false;
   bool has_failed = false;

@@ -1,6 +1,5 @@
 #pragma once
-// A small file that is written whole again and again, by a thread of its own: the file system may
-// hang.
+// Rewrites a small file repeatedly. A separate thread writes it, because the file system may hang.
 
 #include <chrono>
 #include <filesystem>
@@ -12,20 +11,20 @@
 
 namespace dlrun::agent {
 
-/// One owner, one thread calls.
+/// Must be used by one thread only.
 class SnapshotFile {
  public:
   explicit SnapshotFile(std::filesystem::path path);
-  /// Waits for nothing.
+  /// Does not wait for the writer thread.
   ~SnapshotFile();
   SnapshotFile(const SnapshotFile&) = delete;
   SnapshotFile& operator=(const SnapshotFile&) = delete;
 
-  /// What the file is to hold. What was to be written before and is not yet will never be.
+  /// Sets the new content. Replaces earlier content that is not written yet.
   void put(std::string content);
-  /// Waits until the last content is written or lost; false when limit passes first.
+  /// Waits until the last content is written or lost. Returns false after limit.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);
-  /// The first failure since the file was made, told once.
+  /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();
 
  private:

@@ -24,8 +24,8 @@ std::string file_name(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
-/// Returns what the tool printed. Its exit code does not count: gdb fails when a single one of its
-/// commands does.
+/// Runs a tool and returns its output; nullopt if there is none. Ignores the exit code, because gdb
+/// fails if one of its commands fails.
 std::optional<std::string> run(std::vector<std::string> argv, const Env& env,
                                std::chrono::milliseconds limit) {
   Command command;
@@ -38,7 +38,7 @@ std::optional<std::string> run(std::vector<std::string> argv, const Env& env,
   return std::move(finished->out);
 }
 
-/// Returns true where the process has the Python interpreter in it, as a program or as a library.
+/// Returns true if the process contains the Python interpreter, as its program or as a library.
 bool runs_python(pid_t pid) {
   std::error_code error;
   const auto folder = std::filesystem::path("/proc") / std::to_string(pid);
@@ -48,8 +48,8 @@ bool runs_python(pid_t pid) {
   return maps && maps->find("/libpython") != std::string::npos;
 }
 
-/// gdb attached to pid, with settings that run nothing which the program's folders hold, and fetch
-/// nothing.
+/// Returns the command line of gdb attached to pid. Its settings prevent gdb from running scripts
+/// in the program's folders and from downloading symbols.
 std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> settings) {
   std::vector<std::string> argv{"gdb", "-nx", "-batch"};
   for (const char* setting : {"auto-load python-scripts off", "auto-load gdb-scripts off",
@@ -61,10 +61,10 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
   return argv;
 }
 
-/// Lets a Python interpreter write its threads' stacks into scratch, by the function that
-/// faulthandler uses: it takes no lock and allocates nothing, so it is safe in a process that
-/// hangs. Without the symbols of other libraries that takes a third of a second, also of a program
-/// as large as torch.
+/// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
+/// scratch. It calls the function that faulthandler uses, which takes no lock and allocates no
+/// memory, so it is safe in a hung process. gdb loads only the symbols of libc and libpython; so it
+/// takes a third of a second, even for a program as large as torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
   constexpr int kFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
   constexpr int kMode = 0600;

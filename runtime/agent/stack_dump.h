@@ -1,6 +1,6 @@
 #pragma once
-// The stacks of a process by py-spy or gdb, whichever the node (or the image) has. Attaching stops
-// the process for a moment, so this is for programs that are about to be ended.
+// Takes the stacks of a process with py-spy or gdb, if the node (or the image) has one of them.
+// Attaching stops the process for a moment, so this is for programs that are about to be ended.
 
 #include <sys/types.h>
 
@@ -15,25 +15,25 @@
 namespace dlrun::agent {
 
 struct StackDump {
-  std::string text{};  ///< for people: what the tool printed, or why there is nothing
-  std::vector<std::string>
-      frames{};            ///< of the main thread, the innermost first: "wait (threading.py:320)"
+  std::string text{};  ///< for the user: the tool's output, or why there is none
+  /// Frames of the main thread, innermost first, such as "wait (threading.py:320)".
+  std::vector<std::string> frames{};
   bool is_python = false;  ///< the frames are Python's
 };
 
-/// Takes the stacks of pid. A Python program's own frames are wanted first: from py-spy, else from
-/// the interpreter itself, which gdb asks for them (scratch: a file that both may write; it is
-/// removed). Native frames come from gdb. Returns no frames where neither tool is there, where the
-/// kernel does not allow to attach, or after `limit`.
+/// Takes the stacks of pid. Prefers the Python frames of a Python program. They come from py-spy;
+/// without it gdb makes the interpreter write them into `scratch`, a file that both can write and
+/// that is removed afterwards. Native frames come from gdb. Returns no frames if there is neither
+/// tool, if the kernel forbids attaching, or after `limit`.
 [[nodiscard]] StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                                     std::chrono::milliseconds limit);
 
-/// The main thread's frames in what `py-spy dump` printed.
+/// Returns the main thread's frames in the output of `py-spy dump`.
 [[nodiscard]] std::vector<std::string> frames_of_py_spy(std::string_view text);
-/// The main thread's frames in what Python's faulthandler writes: the last thread of the text.
+/// Returns the main thread's frames in the output of Python's faulthandler: the last thread.
 [[nodiscard]] std::vector<std::string> frames_of_faulthandler(std::string_view text);
-/// The frames of thread 1 in what gdb's `thread apply all backtrace` printed, without addresses and
-/// arguments.
+/// Returns the frames of thread 1 in the output of gdb's `thread apply all backtrace`, without
+/// addresses and arguments.
 [[nodiscard]] std::vector<std::string> frames_of_gdb(std::string_view text);
 
 }  // namespace dlrun::agent

@@ -1,3 +1,5 @@
+// Two launchers: SrunStep runs srun and parses its standard error, LocalStep starts the agents of
+// all ranks as child processes.
 #include "runtime/agent/step.h"
 
 #include <fcntl.h>
@@ -19,12 +21,12 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kWordsLimitLines = 12;
-constexpr std::size_t kWordsLimitBytes = 1024;  ///< of a line
-constexpr std::chrono::milliseconds kKillLimit{
-    2000};  ///< for a process to end after SIGKILL: the kernel may hold it
+constexpr std::size_t kWordsLimitBytes = 1024;  ///< bytes of one line
+/// Time for a process to end after SIGKILL. The kernel may delay its end.
+constexpr std::chrono::milliseconds kKillLimit{2000};
 
 struct Ended {
-  int code = 0;  ///< 128 + signal where a signal ended it
+  int code = 0;  ///< exit code; 128 + signal if a signal ended the process
   int signal = 0;
 };
 
@@ -73,8 +75,8 @@ class SrunStep final : public Step {
   }
 
   void stop(bool without_mercy) override {
-    // On TERM srun ends a step that waits for resources, and signals the tasks of one that runs;
-    // QUIT is its word for ending a running step at once.
+    // On TERM srun ends a step that waits for resources, and passes the signal to the tasks of a
+    // running step. On QUIT it ends a running step at once.
     if (pid_ <= 0) return;
     is_stopped_ = true;
     if (!without_mercy) {
@@ -87,11 +89,11 @@ class SrunStep final : public Step {
 
   void tick() override {
     pump_->tick();
-    reap();  // whatever became of the SIGCHLD
+    reap();  // a SIGCHLD can be lost
   }
 
  private:
-  /// A line of Slurm's.
+  /// Parses a line that Slurm printed.
   void hear(std::string_view line) {
     if (const auto ended = parse_task_words(line)) {
       for (const int task : ended->tasks)
@@ -110,7 +112,7 @@ class SrunStep final : public Step {
 
   StepPlumbing plumbing_;
   pid_t pid_ = -1;
-  bool is_stopped_ = false;  ///< we have asked it to end
+  bool is_stopped_ = false;  ///< stop() was called
   std::unique_ptr<Pump> pump_;
   MarkedTextReader reader_;
   std::deque<std::string> words_;
@@ -171,7 +173,7 @@ class LocalStep final : public Step {
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto found = ranks_.find(pid);
-      if (found == ranks_.end()) continue;  // an orphan that we have adopted
+      if (found == ranks_.end()) continue;  // an adopted orphan
       const auto ended = ended_of(status);
       if (ended.code != 0 && code_ == 0) code_ = ended.code;
       const int rank = found->second;
@@ -182,14 +184,14 @@ class LocalStep final : public Step {
   }
 
   void stop(bool) override {
-    // The agents have had their time to end their programs; what is left does not listen.
+    // The agents have had their time to end their programs. The rest does not react and is killed.
     kill_all();
   }
 
   void tick() override {
     if (out_) out_->tick();
     if (err_) err_->tick();
-    reap();  // whatever became of the SIGCHLD
+    reap();  // a SIGCHLD can be lost
   }
 
  private:
@@ -197,8 +199,8 @@ class LocalStep final : public Step {
     for (const pid_t pid : descendants(plumbing_.bystander)) ::kill(pid, SIGKILL);
   }
 
-  /// Over when every agent has ended, and every process that one of them left behind when it was
-  /// killed.
+  /// Reports the end of the step once every agent has ended. First kills the processes that a
+  /// killed agent left behind.
   void end_if_done() {
     if (!ranks_.empty() || is_over_) return;
     if (!descendants(plumbing_.bystander).empty()) return kill_all();
@@ -209,7 +211,7 @@ class LocalStep final : public Step {
   }
 
   StepPlumbing plumbing_;
-  std::map<pid_t, int> ranks_;  ///< of agents that run
+  std::map<pid_t, int> ranks_;  ///< ranks of the running agents, by process id
   std::unique_ptr<Pump> out_;
   std::unique_ptr<Pump> err_;
   int code_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// What starts an attempt's ranks: srun, or lead itself on this machine.
+// A step: the launcher that starts the ranks of one attempt. The launcher is srun, or lead itself
+// for a run on this machine. One thread, on lead's event loop.
 
 #include <sys/types.h>
 
@@ -18,58 +19,59 @@
 
 namespace dlrun::agent {
 
+/// Receives the events of a step.
 class StepHandler {
  public:
   virtual ~StepHandler() = default;
-  /// How a task ended, as far as its launcher knows. host is empty where it is this one.
+  /// Called when the launcher reports the end of a task. host is empty if it is this machine.
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
-  /// Slurm ends the step for a reason that it names: "TIME LIMIT", "PREEMPTION".
+  /// Called when Slurm ends the step and names a reason: "TIME LIMIT", "PREEMPTION".
   virtual void on_cancelled(std::string_view reason) = 0;
-  /// Slurm or the kernel has killed processes of the step for their memory.
+  /// Called when Slurm reports an out-of-memory kill in the step.
   virtual void on_out_of_memory() = 0;
-  /// Slurm could not start the step's tasks on node.
+  /// Called when Slurm could not start the step's tasks on node.
   virtual void on_launch_failure(std::string_view node, std::string_view why) = 0;
-  /// srun says that Slurm holds these nodes of the step for lost, as a node list.
+  /// Called when srun reports that nodes of the step have failed. nodes is a node list.
   virtual void on_node_failure(std::string_view nodes) = 0;
-  /// A line that no rank's program printed, for what it may say of the container.
+  /// Called with each line that no rank's program printed, such as an error of the container tool.
   virtual void on_foreign_line(std::string_view line) = 0;
-  /// Nothing of the step is left here. words: what its launcher printed about itself.
-  /// A signal ended the launcher, and not one of stop().
+  /// Called when a signal that stop() did not send ended the launcher.
   virtual void on_launcher_killed(int signal) = 0;
+  /// Called once no process of the step is left on this machine. words: messages of the launcher.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
 
 class Step {
  public:
   virtual ~Step() = default;
-  /// After SIGCHLD: collects who has ended.
+  /// Collects child processes that have ended. Call it after SIGCHLD.
   virtual void reap() = 0;
   /// Asks the step to end; without_mercy kills it.
   virtual void stop(bool without_mercy) = 0;
-  /// After each round of the loop. Collects, too, who has ended: a SIGCHLD can be lost.
+  /// Call it after each round of the loop. It also reaps, because a SIGCHLD can be lost.
   virtual void tick() = 0;
 };
 
-/// Everything a step writes through; all outlive it.
+/// The outputs and callbacks of a step. Every referenced object outlives the step.
 struct StepPlumbing {
   EventLoop& loop;
   StepHandler& handler;
   Sink& out;
   Sink& err;
-  BackgroundFile* log = nullptr;  ///< a copy of both, may be absent
-  TextMarks marks{};              ///< of the text that agents send through srun
-  pid_t bystander =
-      -1;  ///< a child of this process that is not of the step, and is not ended with it
+  BackgroundFile* log = nullptr;  ///< gets a copy of out and err; may be nullptr
+  TextMarks marks{};              ///< marks of the text that agents send through srun
+  /// A child of this process that does not belong to the step and is not ended with it; -1: none.
+  pid_t bystander = -1;
 };
 
-/// Runs argv (an srun line) with env. Its standard error passes through here: the agents' marks are
-/// taken off, and the lines without them are read as Slurm's.
+/// Starts argv (an srun command line) with env. Reads srun's standard error: removes the agents'
+/// marks, and parses the lines without marks as messages of Slurm.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing,
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
-/// Starts ranks copies of argv (a `dlrun-agent rank` line) with env and a world in DLRUN_*. None of
-/// them belongs to an outer step, whatever env says.
+/// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env and a world in
+/// DLRUN_*. Removes the variables of an outer Slurm step or MPI job from env.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing,
                                                         const std::vector<std::string>& argv,
                                                         const Env& env, int ranks);

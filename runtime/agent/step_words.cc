@@ -1,4 +1,5 @@
-// The words of an srun line: which are srun's own, and those for a step on some of the job's nodes.
+// Parses the words of an srun command line, to rewrite it for a step on some of the job's nodes.
+// Implements parse_tasks_per_node() and step_on_nodes() of retry.h.
 
 #include <algorithm>
 #include <array>
@@ -18,8 +19,8 @@ namespace {
 
 constexpr std::int64_t kTasksLimit = 1'000'000;
 
-// srun's options that never take the next word (srun(1), 22.05 to 26.05; pyxis). All others do
-// unless they hold a '='.
+// Options of srun and pyxis that never take the next word as their value (srun(1), 22.05 to 26.05).
+// Every other option does, unless it contains a '='.
 constexpr std::array kFlags{
     std::string_view("async"),
     std::string_view("bcast"),
@@ -72,16 +73,17 @@ constexpr std::array kFlags{
     std::string_view("no-container-entrypoint"),
 };
 constexpr std::string_view kShortFlags = "EHhIjKklOQqsuVvXZ";
-constexpr std::string_view kShortWithOptionalValue = "IKks";  // in the same word
+constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in the same word
 
-/// One option of srun's own.
+/// One option on srun's command line.
 struct Option {
-  std::string name{};  ///< without dashes; of a word with several letters the last one
-  std::optional<std::string> value{};  ///< where it has one
-  std::size_t words = 1;
+  /// Name without dashes. For a word with several short options: the last one.
+  std::string name{};
+  std::optional<std::string> value{};
+  std::size_t words = 1;  ///< number of words: 2 if the value is a word of its own
 };
 
-/// The option that begins at a word that begins with '-'.
+/// Parses the option at argv[at], a word that begins with '-'.
 Option option_at(const std::vector<std::string>& argv, std::size_t at) {
   const std::string_view word = argv[at];
   const auto with_next = [&](Option option) {
@@ -116,7 +118,8 @@ Option option_at(const std::vector<std::string>& argv, std::size_t at) {
   return {};
 }
 
-/// The agent itself ends srun's words at the latest, whatever options a later Slurm has.
+/// Returns the position of the word `dlrun-agent`, or argv.size(). srun's own words end there at
+/// the latest, even if a later Slurm has unknown options.
 std::size_t agent_at(const std::vector<std::string>& argv) {
   for (std::size_t at = 1; at + 1 < argv.size(); ++at) {
     const std::string_view word = argv[at];

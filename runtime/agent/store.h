@@ -1,6 +1,6 @@
 #pragma once
-// The table of keys and values that the ranks of an attempt share. Lead holds it; one thread; no
-// I/O.
+// The table of keys and values that the ranks of an attempt share. Lead owns it. Single-threaded,
+// no I/O.
 
 #include <chrono>
 #include <cstddef>
@@ -20,34 +20,34 @@ class Store {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The answer to a request: to which rank, which of its requests, and the value or what went
-  /// wrong.
+  /// The answer to a request of a rank.
   struct Answer {
     int rank = 0;
-    std::uint64_t id = 0;
+    std::uint64_t id = 0;  ///< the rank's number of the request
     Result<std::string> value;
   };
 
   static constexpr std::size_t kKeyLimitBytes = 1024;
-  static constexpr std::size_t kTotalLimitBytes =
-      256U << 20U;  // keys and values of a table, and as much again waiting
+  /// Limit for all keys and values together, and once more for the keys of waiting requests.
+  static constexpr std::size_t kTotalLimitBytes = 256U << 20U;
 
-  /// Values are text (hex on the wire) that this class does not look into. A key that exists keeps
-  /// its value: putting the same again succeeds, another fails with kRefused. Answers those who
-  /// waited for the key, then the one who put.
+  /// Sets a key, whose value cannot change any more. Putting an equal value again succeeds; another
+  /// value fails with kRefused. Values are opaque text (hex on the wire). Returns the answers to
+  /// the ranks that waited for the key, then the answer to this request.
   [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
                                         std::string_view value);
 
-  /// Answers at once when the key exists or wait is zero; else later, from put(), expire() or never
-  /// (drop()).
+  /// Returns the answer at once if the key exists or wait is zero. Otherwise put() or expire()
+  /// returns it later, unless drop() removes the request.
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 
-  /// Those whose time has run out fail with kTimeout, naming the key and how long they waited.
+  /// Returns kTimeout answers for the requests whose time has run out. The message has the key and
+  /// the waiting time.
   [[nodiscard]] std::vector<Answer> expire(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
-  /// The rank is gone: nobody waits there any more.
+  /// Removes the waiting requests of a rank that is gone.
   void drop(int rank);
 
  private:

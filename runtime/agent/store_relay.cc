@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLineLimitBytes = 1U << 20U;
-constexpr std::size_t kMessageOverheadBytes = 256;  // what a request grows by on its way to lead
+constexpr std::size_t kMessageOverheadBytes = 256;  // growth of a request on its way to lead
 
 bool is_text(const Json& object, std::string_view key) {
   const auto found = object.find(key);
@@ -63,7 +63,8 @@ void StoreRelay::close() {
 
 void StoreRelay::update_watch() {
   if (!watch_) return;
-  // While lead is asked, further requests wait in the socket: the program cannot fill our memory.
+  // Back-pressure: while a request waits for lead, further requests stay in the socket, so that the
+  // program cannot fill the agent's memory.
   loop_.change(*watch_, (awaited_ ? 0U : EPOLLIN) | (out_.empty() ? 0U : EPOLLOUT));
 }
 
@@ -146,7 +147,7 @@ void StoreRelay::on_reply(const Json& message) {
   for (const char* key : {"value", "error"}) {
     if (is_text(message, key)) object[key] = message[key];
   }
-  // An empty value is a value too; lead leaves it out.
+  // Lead leaves an empty value out, so the object may have no "value".
   reply(object);
   serve();
   update_watch();

@@ -1,6 +1,6 @@
 #pragma once
-// The store on the program's descriptor (ENVIRONMENT.md, "The store"): one JSON object a line,
-// passed on to lead.
+// The program's connection to the store (ENVIRONMENT.md, "The store"): reads one JSON object per
+// line from the program's socket and passes it on to lead.
 
 #include <cstdint>
 #include <functional>
@@ -19,28 +19,28 @@ namespace dlrun::agent {
 
 class StoreRelay {
  public:
-  /// to_lead takes a message for lead. The loop outlives the relay.
+  /// to_lead gets the messages for lead. The loop must outlive the relay.
   [[nodiscard]] static Result<std::unique_ptr<StoreRelay>> create(
       EventLoop& loop, std::function<void(const nlohmann::ordered_json&)> to_lead);
   ~StoreRelay();
   StoreRelay(const StoreRelay&) = delete;
   StoreRelay& operator=(const StoreRelay&) = delete;
 
-  /// The program's end, to be inherited; closed here by release_program_end() once the program has
-  /// it.
+  /// Returns the program's end of the socket, which the program inherits.
   [[nodiscard]] int program_end() const { return theirs_.get(); }
+  /// Closes this process's copy of the program's end. Call it once the program has started.
   void release_program_end() { theirs_.reset(); }
 
-  /// Takes what the program has written before it ended.
+  /// Handles the requests that the program wrote before it ended.
   void drain();
-  /// Lead's `reply`.
+  /// Takes lead's `reply`.
   void on_reply(const nlohmann::ordered_json& message);
 
  private:
   StoreRelay(EventLoop& loop, std::function<void(const nlohmann::ordered_json&)> to_lead,
              UniqueFd ours, UniqueFd theirs);
   void on_ready(std::uint32_t events);
-  /// Takes requests in their order; one that waits for lead's reply holds back the next.
+  /// Handles requests in order. A request that waits for lead's reply blocks the next one.
   void serve();
   void handle(std::string_view line);
   void reply(const nlohmann::ordered_json& object);

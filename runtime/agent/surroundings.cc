@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 constexpr unsigned kLimitSeconds = 60;
 constexpr std::size_t kEntriesLimit = 10'000;
 
-/// The names in a folder that end with suffix, without it, sorted.
+/// Returns the names in a folder that end with suffix, sorted and without the suffix.
 std::vector<std::string> names_in(const fs::path& folder, std::string_view suffix) {
   std::vector<std::string> names;
   std::error_code error;
@@ -44,7 +44,8 @@ std::vector<std::string> names_in(const fs::path& folder, std::string_view suffi
   return names;
 }
 
-/// Read from the folders themselves: conda and pip would take seconds, and a processor.
+/// Returns the packages of an environment. Reads the folders directly, because conda and pip would
+/// take seconds of processor time.
 Json packages_of(const fs::path& prefix, bool is_conda) {
   std::vector<std::string> names;
   if (is_conda) names = names_in(prefix / "conda-meta", ".json");
@@ -61,7 +62,7 @@ Json environment_at(const Env& env, const char* variable, bool is_conda) {
   return prefix && !prefix->empty() ? packages_of(std::string(*prefix), is_conda) : Json(nullptr);
 }
 
-/// "slurm-wlm 22.05.8"
+/// Returns Slurm's version, such as "slurm-wlm 22.05.8".
 std::optional<std::string> slurm_version() {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("srun --version 2>/dev/null", "re"),
                                                    ::pclose);
@@ -108,7 +109,7 @@ pid_t record_surroundings(const fs::path& run, int attempt, const Env& env) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(kLimitSeconds);
   std::ignore = ::nice(19);
-  // Whoever reads what lead prints does not wait for us.
+  // Close the inherited outputs, so that readers of lead's output do not wait for this process.
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
   record(run, attempt, env);

@@ -1,6 +1,6 @@
 #pragma once
-// What the job found around it, for the run's record: Slurm's version, the nodes, the modules that
-// were loaded and the packages of the conda or virtual environment that was active.
+// Records the environment in which the job runs: Slurm's version, the nodes, the loaded modules,
+// and the packages of the active conda or virtual environment.
 
 #include <sys/types.h>
 
@@ -10,9 +10,9 @@
 
 namespace dlrun::agent {
 
-/// Writes RUN/surroundings.json (ENVIRONMENT.md) from a child process, whose pid it returns; -1
-/// where there is none. Nothing fails with it, after a minute it gives up, and it dies with its
-/// parent. Must be called before there is a second thread.
+/// Starts a child process that writes RUN/surroundings.json (ENVIRONMENT.md). Returns its process
+/// id, or -1 if fork() failed. The child gives up after one minute and dies with its parent; its
+/// failure has no consequence. Must be called before there is a second thread.
 pid_t record_surroundings(const std::filesystem::path& run, int attempt, const Env& env);
 
 }  // namespace dlrun::agent

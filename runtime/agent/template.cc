@@ -9,7 +9,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// What must be known before a field can be filled in.
+/// Data that a field needs.
 struct Needs {
   bool port = false, table = false, roles = false;
 };
@@ -69,7 +69,8 @@ const Field* find_field(std::string_view name) {
   return found == kFields.end() ? nullptr : &*found;
 }
 
-/// Walks text: literal(piece) for plain bytes, field(row) for each {name}.
+/// Splits text: calls literal(piece) for plain text and field(row) for each {name}. Fails with
+/// kUsage for an unknown field and for an unmatched brace.
 template <typename OnLiteral, typename OnField>
 Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
   for (std::size_t at = 0; at < text.size();) {
@@ -130,7 +131,7 @@ Result<Template> Template::parse(std::string_view text) {
 
 std::string Template::expand(const TemplateFields& fields) const {
   std::string value;
-  // parse() has refused what walk() could refuse here.
+  // walk() cannot fail here, because parse() has checked the text.
   std::ignore = walk(
       text_, [&](std::string_view piece) { value += piece; },
       [&](const Field& field) { value += field.value(fields); });

@@ -1,6 +1,6 @@
 #pragma once
-// `rank --env NAME=TEMPLATE` and `rank --word TEMPLATE`: the variables and words that a preset
-// gives a program, with the rank's own numbers filled in.
+// Templates of `rank --env NAME=TEMPLATE` and `rank --word TEMPLATE`: the variables and words that
+// a preset gives to a program. The agent fills in the values of its rank.
 
 #include <string>
 #include <string_view>
@@ -13,36 +13,35 @@
 
 namespace dlrun::agent {
 
-/// What a template's fields stand for.
+/// The values of a template's fields.
 struct TemplateFields {
   World world;
   std::string addr;         ///< {addr}: this rank's IP
-  std::string master_addr;  ///< {master_addr}: rank 0's
-  int master_port = 0;      ///< {master_port}; {master} is both, IPv6 in brackets
-  int port = 0;             ///< {port}: held for this rank's program
+  std::string master_addr;  ///< {master_addr}: rank 0's IP
+  int master_port = 0;      ///< {master_port}; {master} is IP and port, IPv6 in brackets
+  int port = 0;             ///< {port}: the port held for this rank's program
   std::string run{};        ///< {run}: the run directory
   int attempt = 0;
   std::string job{};
-  int nproc_per_node = 1;  ///< {nproc_per_node}: what the program itself starts on its node
+  int nproc_per_node = 1;  ///< {nproc_per_node}: processes that the program starts on its node
   Roles roles{};           ///< {role}, {role_index}
-  std::vector<Endpoint>
-      table{};  ///< {addresses}, {tf_config}: every rank; filled where a template needs it
+  /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
+  std::vector<Endpoint> table{};
 };
 
-/// Text with fields in braces, taken apart and checked.
+/// A text with fields in braces, checked by parse().
 class Template {
  public:
-  /// Fails with kUsage: an unknown field, a brace without partner.
+  /// Fails with kUsage for an unknown field and for an unmatched brace.
   [[nodiscard]] static Result<Template> parse(std::string_view text);
 
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::string expand(const TemplateFields& fields) const;
-  /// A field of it is this rank's own port, or is made of every rank's: the port must be held
-  /// before the rank joins.
+  /// Returns true if a field needs this rank's port. The port must be held before the rank joins.
   [[nodiscard]] bool needs_port() const { return needs_port_; }
-  /// A field of it is made of every rank's address.
+  /// Returns true if a field needs the addresses of all ranks.
   [[nodiscard]] bool needs_table() const { return needs_table_; }
-  /// A field of it is this rank's role.
+  /// Returns true if a field needs this rank's role.
   [[nodiscard]] bool needs_roles() const { return needs_roles_; }
 
  private:
@@ -52,16 +51,17 @@ class Template {
   bool needs_roles_ = false;
 };
 
-/// A NAME=TEMPLATE taken apart and checked. Fails with kUsage: no '=', a NAME that is no variable's
-/// name, and what Template refuses.
+/// A parsed NAME=TEMPLATE.
 struct EnvTemplate {
   std::string name;
   Template value;
 
+  /// Fails with kUsage if there is no '=', if NAME is no valid variable name, and where
+  /// Template::parse() fails.
   [[nodiscard]] static Result<EnvTemplate> parse(std::string_view argument);
 };
 
-/// The names of the fields, in the order in which messages list them.
+/// Returns the names of all fields, in the order in which messages list them.
 [[nodiscard]] std::vector<std::string_view> template_fields();
 
 }  // namespace dlrun::agent

@@ -8,8 +8,8 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr char kHeadByte =
-    '\x02';  // Control bytes: a search for a mark seldom begins where there is none.
+// Marks begin or end with control bytes. These are rare in text, so the search for a mark is fast.
+constexpr char kHeadByte = '\x02';
 constexpr char kTailByte = '\x03';
 constexpr char kLineEnd = '\x1e';
 constexpr char kEscape = '\x10';
@@ -51,14 +51,14 @@ std::string decode(std::string_view encoded) {
   return out;
 }
 
-/// "  3: ", as `srun --label` writes it.
+/// Returns true for a label of `srun --label`, such as "  3: ".
 bool is_label(std::string_view text) {
   if (!text.ends_with(": ")) return false;
   text = trim(text.substr(0, text.size() - 2));
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// Where `srun -o NAME` is no file: "all", "none", or one task's number.
+/// Returns true if NAME in `srun -o NAME` is not a file: "all", "none", or the number of a task.
 bool is_no_file(std::string_view name) {
   return name == "all" || name == "none" ||
          (!name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos);
@@ -70,8 +70,8 @@ bool is_agent(std::string_view word) {
 
 constexpr std::string_view kOptionsWithoutValue = "EhHjklOqQRsuvVXZ";
 
-/// The value of a word such as "--output=x", "--error", "-o", "-lox"; nothing where it is another
-/// option. An empty value stands in the next word.
+/// Returns the value of an output option such as "--output=x", "--error", "-o" or "-lox"; nullopt
+/// for other options. An empty value means that the value is the next word.
 std::optional<std::string_view> file_of(std::string_view word) {
   if (word.starts_with("--")) {
     const auto equals = std::min(word.find('='), word.size());
@@ -105,7 +105,7 @@ std::string TextMarker::mark(std::string_view text) const {
         piece.size() < text.size() && line_end != std::string_view::npos)
       piece = piece.substr(0, line_end + 1);
     auto encoded = encode(piece);
-    while (encoded.size() > limit) {  // few programs print control bytes
+    while (encoded.size() > limit) {  // the piece contains bytes that must be escaped
       piece = piece.substr(0, std::max<std::size_t>(piece.size() / 2, 1));
       encoded = encode(piece);
     }
@@ -189,7 +189,7 @@ void MarkedTextReader::take_line(std::string_view line, std::string& out) {
   }
   auto label = line.substr(0, head);
   if (!is_label(label)) {
-    put({}, label, out);  // a torn line's beginning, or text of a container's that has no line end
+    put({}, label, out);  // a part of a torn line, or a container's text without a newline
     label = {};
   }
   while (head != std::string_view::npos) {

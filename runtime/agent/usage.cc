@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kSampleEvery{2500};
 constexpr std::chrono::seconds kLongestPause{30};
-constexpr int kLeastPause = 200;  // times what a sample takes
+constexpr int kLeastPause = 200;  // shortest pause, as a multiple of a sample's processor time
 
-/// What this thread has used of a processor: on a busy machine a sample takes long and costs no
-/// more.
+/// Returns the processor time of this thread. Wall-clock time would overestimate the cost of a
+/// sample on a busy machine.
 std::chrono::nanoseconds own_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -34,7 +34,7 @@ std::optional<Usage> UsageMeter::sample(pid_t helper, Clock::time_point now) {
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
   const auto since = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
   if (!before || since <= 0 || use.processes == 0) return std::nullopt;
-  // A process that nobody waits for takes its time with it when it ends: the sum may shrink.
+  // The time of a process that ends without being waited for is lost, so the sum may shrink.
   const std::uint64_t ticks = use.cpu_ticks > *before ? use.cpu_ticks - *before : 0;
   static const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
   return Usage{static_cast<double>(ticks) / ticks_per_s / since, use.resident_bytes};

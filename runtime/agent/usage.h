@@ -1,5 +1,5 @@
 #pragma once
-// What a rank's program uses of its node: processor time and memory of its whole tree of processes.
+// Measures the processor time and memory that all processes of a rank's program use.
 
 #include <sys/types.h>
 
@@ -10,19 +10,19 @@
 namespace dlrun::agent {
 
 struct Usage {
-  double cores = 0;  ///< processor time per time since the sample before; 1 is one busy core
-  /// Resident memory of all processes; what they share counts once for each of them.
+  double cores = 0;  ///< average number of busy cores since the last sample
+  /// Resident memory of all processes. Shared pages count once for each process.
   std::uint64_t resident_bytes = 0;
 };
 
-/// Samples the tree below this process. Looking at a node's processes costs what it costs: a sample
-/// is taken so seldom that it takes at most half a percent of one core.
+/// Samples the process tree below this process. Takes samples so rarely that they use at most half
+/// a percent of one core.
 class UsageMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A sample when one is due, of all that descends from us but for helper's tree (-1: there is
-  /// none). The first call has nothing to compare with; nor has one where there is no /proc.
+  /// Returns a sample if one is due. helper: a process whose tree is not counted; -1: none. Returns
+  /// nullopt for the first sample, which has no earlier one to compare with, and without /proc.
   [[nodiscard]] std::optional<Usage> sample(pid_t helper, Clock::time_point now);
 
  private:

@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kLineLimit = 1U << 20U;
-// What the agent and lead may take to answer beyond the wait that was asked for.
+// Time that agent and lead may need to answer, in addition to the requested wait.
 constexpr milliseconds kAnswerWithin{30'000};
 
 std::string hex_of(std::string_view bytes) {
@@ -96,7 +96,7 @@ Result<std::string> AgentStore::receive_line(milliseconds limit) {
     searched = received_.size();
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left <= milliseconds::zero()) {
-      socket_.reset();  // a late answer would be taken for the next request's
+      socket_.reset();  // otherwise a late answer would be taken for that of the next request
       return fail(Errc::kTimeout, "store: the agent did not answer within {} ms", limit.count());
     }
     pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};

@@ -1,6 +1,6 @@
 #pragma once
-// The agent's store, over the descriptor that `dlrun-agent rank --trusted` hands to its program
-// (ENVIRONMENT.md, "The store").
+// The client of the agent's store. Uses the socket that `dlrun-agent rank --trusted` passes to its
+// program (ENVIRONMENT.md, "The store").
 
 #include <mutex>
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace dlrun {
 
-/// Speaks one request at a time; a get that waits holds back the others.
+/// Sends one request at a time. A get() that waits blocks the requests of other threads.
 class AgentStore final : public Store {
  public:
-  /// Takes the descriptor, which must be a connected stream socket, and marks it close-on-exec.
+  /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
+  /// if it is not a stream socket.
   [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(UniqueFd socket);
 
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;
@@ -24,14 +25,14 @@ class AgentStore final : public Store {
  private:
   explicit AgentStore(UniqueFd socket) : socket_(std::move(socket)) {}
 
-  /// Sends a line; after a failure the connection is closed, since its state is not known.
+  /// Sends a line. Closes the connection after a failure, because its state is then unknown.
   [[nodiscard]] Result<> send_line(std::string_view line);
-  /// One line, without its newline. limit bounds the whole wait.
+  /// Returns the next line, without its newline. limit is for the whole wait.
   [[nodiscard]] Result<std::string> receive_line(std::chrono::milliseconds limit);
 
   std::mutex mutex_;
   UniqueFd socket_;
-  std::string received_;  ///< what came after the last line
+  std::string received_;  ///< bytes that arrived after the last line
 };
 
 }  // namespace dlrun

@@ -29,7 +29,7 @@ Result<std::unique_ptr<FileStore>> FileStore::open(std::filesystem::path folder)
 }
 
 Result<std::filesystem::path> FileStore::path_of(std::string_view key) const {
-  constexpr std::size_t kNameLimit = 120;  // twice that in hex, and a suffix, within NAME_MAX
+  constexpr std::size_t kNameLimit = 120;  // the name in hex, twice as long, stays below NAME_MAX
   if (key.empty() || key.size() > kNameLimit) {
     return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed",
                 printable(key), key.size(), kNameLimit);
@@ -44,7 +44,7 @@ Result<> FileStore::put(std::string_view key, std::string_view value) {
   }
   const auto path = path_of(key);
   if (!path) return tl::unexpected(path.error());
-  // link(2), not rename(2): it does not replace a value that another rank has put meanwhile.
+  // Uses link(2) instead of rename(2), which would replace a value that another rank put meanwhile.
   const std::filesystem::path temporary =
       folder_ / fmt::format(".{}-{}", ::getpid(), random_hex(8));
   DLRUN_TRY(create_file_exclusive(temporary, value));

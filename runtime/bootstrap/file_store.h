@@ -1,6 +1,6 @@
 #pragma once
-// A store in a folder that all ranks see: one file a key, for tests and for ranks that are started
-// by hand.
+// A store in a folder that all ranks see, with one file for each key. For tests and for ranks that
+// are started by hand.
 
 #include <filesystem>
 
@@ -8,12 +8,12 @@
 
 namespace dlrun {
 
-/// Each value is a file that appears whole, under its key in hex; a wait looks for it with growing
-/// pauses of at most 50 ms. The folder serves one attempt: values of an earlier one would be taken
-/// for this one's.
+/// Each value is a file that appears atomically; its name is the key in hex. get() polls with
+/// growing pauses of at most 50 ms. Use a folder for one attempt only: values of an earlier attempt
+/// would be taken for those of this one.
 class FileStore final : public Store {
  public:
-  /// Creates the folder (0700) where it is missing.
+  /// Creates the folder (mode 0700) if it is missing. Fails with kInvalid if the path is relative.
   [[nodiscard]] static Result<std::unique_ptr<FileStore>> open(std::filesystem::path folder);
 
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;

@@ -10,7 +10,7 @@
 
 namespace dlrun {
 
-/// All ranks share one object.
+/// All ranks share one object of this class.
 class MemoryStore final : public Store {
  public:
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;

@@ -1,9 +1,9 @@
-// The module `pmix`: libpmix behind pmix_client.h.
+// The module `pmix`: implements pmix_client.h with libpmix.
 //
-// No fence is needed: PMIx_Get asks the daemon of the rank that puts (direct modex). One of this
-// node answers when the key comes, another node's at once, with what its rank has put until then:
-// such a get asks again. (Publish and Lookup, which would need no rank, are what Slurm's PMIx
-// plugin does not support.)
+// No fence is needed: PMIx_Get asks the daemon of the rank that puts the key (direct modex). The
+// daemon of this node answers when the key appears. The daemon of another node answers at once,
+// even if the key is not there yet, so get() retries. PMIx_Publish and PMIx_Lookup would not need
+// the number of a rank, but Slurm's PMIx plugin does not support them.
 
 #include <algorithm>
 #include <condition_variable>
@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// "text" of a status, as PMIx names it.
+/// Returns the name that PMIx gives to a status.
 std::string_view name_of(pmix_status_t status) {
   const char* const name = PMIx_Error_string(status);
   return name != nullptr ? name : "unknown";
@@ -37,13 +37,13 @@ Result<> checked(pmix_status_t status, const char* call) {
   return fail(Errc::kUnavailable, "{}: {} ({})", call, name_of(status), status);
 }
 
-/// One PMIx_Get_nb. PMIx reads what it was called with until it answers, which may be when nobody
-/// waits any more: it holds a share of the question until then.
+/// One call of PMIx_Get_nb. PMIx uses the call's arguments until it answers, possibly after the
+/// caller has stopped waiting. So PMIx's callback holds a shared_ptr to the question.
 class Question {
  public:
   Question(const pmix_proc_t& owner, std::string key, steady_clock::time_point deadline)
       : owner_(owner), key_(std::move(key)), deadline_(deadline) {
-    // The daemon's own bound, which is 2 s unless said otherwise, in whole seconds; ours is exact.
+    // The daemon's own timeout, in whole seconds; its default is 2 s. ask() keeps the exact one.
     const auto left =
         std::chrono::ceil<std::chrono::seconds>(deadline - steady_clock::now()).count();
     const int seconds =
@@ -52,24 +52,24 @@ class Question {
     PMIX_INFO_LOAD(&timeout_, PMIX_TIMEOUT, &seconds, PMIX_INT);
   }
 
-  /// Nothing when no answer has come by the deadline.
+  /// Sends the question and waits for its answer. Returns nullopt after the deadline.
   static std::optional<pmix_status_t> ask(const std::shared_ptr<Question>& question) {
     auto share = std::make_unique<std::shared_ptr<Question>>(question);
     Question& self = *question;
     const pmix_status_t asked = PMIx_Get_nb(&self.owner_, self.key_.c_str(), &self.timeout_, 1,
                                             &Question::arrive, share.get());
     if (asked != PMIX_SUCCESS) return asked;
-    (void)share.release();  // arrive() has it
+    (void)share.release();  // arrive() owns it now
     std::unique_lock lock(self.mutex_);
     self.arrived_.wait_until(lock, self.deadline_, [&] { return self.status_.has_value(); });
     return self.status_;
   }
 
-  /// After a status of PMIX_SUCCESS.
+  /// Returns the value. Call it only after ask() returned PMIX_SUCCESS.
   std::string take() { return std::move(value_); }
 
  private:
-  /// PMIx's callback, on its thread; it owns value.
+  /// Takes the answer. PMIx calls it on its own thread, and owns value.
   static void arrive(pmix_status_t status, pmix_value_t* value, void* data) {
     const std::unique_ptr<std::shared_ptr<Question>> share(
         static_cast<std::shared_ptr<Question>*>(data));
@@ -91,8 +91,8 @@ class Question {
   pmix_info_t timeout_{};
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::optional<pmix_status_t> status_;  ///< under mutex_, as value_
-  std::string value_;
+  std::optional<pmix_status_t> status_;  ///< guarded by mutex_
+  std::string value_;                    ///< guarded by mutex_
 };
 
 class LibpmixClient final : public PmixClient {
@@ -108,15 +108,16 @@ class LibpmixClient final : public PmixClient {
         checked(PMIx_Get(&job, PMIX_JOB_SIZE, nullptr, 0, &size), "PMIx_Get of the job's size"));
     if (size->type == PMIX_UINT32) client->size_ = static_cast<int>(size->data.uint32);
     PMIX_VALUE_RELEASE(size);
-    // Of a rank that has committed nothing another node's daemon says nothing, not even that a key
-    // is not there.
+    // A daemon does not answer other nodes at all about a rank that has not committed any key, so
+    // commit one.
     DLRUN_TRY(client->put("dlrun", "here"));
     return client;
   }
 
   LibpmixClient(const LibpmixClient&) = delete;
   LibpmixClient& operator=(const LibpmixClient&) = delete;
-  ~LibpmixClient() override { PMIx_Finalize(nullptr, 0); }  // PMIx counts who uses it: MPI goes on
+  // PMIx counts its users, so MPI in this process can go on using it.
+  ~LibpmixClient() override { PMIx_Finalize(nullptr, 0); }
 
   [[nodiscard]] int rank() const override { return static_cast<int>(self_.rank); }
   [[nodiscard]] int size() const override { return size_; }
@@ -136,7 +137,7 @@ class LibpmixClient final : public PmixClient {
     pmix_value_t bytes;
     PMIX_VALUE_CONSTRUCT(&bytes);
     bytes.type = PMIX_BYTE_OBJECT;
-    bytes.data.bo.bytes = const_cast<char*>(value.data());  // copied by PMIx_Put
+    bytes.data.bo.bytes = const_cast<char*>(value.data());  // PMIx_Put copies the bytes
     bytes.data.bo.size = value.size();
     const std::lock_guard lock(put_);
     DLRUN_TRY(checked(PMIx_Put(PMIX_GLOBAL, key.c_str(), &bytes), "PMIx_Put"));
@@ -167,7 +168,7 @@ class LibpmixClient final : public PmixClient {
 
   pmix_proc_t self_;
   int size_ = 0;
-  std::mutex put_;  // a put and its commit
+  std::mutex put_;  // held for a put together with its commit
 };
 
 }  // namespace

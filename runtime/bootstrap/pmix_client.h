@@ -1,8 +1,7 @@
 #pragma once
-// What the module `pmix` (shared_module.h) exports: one object, `dlrun_pmix_module`. PMIx is how a
-// launcher (srun
-// --mpi=pmix, Open MPI's mpirun) lets the ranks that it started find each other; MPI libraries use
-// the same.
+// The interface of the module `pmix` (shared_module.h), which exports one object,
+// `dlrun_pmix_module`. Through PMIx the ranks that a launcher (srun --mpi=pmix, Open MPI's mpirun)
+// started find each other. MPI libraries use PMIx, too.
 
 #include <chrono>
 #include <memory>
@@ -12,7 +11,7 @@
 
 namespace dlrun {
 
-/// This process as one of the launcher's. Every function may be called from any thread.
+/// This process as a client of the launcher. Every function may be called from any thread.
 class PmixClient {
  public:
   virtual ~PmixClient() = default;
@@ -20,15 +19,15 @@ class PmixClient {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// The name of the node of a rank.
+  /// Returns the name of the node of a rank.
   [[nodiscard]] virtual Result<std::string> host_of(int rank) = 0;
 
-  /// Hands value to the launcher, under this rank's name and key; key is a C string of at most 500
-  /// bytes.
+  /// Gives the launcher a value for this rank and key. key: at most 500 bytes without a zero byte.
   [[nodiscard]] virtual Result<> put(const std::string& key, std::string_view value) = 0;
 
-  /// What rank has put under key. Waits for it, without that rank's help; fails with kTimeout when
-  /// it is not there within wait, with kUnavailable when the launcher has no answer.
+  /// Waits for the value that `rank` has put under key and returns it. That rank need not take
+  /// part. Fails with kTimeout if the value is not there within `wait`, and with kUnavailable if
+  /// the launcher reports an error.
   [[nodiscard]] virtual Result<std::string> get(int rank, const std::string& key,
                                                 std::chrono::milliseconds wait) = 0;
 
@@ -39,9 +38,9 @@ class PmixClient {
 };
 
 struct PmixModule {
-  const char* interface =
-      nullptr;  ///< version and hash of the headers that program and module share
-  /// Fails with kUnavailable where no launcher answers.
+  /// Version, and hash of the headers that program and module share.
+  const char* interface = nullptr;
+  /// Connects to the launcher. Fails with kUnavailable if no launcher answers.
   Result<std::unique_ptr<PmixClient>> (*connect)() = nullptr;
 };
 

@@ -15,16 +15,17 @@ namespace dlrun {
 
 namespace {
 
-constexpr std::size_t kKeyLimit = 240;  // twice that in hex, and a prefix, within PMIX_MAX_KEYLEN
+// The key in hex, twice as long, and its prefix stay below PMIX_MAX_KEYLEN.
+constexpr std::size_t kKeyLimit = 240;
 
-/// Any bytes as a C string that is none of PMIx's own keys.
+/// Encodes any key as a C string that differs from PMIx's own keys.
 std::string pmix_key(std::string_view key) {
   return "dlrun." +
          to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }
 
-/// The IP from which this node reaches host. Nothing is sent: a datagram socket that is connected
-/// has a route.
+/// Returns the local IP address from which this node reaches host. Sends nothing: connecting a
+/// datagram socket is enough to choose a route.
 Result<std::string> address_towards(const std::string& host) {
   constexpr const char* kAnyPort = "9";
   addrinfo hints{};

@@ -1,6 +1,6 @@
 #pragma once
-// A store without an agent: over PMIx, where `srun --mpi=pmix` or Open MPI's mpirun started the
-// ranks.
+// A store over PMIx, for ranks without an agent: ranks that `srun --mpi=pmix` or Open MPI's mpirun
+// has started.
 
 #include "common/env.h"
 #include "runtime/bootstrap/memory_store.h"
@@ -10,40 +10,40 @@
 
 namespace dlrun {
 
-/// PMIx has no table of all, but one of each rank. So a key says whose it is: the rank that the
-/// number at its end is
-/// ("gloo/world/3"), rank 0 where it ends otherwise ("nccl/world/id"). Only that rank may put it.
-/// What a rank has put may be lost once it has ended: the daemon of its node may have ended with
-/// it.
+/// PMIx has no common table, but one table for each rank. So each key belongs to one rank, which
+/// alone may put it: the rank whose number is at the end of the key ("gloo/world/3"), or rank 0 if
+/// there is no number ("nccl/world/id"). Values of a rank that has ended may be lost, because the
+/// daemon of its node may have ended, too.
 class PmixStore final : public Store {
  public:
-  /// Fails with kUnavailable (as load_pmix(), or no launcher answers) and kInvalid (the launcher's
-  /// rank and size are not world's).
+  /// Fails with kUnavailable if load_pmix() does or if no launcher answers, and with kInvalid if
+  /// the launcher's rank and size differ from those of world.
   [[nodiscard]] static Result<std::unique_ptr<PmixStore>> open(const World& world);
 
   explicit PmixStore(std::unique_ptr<PmixClient> client) : client_(std::move(client)) {}
 
-  /// Fails with kInvalid when key is another rank's.
+  /// Fails with kInvalid if the key belongs to another rank.
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> get(std::string_view key,
                                         std::chrono::milliseconds wait) override;
 
-  /// The address that this node takes towards the first other node of the job.
+  /// Returns the local address that this node uses to reach the first other node of the job.
   [[nodiscard]] Result<std::string> own_address() override;
 
  private:
-  /// The rank whose key it is. Fails with kInvalid: no rank of this world, or too long.
+  /// Returns the rank to which the key belongs. Fails with kInvalid if the key is empty or too
+  /// long, or if there is no such rank.
   [[nodiscard]] Result<int> owner_of(std::string_view key) const;
 
   std::unique_ptr<PmixClient> client_;
-  MemoryStore own_;  ///< what this rank has put
+  MemoryStore own_;  ///< keys and values that this rank has put
 };
 
-/// The module. Fails with kUnavailable: this installation has none, it is of another build, libpmix
-/// is missing.
+/// Loads the module. Fails with kUnavailable if this installation has none, if it is from another
+/// build, or if libpmix is missing.
 [[nodiscard]] Result<const PmixModule*> load_pmix();
 
-/// Whether a launcher that speaks PMIx started this process, by its variables.
+/// Returns true if env has the variables of a launcher with PMIx.
 [[nodiscard]] bool has_pmix(const Env& env);
 
 }  // namespace dlrun

@@ -14,17 +14,17 @@ Result<const void*> load_module_object(std::string_view name, const char* object
   if (error)
     return fail(Errc::kUnavailable, "cannot read /proc/self/exe: {}; is /proc mounted?",
                 error.message());
-  // Beside the program where both were staged for a run, else where they are installed.
+  // The module is beside the program if both were staged for a run, otherwise in the installation.
   const std::string file = fmt::format("dlrun-{}.so", name);
   auto path = program.parent_path() / file;
   if (!std::filesystem::exists(path, error))
     path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
   const auto installed = path;
-  // A program that was built with the installed library lies anywhere; it is linked with a path to
+  // A user's program that links the installed library may be in any folder. It has a run path to
   // the modules.
   if (!std::filesystem::exists(path, error)) path = file;
-  // RTLD_GLOBAL: plug-ins that Open MPI and libfabric load look up symbols of the libraries that a
-  // module brings.
+  // RTLD_GLOBAL is needed because plug-ins of Open MPI and libfabric look up symbols of the
+  // libraries that a module loads.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* const why = handle == nullptr ? ::dlerror() : "";
   if (handle == nullptr && path == file && std::string_view(why).starts_with(file)) {

@@ -1,9 +1,9 @@
 #pragma once
-// Parts that need a library which may be missing (libmpi and libpmix in a container image, libnccl
-// and CUDA on a node without GPUs) are modules: shared objects beside the program (as staged for a
-// run) or in ../lib/dlrun (as installed), loaded when asked for. The program starts without those
-// libraries, the parts are written against their ordinary headers, and a missing one is named by
-// the loader.
+// Modules: parts of the program that need a library which may be missing, such as libmpi and
+// libpmix in a container image, or libnccl and CUDA on a node without GPUs. A module is a shared
+// object beside the program (when staged for a run) or in ../lib/dlrun (when installed), and is
+// loaded on demand. So the program starts without these libraries, the modules use the libraries'
+// ordinary headers, and the loader names a missing library.
 
 #include <string_view>
 
@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// The address of an exported object of lib/dlrun/dlrun-NAME.so, which is loaded once and never
-/// unloaded. Fails with kUnavailable: not in this installation, which library it lacks, or no such
-/// object.
+/// Loads the module dlrun-NAME.so and returns the address of an object that it exports. The module
+/// is never unloaded. Fails with kUnavailable if the module is not installed, if a library is
+/// missing (the message names it), or if there is no such object.
 [[nodiscard]] Result<const void*> load_module_object(std::string_view name, const char* object);
 
 }  // namespace dlrun

@@ -1,10 +1,9 @@
 #pragma once
-// The rendezvous of an attempt's ranks: a small table of keys and values that all of them share.
-// Addresses of Gloo and the unique id of NCCL travel through it.
+// The rendezvous of an attempt's ranks: a small table of keys and values that all ranks share. Gloo
+// exchanges addresses through it, NCCL its unique id.
 //
-// A key is written once: putting the same value again succeeds, another value is refused. Keys and
-// values may hold any bytes; a value has at most kStoreValueLimit of them. Every function may be
-// called from any thread.
+// A key is written once: putting an equal value again succeeds, another value is refused. Keys and
+// values may contain any bytes. Every function may be called from any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -16,26 +15,27 @@
 
 namespace dlrun {
 
-inline constexpr std::size_t kStoreValueLimit = 500'000;
+inline constexpr std::size_t kStoreValueLimit = 500'000;  ///< bytes of a value
 
 class Store {
  public:
   virtual ~Store() = default;
 
-  /// Fails with kRefused when key holds another value, kInvalid when value is too long,
-  /// kUnavailable or kIo when the table cannot be reached.
+  /// Sets a key. Fails with kRefused if the key has another value, with kInvalid if the value is
+  /// too long, and with kUnavailable or kIo if the table cannot be reached.
   [[nodiscard]] virtual Result<> put(std::string_view key, std::string_view value) = 0;
 
-  /// Waits until key is there. Fails with kTimeout, naming the key, when it is not within wait.
+  /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the
+  /// message names the key.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key,
                                                 std::chrono::milliseconds wait) = 0;
 
-  /// Tells the run's record how far the program is: the fields of ENVIRONMENT.md's `progress`
-  /// request as one JSON object. Succeeds and does nothing where nobody keeps a record.
+  /// Reports the program's progress for the run's record. json_object: the fields of the `progress`
+  /// request in ENVIRONMENT.md. Succeeds and does nothing if this store has no record.
   [[nodiscard]] virtual Result<> report_progress(std::string_view json_object);
 
-  /// This rank's IP as ranks on other nodes reach it; empty where all are on one node, or the store
-  /// does not know.
+  /// Returns the IP address at which other nodes reach this rank. Empty if all ranks are on one
+  /// node, or if the store does not know it.
   [[nodiscard]] virtual Result<std::string> own_address();
 
  protected:
@@ -44,9 +44,9 @@ class Store {
   Store& operator=(const Store&) = default;
 };
 
-/// The store that DLRUN_STORE names: `fd:N` (the agent, on an inherited socket) or `file:DIR` (a
-/// folder that all ranks see). Fails with kInvalid on any other form, and with the store's own
-/// error when it cannot be opened.
+/// Opens the store that DLRUN_STORE names: `fd:N` (the agent's store, on an inherited socket) or
+/// `file:DIR` (a folder that all ranks see). Fails with kInvalid for any other form, and with the
+/// store's error if it cannot be opened.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view where);
 
 }  // namespace dlrun

@@ -9,9 +9,9 @@
 namespace dlrun {
 namespace {
 
-constexpr int kMaxRanks = 1 << 24;  // more is not a cluster but a broken variable
+constexpr int kMaxRanks = 1 << 24;  // a larger number means that the variable is wrong
 
-/// A whole number in [least, kMaxRanks] that must be there.
+/// Reads a variable that must be a whole number in [least, kMaxRanks].
 Result<int> number(const Env& env, std::string_view name, int least) {
   const auto text = env.get(name);
   if (!text) return fail(Errc::kInvalid, "{} is not set, but the variables beside it are", name);
@@ -28,9 +28,10 @@ Result<int> number_or(const Env& env, std::string_view name, int least, int fall
   return number(env, name, least);
 }
 
-/// The node's count in Slurm's form "2(x3),1": 2 tasks on each of three nodes, then 1.
+/// Returns the number of tasks on a node, from Slurm's form "2(x3),1": 2 tasks on each of three
+/// nodes, then 1 on the fourth.
 Result<int> tasks_on_node(std::string_view name, std::string_view text, int node) {
-  std::int64_t before = 0;  // nodes that the groups so far cover
+  std::int64_t before = 0;  // number of nodes in the groups so far
   for (const auto group : split(text, ',')) {
     const auto open = group.find("(x");
     const auto tasks = parse_int(group.substr(0, open));
@@ -50,7 +51,7 @@ Result<int> tasks_on_node(std::string_view name, std::string_view text, int node
   return fail(Errc::kInvalid, "{}='{}' has no node {}", name, printable(text), node);
 }
 
-/// Contradictions between the six numbers; otherwise the world itself.
+/// Returns world. Fails with kInvalid if its six numbers contradict each other.
 Result<World> checked(const World& world) {
   const auto source = to_string(world.source);
   if (world.rank >= world.size) {
@@ -119,8 +120,8 @@ Result<World> of_open_mpi(const Env& env) {
   DLRUN_ASSIGN(world.size, number(env, "OMPI_COMM_WORLD_SIZE", 1));
   DLRUN_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
   DLRUN_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
-  // Open MPI numbers no nodes. Ranks spread evenly in blocks are the rule, and all that can be told
-  // from one rank.
+  // Open MPI does not number nodes. Assumes that each node has an equal block of ranks, which is
+  // the usual case; one rank cannot know more.
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   return checked(world);
@@ -137,8 +138,8 @@ Result<World> of_pmi(const Env& env) {
   return checked(world);
 }
 
-/// From Slurm 26.05 on a batch script has a SLURM_STEP_ID, too: -5. Negative ids, also as unsigned
-/// ones, are no steps.
+/// Returns true in a task of a step. From Slurm 26.05 on a batch script has a SLURM_STEP_ID, too
+/// (-5). Negative ids, and their unsigned forms, do not name steps.
 bool is_in_a_step(const Env& env) {
   constexpr std::int64_t kFirstSpecialId = 0xffff'0000;
   if (!env.has("SLURM_STEP_ID")) return env.has("SLURM_STEP_NUM_TASKS");

@@ -1,5 +1,5 @@
 #pragma once
-// Which rank of how many this process is, read from the environment.
+// The world of a process: its rank, the number of ranks, and its node, read from the environment.
 
 #include <string_view>
 
@@ -8,13 +8,13 @@
 
 namespace dlrun {
 
-/// Where a world was read from.
+/// The source of a world.
 enum class WorldSource {
   kDlrun,    ///< DLRUN_RANK and its companions, set by the agent
   kSlurm,    ///< SLURM_PROCID and its companions, set by srun for each task
   kOpenMpi,  ///< OMPI_COMM_WORLD_*, set by Open MPI's mpirun
   kPmi,      ///< PMI_RANK and PMI_SIZE, set by mpiexec.hydra
-  kSingle,   ///< nothing of the above: one rank
+  kSingle,   ///< none of these variables: one rank
 };
 
 struct World {
@@ -29,16 +29,18 @@ struct World {
   friend bool operator==(const World&, const World&) = default;
 };
 
-/// Who reads. A program takes DLRUN_* first: its rank agent set them. A rank agent under srun takes
-/// SLURM_* first: its DLRUN_RANK could only be inherited from an outer job.
+/// The kind of process that reads its world. A program uses DLRUN_* first, which its rank agent has
+/// set. A rank agent under srun uses SLURM_* first, because DLRUN_RANK could only come from an
+/// outer job.
 enum class WorldReader { kProgram, kRankAgent };
 
-/// Fails with kInvalid when the variables of the first source that is present are incomplete or
-/// contradict each other; the message names the variable and its value. A batch script is no task
-/// of a step (SLURM_PROCID is 0 there too, and SLURM_NTASKS the whole job's): it is a world of one.
+/// Reads the world from the first source that env has. Fails with kInvalid if its variables are
+/// incomplete or contradict each other; the message names the variable and its value. Slurm's
+/// variables count only in a task of a step. In a batch script SLURM_PROCID is 0, too, and
+/// SLURM_NTASKS is that of the whole job; without other variables it is a world of one.
 [[nodiscard]] Result<World> read_world(const Env& env, WorldReader reader);
 
-/// "SLURM_*", for messages.
+/// Returns text such as "SLURM_*" for messages.
 [[nodiscard]] std::string_view to_string(WorldSource source);
 
 }  // namespace dlrun
