@@ -1,5 +1,5 @@
 #pragma once
-// An attempt on a stage: what it does is written down, and time passes when a test says so.
+// A test environment for an Attempt: its actions are recorded, and the test moves the clock.
 
 #include <signal.h>
 
@@ -16,7 +16,7 @@ namespace dlrun::agent {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Writes down what an attempt does to the world.
+/// Records every action of an attempt.
 struct Notes final : AttemptOutlet {
   std::vector<std::pair<int, Json>> sent;
   std::vector<Json> broadcasts;
@@ -53,7 +53,7 @@ struct Notes final : AttemptOutlet {
   }
 };
 
-/// An attempt with two ranks on each of n1, n2, ..., and a clock that a test moves.
+/// An attempt with two ranks on each of n1, n2, ..., and a clock that the test moves.
 struct Scene {
   Notes notes;
   Attempt::Clock::time_point now{std::chrono::hours(1)};
@@ -79,7 +79,7 @@ struct Scene {
   }
 };
 
-/// All four ranks end as they are told, and the step with them.
+/// Ends all four ranks with SIGTERM, as they were told, and then the step.
 inline void end_all(Scene& scene) {
   for (int rank = 0; rank < 4; ++rank)
     scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);

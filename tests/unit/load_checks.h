@@ -1,5 +1,5 @@
 #pragma once
-// Loads that a test expects to succeed, or to be refused.
+// Loads that must succeed, and loads that must be refused.
 
 #include <string>
 #include <utility>
