@@ -48,14 +48,14 @@ class Arguments {
 /// Enters new user and mount namespaces, as root or as the calling user.
 void enter_namespaces(bool is_root);
 
-/// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY,
-/// Makes a mount read-only, or restricts it in another way.
+/// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY, MS_NOSUID,
+/// ...).
 void bind_mount(const fs::path& source, const fs::path& target, unsigned long flags);
-/// Creates a file or folder at `target`, of the same kind as `source`, for a bind mount.
+/// Makes a mount read-only, or restricts it in another way.
 void restrict_mount(const fs::path& target, unsigned long restrictions);
-/// Makes `root` the new / and unmounts the old one.
+/// Creates a file or folder at `target`, of the same kind as `source`, for a bind mount.
 void make_target(const fs::path& source, const fs::path& target);
-/// root becomes /, and nothing of the old one is left.
+/// Makes `root` the new / and unmounts the old one.
 void change_root(const fs::path& root);
 
 }  // namespace stand_in
