@@ -1,3 +1,7 @@
+// Runs one command line: finds the command, parses its options, calls its action and turns the
+// result into an exit code. Only the called command's options are added to the parser, because
+// building all of them takes most of the time of a short command.
+
 #include <algorithm>
 #include <exception>
 #include <iterator>

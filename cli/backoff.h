@@ -13,11 +13,13 @@ class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// Returns true if it is time to ask.
   bool is_due() const { return Clock::now() >= next_; }
   /// Returns how old a shared, cached answer may be and still be used. The limit is shorter than
   /// the pause since this watcher's own last question. Many watchers of one user therefore ask
   /// together at most once in 30 s, and a single watcher always gets a fresh answer.
   std::chrono::milliseconds max_age() const { return max_age_; }
+  /// Records a question and doubles the pause until the next one, up to about 40 s.
   void asked() {
     // Jitter spreads watchers that a shell loop started at the same moment.
     std::uniform_real_distribution<double> spread(0.8, 1.2);

@@ -1,3 +1,6 @@
+// Runs each size with dlrun's own commands (`dlrun submit` or `dlrun run`) and reads the rate from
+// their JSON, then fits the model of scaling_chart.h.
+
 #include "cli/bench_scaling.h"
 
 #include <algorithm>

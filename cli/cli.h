@@ -42,6 +42,7 @@ enum ExitCode : int {
   /// standard output's reader has gone; shells report an end by SIGPIPE with this code
   kExitReaderLeft = 141,
 };
+/// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
 /// What a parsed command line does. Returns the exit code. An Error with an empty message has been

@@ -1,3 +1,6 @@
+// Looks up the state of each run in `after`. A run that has ended is decided here; a run that has
+// not becomes a word of --dependency.
+
 #include "cli/dependencies.h"
 
 #include <algorithm>

@@ -9,6 +9,8 @@
 
 namespace dlrun {
 
+/// Owns the handlers of these signals; the destructor restores the old ones. A new Interrupt
+/// forgets earlier signals, so use only one at a time.
 class Interrupt {
  public:
   Interrupt();
@@ -16,6 +18,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt();
 
+  /// Returns true if one of the signals has arrived.
   [[nodiscard]] bool requested() const;
   /// Returns the first of these signals that arrived; 0 if none did.
   [[nodiscard]] int signal() const;

@@ -1,3 +1,7 @@
+// Writes a run's first files. A single run is written by the run directory's own code. A sweep
+// may have ten thousand points, so its files are written without fsync and then flushed by a
+// single syncfs.
+
 #include "cli/recording.h"
 
 #include <fcntl.h>

@@ -13,6 +13,7 @@
 
 namespace dlrun {
 
+/// Returns the JSON of `dlrun status --json`, and the same status as lines for people.
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
 

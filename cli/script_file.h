@@ -15,6 +15,7 @@ namespace dlrun {
 /// Slurm's own default limit (max_script_size).
 inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
+/// The facts of a job script that dlrun needs before it submits the script.
 struct ScriptFile {
   std::string name;       ///< the run's name, a slug: --job-name, else the file's name
   std::string job_name;   ///< Slurm's name of the job: --job-name, else the run's name
@@ -32,6 +33,8 @@ struct ScriptFile {
 [[nodiscard]] std::filesystem::path starts_in(std::string_view text,
                                               const std::filesystem::path& folder);
 
+/// Reads these facts from the script's #SBATCH and #PBS lines. file_name: names a script
+/// without --job-name.
 [[nodiscard]] ScriptFile read_script(std::string_view text, std::string_view file_name);
 
 /// Returns the options in the script that a run cannot have, in their order: "7: --wait cannot be

@@ -1,3 +1,6 @@
+// A session locks its folder with flock(), and child processes inherit the lock. A folder without a
+// lock was therefore left by a killed session, and the next session removes it.
+
 #include "cli/session_folder.h"
 
 #include <fcntl.h>

@@ -35,6 +35,7 @@ class SessionFolder {
 /// commands exit with 1 for every failure; the file shows whether the script itself ended with 1 or
 /// never began.
 [[nodiscard]] std::string with_begun_mark(const std::string& script, const SessionFolder& folder);
+/// Returns true if the script has created the file `begun`.
 [[nodiscard]] bool has_begun(const SessionFolder& folder);
 
 }  // namespace dlrun

@@ -1,3 +1,6 @@
+// Reads the long options from the program's --help. An option that is not listed is tried with the
+// program itself before it is reported.
+
 #include "cli/slurm_options.h"
 
 #include <algorithm>

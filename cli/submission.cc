@@ -1,3 +1,6 @@
+// The journal makes a submission idempotent: the intent with a token is on the disk before sbatch
+// starts, and the job's comment holds the token. A lost answer is resolved by looking the token up.
+
 #include "cli/submission.h"
 
 #include <unistd.h>

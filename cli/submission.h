@@ -12,6 +12,7 @@
 
 namespace dlrun {
 
+/// Everything that a submission adds to the recorded script.
 struct SubmitPlan {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)

@@ -54,6 +54,7 @@ struct Job {
 /// Returns the job's container image; empty if an edited script no longer names the spec's image.
 [[nodiscard]] std::string image_of(const Job& job);
 
+/// The user's choice after a submission: --watch and --json.
 struct Follow {
   bool watch = false, json = false;
 };

@@ -1,3 +1,6 @@
+// Two detached threads share one state: one asks the executor with the pauses of Backoff, the other
+// reads the run's files every second. Neither is joined, because either may hang in a system call.
+
 #include "cli/top_feed.h"
 
 #include <sys/stat.h>

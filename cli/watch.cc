@@ -1,3 +1,7 @@
+// A loop of 200 ms: it prints new bytes of the log, and it inspects the run when its record has
+// an end or the back-off says so. After the run's end it waits until the log has been quiet for
+// 600 ms.
+
 #include "cli/watch.h"
 
 #include <sys/stat.h>

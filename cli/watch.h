@@ -13,6 +13,7 @@
 
 namespace dlrun {
 
+/// Selects what watch_run() prints.
 struct WatchOptions {
   bool print_log = true;             ///< print the log to stdout as it grows
   bool is_raw = false;               ///< print the log's bytes unescaped, also on a terminal

@@ -1,3 +1,6 @@
+// Signals arrive through a signalfd, so that poll() waits for keys and signals together. Handlers
+// exist only for faults; they restore the terminal before the process dies.
+
 #include "cli/terminal/full_screen.h"
 
 #include <poll.h>

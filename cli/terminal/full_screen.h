@@ -44,6 +44,7 @@ class FullScreen {
     kQuit,      ///< q, Ctrl-C, or the terminal is gone
     kTerminate  ///< SIGTERM or SIGHUP
   };
+  /// Waits for a key or a signal, at most `limit`.
   [[nodiscard]] Event wait(std::chrono::milliseconds limit);
 
  private:

@@ -1,3 +1,6 @@
+// Splits the bytes of a log into UTF-8 characters and escape sequences and decides about each. A
+// piece may end inside one of them; the rest is kept for the next piece.
+
 #include "cli/terminal/log_output.h"
 
 #include <algorithm>

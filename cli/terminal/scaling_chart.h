@@ -25,8 +25,9 @@ struct ScalingFigure {
 /// with computation.
 struct ScalingModel {
   double compute_s = 0, latency_s = 0, transfer_s = 0;
+  /// Returns the seconds of a step on this number of ranks.
   [[nodiscard]] double step_s(int ranks) const;
-  /// batch: samples per step on each rank
+  /// Returns the samples per second of all ranks. batch: samples per step on each rank.
   [[nodiscard]] double samples_per_s(int ranks, double batch) const;
 };
 

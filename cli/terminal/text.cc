@@ -1,3 +1,6 @@
+// Styles are stored inside the text as two control characters, which no escaped value can contain.
+// render() replaces them by the terminal's sequences.
+
 #include "cli/terminal/text.h"
 
 #include <algorithm>
