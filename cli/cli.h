@@ -1,5 +1,5 @@
 #pragma once
-// What every command receives: the state of the process when dlrun started, read once.
+// The state of the process when dlrun started. It is read once, and every command receives it.
 
 #include <filesystem>
 #include <functional>
@@ -45,8 +45,8 @@ enum ExitCode : int {
 /// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// What a parsed command line does. Returns the exit code. An Error with an empty message has been
-/// printed already.
+/// The action of a parsed command line. Returns the exit code. An Error with an empty message has
+/// been printed already.
 using Action = std::function<Result<int>(Cli&)>;
 
 /// Adds one command to the tree. Sets `action` when the command line calls this command.

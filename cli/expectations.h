@@ -1,5 +1,5 @@
 #pragma once
-// What a user can expect of a submitted job: when it starts, and the limits of its partition.
+// Tells the user of a submitted job when the job starts and which limits its partition has.
 
 #include <optional>
 #include <string>

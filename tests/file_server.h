@@ -40,6 +40,7 @@ class FileServer {
   FileServer& operator=(const FileServer&) = delete;
   ~FileServer() { stop(); }
 
+  /// Ends the server. The destructor calls this, too.
   void stop() {
     if (pid_ <= 0) return;
     ::close(until_gone_);
@@ -47,6 +48,7 @@ class FileServer {
     pid_ = 0;
   }
 
+  /// Puts a file into the served folder.
   void serve(const std::string& name, const std::string& content) const {
     std::ofstream(place_ / name, std::ios::binary) << content;
   }

@@ -114,7 +114,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the job script ended with code 9 at: exit 9; the ranks were not started"* ]]
     [ "$(key '.state + " \(.code)"')" = "failed 9" ]
     [ ! -e "$(key .path)/logs" ]
-    # The same for a script that was submitted by hand.
+    # A script that was submitted by hand leaves a failed run, too.
     dl render hello.yaml --set 'environment.modules=[no-such-module]' -o job.sh
     as_user sbatch "$dir/job.sh"
     wait_until 60 no_jobs

@@ -63,7 +63,7 @@ JSON
             [[ $said == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
         done
     done
-    # The same files in a run of the victim's own: the configuration lists no such server.
+    # A copy that belongs to the victim contacts no server that the configuration does not list.
     as_user cp -r "$hostile" "$dir/copied"
     for words in status top report cancel wait; do
         run timeout 4 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun "$2" ./copied' - "$dir" "$words"

@@ -323,7 +323,7 @@ CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cp
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps", "checkpoint.signal_before": "60s", "submit.via": "sbatch",
           "submit.url": "unix:/run/slurmrestd/socket"}
 SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home", "container.remap_root", "container.entrypoint"}
-# Not in the script's shell: dlrun reads it when the script is submitted.
+# Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}
 # Words of Slurm's own grammar. Slurm shows them in another form, or refuses them silently; only
 # executed commands can be detected.

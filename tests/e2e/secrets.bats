@@ -31,8 +31,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     wait_until 60 ranks_said
     run=$(path) job=$(dl status last --json | jq -r .job)
 
-    # Of the arguments and environments of all processes, only the program's own environment
-    # contains it.
+    # The program's own environment contains the secret; no argument and no other environment does.
     are_in_no_argument
     local programs=0
     while read -r environ; do

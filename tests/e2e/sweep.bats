@@ -216,7 +216,7 @@ submit_ten() {
     [[ $(json status "$parent/9" | jq -r .detail) == "it was not submitted"*"dlrun resubmit"* ]]
     [[ $(dl status "$parent") == *"\`dlrun resubmit $parent\` submits those that were not"* ]]
     rm "$dir/kill"
-    # Of two concurrent submissions of a point, alone or with the missing points, one succeeds.
+    # If two commands submit a point at once, alone or with the missing points, one succeeds.
     path=$(json status "$parent" | jq -r .path)
     for locked in '.,8,/8: another dlrun is submitting what the sweep is missing' "array-1/0,8,/8: another dlrun is submitting it again" "array-1/0,,/8: another dlrun is submitting it; try"; do
         IFS=, read -r folder point words <<<"$locked"

@@ -67,7 +67,7 @@ LRZ = {
     "program": ["python", "train.py"],
 }
 
-# The same container without pyxis: `enroot create`, then `enroot start --mount
+# The LRZ container without pyxis: `enroot create`, then `enroot start --mount
 # ./data-test:/mnt/data-test ubuntu` under srun.
 LRZ_BY_HAND = {
     "golden": "lrz-enroot.sh",

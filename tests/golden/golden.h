@@ -15,6 +15,7 @@ inline std::filesystem::path folder() {
   return std::filesystem::path(DLRUN_SOURCE_DIR) / "tests" / "golden";
 }
 
+/// Returns the file's content; "" if it cannot be read.
 inline std::string slurp(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

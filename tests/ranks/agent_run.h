@@ -84,6 +84,7 @@ class Run {
     start_program(ranks, {"bash", "-c", script}, options, rank_options);
   }
 
+  /// Starts any program in the place of bash -c SCRIPT.
   void start_program(int ranks, const std::vector<std::string>& program,
                      const std::vector<std::string>& options = {},
                      const std::vector<std::string>& rank_options = {}) {
@@ -119,6 +120,7 @@ class Run {
 
   [[nodiscard]] pid_t lead() const { return lead_; }
   void signal(int number) const { ::kill(lead_, number); }
+  /// Signals lead's process group, as a terminal does.
   void signal_group(int number) const { ::kill(-lead_, number); }
 
   /// Returns lead's exit code. Fails the test if lead does not end within 60 s.
@@ -132,6 +134,8 @@ class Run {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
+  /// Return lead's standard output, lead's standard error, and a file of the run; "" if it
+  /// is missing.
   [[nodiscard]] std::string out() const {
     return read_file(folder / "out", 1U << 28U).value_or("");
   }
@@ -141,6 +145,7 @@ class Run {
   [[nodiscard]] std::string file(const std::string& name) const {
     return read_file(run / name, 1U << 28U).value_or("");
   }
+  /// Returns the run's events, or only those of one kind.
   [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
     std::vector<Json> found;
     for (const auto& event : parse_checked_lines(file("events.jsonl")).objects) {
@@ -157,6 +162,7 @@ class Run {
     }));
     return pid;
   }
+  /// Waits until the programs of ranks 0 to `ranks` - 1 have started.
   void wait_for_programs(int ranks) const {
     for (int rank = 0; rank < ranks; ++rank) std::ignore = program(rank);
   }

@@ -16,9 +16,10 @@
 
 namespace dlrun::trainer {
 
-/// Copies host arrays to a device, runs there, and returns the first array.
+/// An operation on device arrays; it writes its result to the first one.
 using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
 
+/// Copies host arrays to the device, runs the operation, and returns the first array.
 inline std::vector<float> result_of(Kernels<float>& kernels,
                                     const std::vector<std::vector<float>>& arrays,
                                     const Operation& operation) {
@@ -62,8 +63,8 @@ inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
   return nullptr;
 }
 
-/// Checks that each number of `got` differs from `expected` by at most tolerance * (scale
-/// + number).
+/// Checks that the numbers of both arrays differ by at most tolerance * (scale + the
+/// number's size).
 inline void check_close(const std::vector<float>& got, const std::vector<float>& expected,
                         double tolerance, double scale) {
   REQUIRE(got.size() == expected.size());

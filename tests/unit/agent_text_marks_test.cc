@@ -30,7 +30,7 @@ std::vector<std::string> slurm_lines() {
   return lines;
 }
 
-/// What lead reads from srun's standard error.
+/// The side of lead: reads srun's standard error.
 struct Lead {
   std::vector<std::string> slurms;  ///< lines that Slurm itself printed
   MarkedTextReader reader{marks(), [this](std::string_view line) { slurms.emplace_back(line); }};

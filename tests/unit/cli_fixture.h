@@ -27,13 +27,14 @@ struct CliFixture {
     cli.bin_dir = folder.path() / "bin";
     cli.tools = {"hash", {}};
   }
+  /// Runs `dlrun WORDS...` and returns its exit code.
   int call(std::vector<const char*> words) {
     words.insert(words.begin(), "dlrun");
     return run_cli(cli, static_cast<int>(words.size()), words.data());
   }
   /// Returns the exit code and standard error of a call: "2\ndlrun: error: ...".
   std::string said_by(std::vector<const char*> words) { return said_by(std::move(words), nullptr); }
-  /// The same, with standard output redirected, for example to /dev/full.
+  /// Redirects standard output as well, for example to /dev/full.
   std::string said_by(std::vector<const char*> words, const char* standard_output) {
     if (standard_output == nullptr) return said_by_call(std::move(words));
     std::fflush(stdout);

@@ -10,12 +10,14 @@
 
 namespace dlrun {
 
+/// Returns the loaded spec. Fails the test if the spec is refused.
 inline LoadedSpec loaded(const LoadRequest& request) {
   auto result = load_spec(request);
   if (!result) FAIL(format_diagnostics(result.error()));
   return std::move(*result);
 }
 
+/// Returns the diagnostics. Fails the test if the spec is accepted.
 inline std::string refused(const LoadRequest& request) {
   const auto result = load_spec(request);
   REQUIRE_FALSE(result.has_value());

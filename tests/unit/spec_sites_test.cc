@@ -168,7 +168,7 @@ TEST_CASE("what is wrong with a site's file is told at its place, with a caret")
       all,
       at + ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
   CHECK(has(all, at + ":9:1: error: unknown key 'zzz'"));
-  // The same problems are found without a job.
+  // Loading the site without a job finds these problems, too.
   const auto site = find_site("x", sites.dirs());
   REQUIRE(site.has_value());
   CHECK(has(format_diagnostics(site->problems), "cpus_per_tsk"));

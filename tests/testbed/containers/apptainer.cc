@@ -1,10 +1,11 @@
 // A stand-in for apptainer, for machines without it. It supports `exec` and `run` with the options
 // that dlrun uses, and announces itself on stderr.
 //
-// It follows apptainer's rules. The caller's environment is passed on, except PATH, LD_LIBRARY_PATH
-// and HOME; the image's scripts override it; APPTAINERENV_ overrides both. /tmp, the home directory
-// and the current folder are mounted unless disabled. Mount targets that the image lacks are
-// created. The root is read-only. Images are squashfs files, which apptainer accepts, too.
+// The stand-in follows apptainer's rules. The caller's environment is passed on, except PATH,
+// LD_LIBRARY_PATH and HOME; the image's scripts override it; APPTAINERENV_ overrides both. /tmp,
+// the home directory and the current folder are mounted unless disabled. Mount targets that the
+// image lacks are created. The root is read-only. Images are squashfs files, which apptainer
+// accepts, too.
 
 #include <fcntl.h>
 #include <pwd.h>

@@ -2,9 +2,9 @@
 // and list, with enroot's options and mechanism. An image is unpacked once, and `start` enters the
 // root file system in user and mount namespaces of its own, without privileges.
 //
-// It lacks all hooks except those of enroot_hooks.h, overlays, and registries over the network:
-// `docker://` names are squashfs files in ../registry next to the program. It announces itself
-// on stderr.
+// The stand-in lacks all hooks except those of enroot_hooks.h, overlays, and registries over the
+// network: `docker://` names are squashfs files in ../registry next to the program. It announces
+// itself on stderr.
 
 #include <fcntl.h>
 #include <pwd.h>

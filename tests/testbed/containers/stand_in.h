@@ -16,11 +16,15 @@ namespace stand_in {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+/// Print the message and exit with the code of the real program; die_errno() appends errno's text.
 [[noreturn]] void die(const std::string& message);
 [[noreturn]] void die_errno(const std::string& what);
+/// Calls die_errno(what) unless is_ok.
 void check(bool is_ok, const std::string& what);
 
+/// Returns an environment variable, or `otherwise` if it is unset or empty.
 [[nodiscard]] std::string variable(const char* name, std::string otherwise = "");
+/// Returns argv for execv(): pointers into `words`, then nullptr.
 [[nodiscard]] std::vector<char*> pointers(Words& words);
 
 /// Runs a program to its end, with its output on stderr. Dies if the program fails.
@@ -48,8 +52,8 @@ class Arguments {
 /// Enters new user and mount namespaces, as root or as the calling user.
 void enter_namespaces(bool is_root);
 
-/// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY, MS_NOSUID,
-/// ...).
+/// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY,
+/// MS_NOSUID, ...).
 void bind_mount(const fs::path& source, const fs::path& target, unsigned long flags);
 /// Makes a mount read-only, or restricts it in another way.
 void restrict_mount(const fs::path& target, unsigned long restrictions);
